@@ -111,7 +111,7 @@ docs: $(VENV)/.ready ## guides and the reference generated from docstrings, into
 mutants: $(VENV)/.ready ## break each mechanism on purpose and see its test fail
 	@$(BIN)/python tests/mutants/check.py $(MUTANTS)
 
-mutation: $(VENV)/.ready ## break modules of core and wire line by line, and see which changes their unit tests miss (MODULES="wire/properties core/flow_control")
+mutation: $(VENV)/.ready ## break modules of core and wire line by line, and see which changes their unit tests miss (MODULES="wire/records/properties core/consume/flow_control")
 	@scripts/mutation $(MODULES)
 
 coverage: setup ## branches that unit tests, those inside one process and recorded frames go through (TESTS=tests/unit/wire is some of them)
@@ -120,7 +120,7 @@ coverage: setup ## branches that unit tests, those inside one process and record
 	@$(BIN)/python -m coverage combine -q
 	@$(BIN)/python -m coverage report
 
-mechanisms: setup ## run the public face alone, and see that it goes through each mechanism of docs/mechanisms.md
+mechanisms: setup ## run the public API alone, and see that it goes through each mechanism of docs/mechanisms.md
 	@$(BIN)/python scripts/mechanisms-reached $(PYTEST_ARGS)
 
 lock: $(VENV)/.ready ## pin the dependencies anew

@@ -34,8 +34,8 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "bench")]
 from broker_bench import LOAD, Server, chosen_servers, cpu_seconds, name_of  # noqa: E402
 from interop.peers import APACHE_5, VERSIONS, unwind_on_sigterm  # noqa: E402
 from interop.remoting import decode_header, request_frame, split_frame  # noqa: E402
-from sprocketmq.wire.properties import get_property  # noqa: E402
-from sprocketmq.wire.record import record_parts  # noqa: E402
+from sprocketmq.wire.records.properties import get_property  # noqa: E402
+from sprocketmq.wire.records.record import record_parts  # noqa: E402
 
 QUEUES: Final = 8
 LEVELS_MS: Final = (1_000, 5_000, 10_000, 30_000, 60_000)

@@ -46,8 +46,8 @@ from interop.hostile_requests import CREATES, spoilt_frames  # noqa: E402
 from interop.sprocket_server import SprocketServer  # noqa: E402
 from own_lateness import OwnLateness  # noqa: E402
 from sprocketmq.errors import ClosedError, RocketMQError  # noqa: E402
-from sprocketmq.wire.command import decode_command  # noqa: E402
-from sprocketmq.wire.frame import FrameDecoder  # noqa: E402
+from sprocketmq.wire.frames.command import decode_command  # noqa: E402
+from sprocketmq.wire.frames.frame import FrameDecoder  # noqa: E402
 
 HOSTILE: Final = ROOT / "bench/build/hostile"
 TOPIC: Final = "honest"

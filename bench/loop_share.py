@@ -32,12 +32,12 @@ from interop.hostile_requests import templates  # noqa: E402
 from interop.large_tables import Sizes, fill, large_requests, periodic_tasks  # noqa: E402
 from sprocketmq.broker import Broker, BrokerConfig, NameServer, NameServerConfig  # noqa: E402
 from sprocketmq.errors import RocketMQError  # noqa: E402
-from sprocketmq.net.clock import ManualClock  # noqa: E402
 from sprocketmq.net.connection import Connection  # noqa: E402
-from sprocketmq.net.engine import Engine  # noqa: E402
 from sprocketmq.net.pool import ConnectionPool  # noqa: E402
+from sprocketmq.net.process.clock import ManualClock  # noqa: E402
+from sprocketmq.net.process.engine import Engine  # noqa: E402
 from sprocketmq.wire.codes import RequestCode  # noqa: E402
-from sprocketmq.wire.command import request  # noqa: E402
+from sprocketmq.wire.frames.command import request  # noqa: E402
 
 ALLOWED_MS: Final = 50.0
 _LAST: Final = (25, 318, 30001, 316, 306, 329)  # what changes settings or cleans up comes after everything else

@@ -27,14 +27,14 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from rich.console import Console
 from rich.table import Table
 
-from sprocketmq.net.kept_memory import keep_freed_memory
+from sprocketmq.net.process.malloc_settings import raise_malloc_thresholds
 from sprocketmq.spark.columns.decode import BatchDecoder
 from sprocketmq.spark.columns.pull_body import PullBody
 from sprocketmq.spark.options.source_columns import COLUMNS
 from sprocketmq.spark.source import message_schema
-from sprocketmq.wire.message import MessageQueue
-from sprocketmq.wire.properties import encode_properties
-from sprocketmq.wire.record import encode_record
+from sprocketmq.wire.records.message import MessageQueue
+from sprocketmq.wire.records.properties import encode_properties
+from sprocketmq.wire.records.record import encode_record
 
 PULL_MESSAGES: Final = 32  # pullBatchSize
 BATCH_BYTES: Final = 8 * 1024 * 1024  # where spark.reader closes a batch, with the next
@@ -126,7 +126,7 @@ def measure(case: Case, rounds: int, each_s: float) -> Speed:
     Raises:
         SystemExit: the two ways differ, so no figure means anything.
     """
-    keep_freed_memory()  # as a task does
+    raise_malloc_thresholds()  # as a task does
     pulls = pull_bodies(case.body_bytes)
     decoder = BatchDecoder(to_arrow_schema(message_schema(case.columns), timezone="UTC"))
     (batch,) = decoder.decode(pulls)

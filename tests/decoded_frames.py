@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sprocketmq.wire.command import Command, decode_command
-from sprocketmq.wire.frame import FrameDecoder
+from sprocketmq.wire.frames.command import Command, decode_command
+from sprocketmq.wire.frames.frame import FrameDecoder
 
 
 def decoded(decoder: FrameDecoder, data: bytes | bytearray | memoryview) -> list[Command]:

@@ -7,8 +7,8 @@ import zlib
 from collections.abc import Mapping
 
 from sprocketmq.core.cluster.namesrv_table import NamesrvTable, Registered, TopicsToTake
-from sprocketmq.wire import fastjson
 from sprocketmq.wire.bodies import DataVersion, RegisterBrokerBody, TopicConfig
+from sprocketmq.wire.text import fastjson
 
 __all__ = ["compressed", "register"]
 

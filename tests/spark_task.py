@@ -46,5 +46,5 @@ async def dies(*_: object) -> None:
 
 def leave_group() -> None:
     """The members of producer groups in this process go."""
-    for member in list(Responder._by_process.values()):
+    for member in Responder.shared.values():
         member.close()

@@ -1,4 +1,4 @@
-"""docs/file-map.md names every module, and every module that it names exists; no file imports itself by way of others."""
+"""docs/file-map.md names every module, docs/architecture.md every room; what they name exists. No file imports itself by way of others."""
 
 from __future__ import annotations
 
@@ -30,6 +30,30 @@ def test_every_map_row_says_what_the_file_is() -> None:
     for line in (ROOT / "docs/file-map.md").read_text().splitlines():
         if MAP.match(line):
             assert len(line.split("|")[2].strip()) > 10, line
+
+
+PACKAGE = ROOT / "src/sprocketmq"
+
+
+def test_the_rooms_of_the_architecture_are_the_folders() -> None:
+    page = (ROOT / "docs/architecture.md").read_text("utf-8")
+    cells = [line.split("|")[1] for line in page.splitlines() if line.startswith("| `")]
+    rooms = [room for cell in cells for room in re.findall(r"`([a-z0-9_/]+)`", cell)]
+    folders = {str(path.parent.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py")}
+    assert sorted(rooms) == sorted(folder for folder in folders if "/" in folder)
+
+
+def test_what_the_architecture_names_exists() -> None:
+    page = (ROOT / "docs/architecture.md").read_text("utf-8")
+    files = set(re.findall(r"`([a-z0-9_/]+\.py)`", page))
+    modules = set(re.findall(r"`((?:wire|core|net|store|broker|client|spark)(?:\.[a-z0-9_]+)+)`", page))
+    assert len(files) > 20
+    assert len(modules) > 20
+    assert sorted(name for name in files if not (PACKAGE / name).exists() and not (ROOT / name).exists()) == []
+    named = {name: PACKAGE / name.replace(".", "/") for name in modules}
+    assert (
+        sorted(name for name, path in named.items() if not path.is_dir() and not path.with_suffix(".py").exists()) == []
+    )
 
 
 def test_test_modules_outside_packages_have_names_of_their_own() -> None:

@@ -19,7 +19,6 @@ CALLED_FROM_OUTSIDE = (
     "sprocketmq.core.sql92.parser _Builder.",
     "_OnLoop.describe",
     "sprocketmq.testing.pytest_plugin pytest_configure",
-    "sprocketmq.wire.record RecordFields.",  # a table of all fields, whoever reads them
 )
 # The laws of each machine, which tests that drive it at random look at.
 LAWS = "check_invariants"

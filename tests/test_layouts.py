@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sprocketmq.wire.record_layout import LAYOUTS, MIN_RECORD_BYTES
+from sprocketmq.wire.records.record_layout import LAYOUTS, MIN_RECORD_BYTES
 
 SOURCES = Path(__file__).resolve().parents[1] / "src/sprocketmq"
 STRUCT_CALLS = frozenset({"Struct", "pack", "pack_into", "unpack", "unpack_from", "iter_unpack", "calcsize"})
@@ -17,13 +17,13 @@ NUMPY_TYPE = re.compile(r"[<>][iufV]\d+")
 # File -> why its formats are its own. None of them is of something that another file writes or reads, but of remoting's frames.
 OWN_FORMATS = {
     "wire/layout.py": "makes the formats of all tables",
-    "wire/frame.py": "the length of a frame",
-    "wire/command.py": "a frame: its lengths, and the fixed part of a binary header",
+    "wire/frames/frame.py": "the length of a frame",
+    "wire/frames/command.py": "a frame: its lengths, and the fixed part of a binary header",
     "wire/send_frames.py": "a frame's two lengths",
     "wire/end_frames.py": "a frame's two lengths",
     "wire/bodies/register_broker.py": "the length of each part of a compressed registration",
     "wire/hashing.py": "Java's characters: UTF-16",
-    "wire/uniform_batch.py": "bodies among the elements of one batch, whose length varies; no field",
+    "wire/records/uniform_batch.py": "bodies among the elements of one batch, whose length varies; no field",
     "net/connection.py": "the length of a frame's header",
     "net/ha_connection.py": "the two heads of replication, which are written and read there alone",
     "broker/plain_batches.py": "a frame's two lengths",
@@ -33,7 +33,7 @@ OWN_FORMATS = {
     "client/remoting/unique_keys.py": "the counter of a block of keys",
     "core/group/allocation.py": "four bytes of a digest",
     "spark/columns/decode.py": "hosts as one number each",
-    "store/files/live_progress.py": "numbers in the machine's own byte order, written and read there alone",
+    "store/files/mapped_progress.py": "numbers in the machine's own byte order, written and read there alone",
 }
 # Numbers that say where a field of a record is, or how long records are at least, and nothing else by chance.
 EVERYDAY = frozenset({*range(28), 32, 40, 48, 60, 64, 72, 80, 100, 128})
@@ -44,7 +44,7 @@ PLACES = frozenset(
 ) | {MIN_RECORD_BYTES - 1, LAYOUTS[0].size + 1}
 # File -> what a number means there that looks like a place in a record.
 OTHER_NUMBERS = {
-    "broker/config.py": "a percentage",
+    "broker/settings/config.py": "a percentage",
     "store/message_store.py": "a percentage",
     "wire/codes.py": "codes of requests and answers",
 }

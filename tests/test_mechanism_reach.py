@@ -1,4 +1,4 @@
-"""What `make mechanisms` goes by: each mechanism has statements that must run, and only tests of the public face are run for it."""
+"""What `make mechanisms` goes by: each mechanism has statements that must run, and only tests of the public API are run for it."""
 
 from __future__ import annotations
 

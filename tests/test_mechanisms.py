@@ -32,6 +32,15 @@ def is_there(test: str, folder: Path) -> bool:
     return (folder / path).is_file() and name in names(folder / path)
 
 
+def is_defined(function: str, path: Path) -> bool:
+    """``Class.method``, or a function of the module."""
+    body: list[Any] = ast.parse(path.read_text("utf-8")).body
+    *classes, name = function.split(".")
+    for owner in classes:
+        body = next((node.body for node in body if isinstance(node, ast.ClassDef) and node.name == owner), [])
+    return any(isinstance(node, ast.FunctionDef) and node.name == name for node in body)
+
+
 @cache
 def mutants() -> list[Any]:
     """What ``make mutants`` breaks; its files are scripts, not a package."""
@@ -89,6 +98,18 @@ def test_what_is_seen_at_apache_is_seen_at_both_generations() -> None:
         assert both or re.search(r"\bVERSIONS\b|\bStartProgram\b|\bapache: ApacheCluster\b", text), (
             f"{file} runs against one version only"
         )
+
+
+def test_each_mechanism_is_broken_by_a_mutant_or_decided_by_a_function_that_mutation_changes() -> None:
+    broken = set(broken_on_purpose())
+    assert [mechanism.what for mechanism in MECHANISMS if mechanism not in broken and not mechanism.function] == []
+    for mechanism in MECHANISMS:
+        if mechanism.function:
+            package, _, module = mechanism.file.removesuffix(".py").partition("/")
+            assert package in ("core", "wire"), f"{mechanism.what}: make mutation runs unit tests only"
+            unit_tests = list((TESTS / "unit" / package).rglob(f"test_*{module.rpartition('/')[2]}*.py"))
+            assert unit_tests, f"{mechanism.file}: make mutation finds no tests for it"
+            assert is_defined(mechanism.function, SOURCE / mechanism.file), mechanism.function
 
 
 def test_each_row_is_broken_on_purpose_at_least_three_times() -> None:

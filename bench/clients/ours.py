@@ -34,7 +34,7 @@ from sprocketmq import (
     PushConsumer,
     SendResult,
 )
-from sprocketmq.net.engine import new_event_loop
+from sprocketmq.net.process.engine import new_event_loop
 
 # A machine that is busy with other things must not make a load of errors of it.
 TIMEOUT_MS = 30_000

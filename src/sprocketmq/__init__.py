@@ -95,9 +95,9 @@ if TYPE_CHECKING:
     from sprocketmq.wire.bodies import MessageModel as MessageModel
     from sprocketmq.wire.bodies import SubscriptionGroupConfig as SubscriptionGroupConfig
     from sprocketmq.wire.bodies import TopicConfig as TopicConfig
-    from sprocketmq.wire.message import Message as Message
-    from sprocketmq.wire.message import MessageExt as MessageExt
-    from sprocketmq.wire.message import MessageQueue as MessageQueue
+    from sprocketmq.wire.records.message import Message as Message
+    from sprocketmq.wire.records.message import MessageExt as MessageExt
+    from sprocketmq.wire.records.message import MessageQueue as MessageQueue
     from sprocketmq.wire.trace import ConsumeReturnType as ConsumeReturnType
     from sprocketmq.wire.trace import TraceRecord as TraceRecord
     from sprocketmq.wire.trace import TraceType as TraceType
@@ -141,7 +141,7 @@ else:
                 "StoreNotWritable SystemBusy TooMuchRequest TopicNotExist"
             ),
             "wire.bodies": "MessageModel SubscriptionGroupConfig TopicConfig",
-            "wire.message": "Message MessageExt MessageQueue",
+            "wire.records.message": "Message MessageExt MessageQueue",
             "wire.trace": "ConsumeReturnType TraceRecord TraceType",
         },
     )

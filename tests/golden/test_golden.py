@@ -11,7 +11,7 @@ import pytest
 from decoded_frames import decoded
 from golden import VERSIONS, GoldenFrame, frames, store_dir, store_file
 from interop.remoting import decode_header, split_frame
-from sprocketmq.wire.frame import FrameDecoder
+from sprocketmq.wire.frames.frame import FrameDecoder
 
 FRAMES = frames()
 

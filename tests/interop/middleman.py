@@ -19,9 +19,9 @@ from types import TracebackType
 from typing import Final
 
 from sprocketmq.errors import ProtocolError
-from sprocketmq.net.engine import Engine
-from sprocketmq.wire.command import Command, decode_command
-from sprocketmq.wire.frame import FrameDecoder
+from sprocketmq.net.process.engine import Engine
+from sprocketmq.wire.frames.command import Command, decode_command
+from sprocketmq.wire.frames.frame import FrameDecoder
 
 __all__ = ["MOODS", "Middleman"]
 

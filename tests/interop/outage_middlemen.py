@@ -18,7 +18,7 @@ sys.path[:0] = [str(Path(__file__).resolve().parents[1])]
 
 from interop.middleman import Middleman  # noqa: E402
 from sprocketmq.wire.codes import RequestCode  # noqa: E402
-from sprocketmq.wire.command import Command  # noqa: E402
+from sprocketmq.wire.frames.command import Command  # noqa: E402
 
 _LOOK_S: Final = 0.1
 _CLIENT_ID: Final = re.compile(rb'"clientID":"([^"]+)"')

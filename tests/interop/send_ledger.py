@@ -32,9 +32,9 @@ from interop.child import poll_until
 from interop.sprocket_server import SprocketServer
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.command import request
+from sprocketmq.wire.frames.command import request
 from sprocketmq.wire.headers import SendMessageRequestHeader, SendMessageResponseHeader
-from sprocketmq.wire.record import decode_records
+from sprocketmq.wire.records.record import decode_records
 
 __all__ = ["BROKER_CONF", "SendLedger", "kill_repeatedly", "read_topic"]
 

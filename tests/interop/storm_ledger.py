@@ -35,10 +35,9 @@ from interop.storm_topics import StormTopics
 from sprocketmq.errors import RocketMQError
 from sprocketmq.net.connection import Connection
 from sprocketmq.net.pool import ConnectionPool
-from sprocketmq.wire.batch import encode_batch
 from sprocketmq.wire.bodies import HeartbeatData, ProducerData
 from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.command import Command, request
+from sprocketmq.wire.frames.command import Command, request
 from sprocketmq.wire.headers import (
     CheckTransactionStateRequestHeader,
     ConsumerSendMsgBackRequestHeader,
@@ -51,9 +50,10 @@ from sprocketmq.wire.headers import (
     SendMessageResponseHeader,
     UpdateConsumerOffsetRequestHeader,
 )
-from sprocketmq.wire.message import Message, MessageExt
-from sprocketmq.wire.properties import encode_properties
-from sprocketmq.wire.record import decode_record, decode_records
+from sprocketmq.wire.records.batch import encode_batch
+from sprocketmq.wire.records.message import Message, MessageExt
+from sprocketmq.wire.records.properties import encode_properties
+from sprocketmq.wire.records.record import decode_record, decode_records
 
 __all__ = ["STORM_CONF", "StormLedger"]
 

@@ -33,7 +33,7 @@ from sprocketmq.wire.bodies import (
     UserInfo,
 )
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.command import Command
+from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.headers import (
     AclSubjectRequestHeader,
     DeleteAclRequestHeader,

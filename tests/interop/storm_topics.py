@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.command import Command
+from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.headers import (
     CreateTopicRequestHeader,
     DeleteTopicRequestHeader,
@@ -29,7 +29,7 @@ from sprocketmq.wire.headers import (
     SendMessageResponseHeader,
     UpdateConsumerOffsetRequestHeader,
 )
-from sprocketmq.wire.record import decode_records
+from sprocketmq.wire.records.record import decode_records
 
 __all__ = ["StormTopics"]
 

@@ -13,7 +13,7 @@ import pytest
 from interop.peers import VERSIONS, JavaProgram
 from sprocketmq.core.group.allocation import allocate, strategy_by_name
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 CASES: Final = 10_000
 # By code points the last two sort the other way round than by Java's UTF-16 units; rooms are before the "@" and the "-".

@@ -18,9 +18,9 @@ from interop.apache_cluster import as_slave
 from interop.peers import VERSIONS, ApacheCluster, SprocketServer, poll_until
 from interop.remoting import ask
 from sprocketmq.store.tools.check import check_directory
-from sprocketmq.wire import fastjson
 from sprocketmq.wire.bodies import HARuntimeInfo
 from sprocketmq.wire.codes import RequestCode
+from sprocketmq.wire.text import fastjson
 
 pytestmark = pytest.mark.usefixtures("java_peers")
 

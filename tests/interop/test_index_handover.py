@@ -13,7 +13,7 @@ from interop.peers import VERSIONS, ApacheCluster, SprocketServer, poll_until
 from interop.remoting import ask
 from sprocketmq.store.message_store import StoreConfig
 from sprocketmq.store.tools.check import check_directory
-from sprocketmq.wire.record import decode_records
+from sprocketmq.wire.records.record import decode_records
 
 pytestmark = pytest.mark.usefixtures("java_peers")
 

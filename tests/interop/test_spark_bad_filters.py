@@ -14,7 +14,7 @@ from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.read.queue_bounds import held_bounds
 from sprocketmq.spark.source import RocketMQDataSource
-from sprocketmq.wire.record import decode_records
+from sprocketmq.wire.records.record import decode_records
 
 
 def test_an_expression_that_apache_would_read_as_all_is_refused_while_a_read_is_planned(apache: ApacheCluster) -> None:

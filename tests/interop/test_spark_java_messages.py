@@ -9,7 +9,7 @@ import pytest
 from interop.java_peers import APACHE_4, APACHE_5
 from interop.java_program import JavaProgram
 from interop.spark_flow import Flow
-from sprocketmq.wire import sys_flag as flags
+from sprocketmq.wire.records import sys_flag as flags
 
 pytestmark = pytest.mark.spark
 

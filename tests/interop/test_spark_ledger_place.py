@@ -12,7 +12,7 @@ from sprocketmq.broker.broker import Broker
 from sprocketmq.errors import NetworkError
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.transactions.ledger_place import NOTHING, READ_WRITE, find_place
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 LEDGER = "SPROCKETMQ_DECISIONS_place"
 

@@ -22,7 +22,7 @@ from interop.mqadmin_session import MqadminSession
 from interop.spark_flow import PATIENCE_S, Flow, Kept, offsets
 from sprocketmq.spark import LagReport, LossReport, RocketMQProgressListener
 from sprocketmq.spark.losses import Loss
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

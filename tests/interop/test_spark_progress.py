@@ -11,7 +11,7 @@ from interop.child import poll_until
 from interop.mqadmin_session import MqadminSession
 from interop.spark_flow import PATIENCE_S, Flow, progress_by_mqadmin
 from sprocketmq.spark import LagReport, RocketMQProgressListener
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 pytestmark = pytest.mark.spark
 

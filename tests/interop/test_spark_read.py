@@ -17,7 +17,7 @@ from sprocketmq.spark.read.offset_search import look_at, offsets_by_time
 from sprocketmq.spark.read.queue_bounds import gone_queues, held_bounds
 from sprocketmq.spark.read.stream_reader import StreamReader
 from sprocketmq.spark.source import RocketMQDataSource
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 
 def reader(apache: ApacheCluster, topic: str, **options: str) -> StreamReader:

@@ -25,7 +25,7 @@ from sprocketmq.spark.transactions import exactly_once
 from sprocketmq.spark.transactions.responder import Responder
 from sprocketmq.spark.transactions.shown_rows import HALF_TOPIC
 from sprocketmq.spark.write.writer import StreamWriter
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 SCHEMA = StructType([StructField("body", BinaryType())])
 # Rounds each 60 s in 4.9, and halves are asked for when they are 6 s old.
@@ -157,4 +157,4 @@ def test_a_broker_that_was_killed_before_it_noted_the_end_shows_no_row_twice(jav
 
 def was_told_back() -> bool:
     """Whether a question was answered with the end of a copy whose row is shown."""
-    return any(member.answers["ROLLBACK_MESSAGE"] for member in Responder._by_process.values())
+    return any(member.answers["ROLLBACK_MESSAGE"] for member in Responder.shared.values())

@@ -21,7 +21,7 @@ from sprocketmq.store.message_store import StoreConfig
 from sprocketmq.store.tools.check import StoreSummary, check_directory
 from sprocketmq.wire.bodies import ConsumerOffsetSerializeWrapper
 from sprocketmq.wire.hashing import tags_code
-from sprocketmq.wire.record import decode_records
+from sprocketmq.wire.records.record import decode_records
 
 pytestmark = pytest.mark.usefixtures("java_peers")
 

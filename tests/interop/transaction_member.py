@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from interop.raw_member import RawMember
 from interop.remoting import Answer
-from sprocketmq.wire.record import decode_record
+from sprocketmq.wire.records.record import decode_record
 
 __all__ = ["COMMIT", "ROLLBACK", "UNKNOWN", "Half", "TransactionMember"]
 

@@ -25,6 +25,8 @@ class Mechanism:
         file: where it is decided or done, below ``src/sprocketmq``.
         tests: pytest node ids below ``tests``, separated by blanks: each fails when the mechanism is broken.
         apache: node ids below ``tests/interop`` that show it at Apache's brokers; empty when no broker can see it.
+        function: of what ``core`` decides, the function or method of ``file`` that decides it: `make mutation` changes its lines.
+            Empty where a mutant of tests/mutants breaks the mechanism.
     """
 
     row: str
@@ -33,3 +35,4 @@ class Mechanism:
     file: str
     tests: str
     apache: str = ""
+    function: str = ""

@@ -159,7 +159,7 @@ S01_TO_S04 = [
         "S1",
         "a forked child has none of it: it is told so, or makes its own",
         "C MQClientInstance",
-        "net/fork.py",
+        "net/process/fork.py",
         "system/net/test_fork.py::test_a_forked_child_is_told_whose_its_clients_are_and_makes_its_own",
     ),
     Mechanism(
@@ -232,6 +232,7 @@ S01_TO_S04 = [
         "A doRebalance",
         "core/group/rebalance.py",
         f"{REBALANCE}::test_rebalance_of_one_topic_leaves_the_others_alone",
+        function="RebalanceTable._sorted",
     ),
     Mechanism(
         "S3",
@@ -240,6 +241,7 @@ S01_TO_S04 = [
         "core/group/rebalance.py",
         f"{REBALANCE}::test_a_topic_no_longer_subscribed_is_dropped_whole "
         f"{SHARING}::test_unsubscribing_gives_the_queues_up_and_subscribing_takes_them",
+        function="RebalanceTable.subscribed",
     ),
     Mechanism(
         "S3",
@@ -249,6 +251,7 @@ S01_TO_S04 = [
         f"{ALLOCATION}::test_avg_gives_contiguous_runs_and_the_first_get_one_more "
         f"{ALLOCATION}::test_avg_is_javas_formula",
         f"{MIXED} {ORACLE}",
+        function="AllocateAveragely.__call__",
     ),
     Mechanism(
         "S3",
@@ -258,6 +261,7 @@ S01_TO_S04 = [
         f"{ALLOCATION}::test_by_circle_deals_like_cards "
         "inproc/client/test_client_rebalance.py::test_three_strategies_share_the_same_queues",
         ORACLE,
+        function="AllocateAveragelyByCircle.__call__",
     ),
     Mechanism(
         "S3",
@@ -268,6 +272,7 @@ S01_TO_S04 = [
         f"{ALLOCATION}::test_the_ring_hashes_are_javas "
         "inproc/client/test_client_rebalance.py::test_three_strategies_share_the_same_queues",
         ORACLE,
+        function="AllocateByConsistentHash.__call__",
     ),
     Mechanism(
         "S3",
@@ -277,6 +282,7 @@ S01_TO_S04 = [
         f"{ALLOCATION}::test_config_is_what_the_user_said "
         "inproc/client/test_client_rebalance.py::test_strategies_with_arguments_are_options",
         ORACLE,
+        function="AllocateByConfig.__call__",
     ),
     Mechanism(
         "S3",
@@ -286,6 +292,7 @@ S01_TO_S04 = [
         f"{ALLOCATION}::test_machine_room_shares_only_the_named_rooms "
         "inproc/client/test_client_rebalance.py::test_strategies_with_arguments_are_options",
         ORACLE,
+        function="AllocateByMachineRoom.__call__",
     ),
     Mechanism(
         "S3",
@@ -295,6 +302,7 @@ S01_TO_S04 = [
         f"{ALLOCATION}::test_nearby_keeps_to_its_room_and_shares_rooms_without_consumers "
         "inproc/client/test_client_rebalance.py::test_strategies_with_arguments_are_options",
         ORACLE,
+        function="AllocateMachineRoomNearby.__call__",
     ),
     Mechanism(
         "S3",
@@ -304,6 +312,7 @@ S01_TO_S04 = [
         f"{ALLOCATION}::test_the_shares_partition_the_queues "
         f"{ALLOCATION}::test_names_are_sorted_by_utf16_units_as_java_does",
         f"{MIXED} {STORM}",
+        function="allocate",
     ),
     Mechanism(
         "S3",
@@ -311,6 +320,7 @@ S01_TO_S04 = [
         "A cidAll.indexOf",
         "core/group/allocation.py",
         f"{ALLOCATION}::test_a_client_the_broker_does_not_list_gets_nothing",
+        function="allocate",
     ),
     Mechanism(
         "S3",
@@ -320,6 +330,7 @@ S01_TO_S04 = [
         f"{REBALANCE}::test_a_reassigned_queue_is_dropped_at_once_and_leaves_when_removed "
         f"{INSTANCE}::test_messages_that_wait_for_a_worker_are_not_consumed_after_their_queue_was_given_up",
         MIXED,
+        function="RebalanceTable._drop",
     ),
     Mechanism(
         "S3",
@@ -337,6 +348,7 @@ S01_TO_S04 = [
         "core/group/rebalance.py",
         f"{REBALANCE}::test_an_expired_pull_drops_the_queue_and_brings_it_back "
         f"{CACHED}::test_a_pull_is_expired_after_120_s_without_a_look",
+        function="RebalanceTable.assigned",
     ),
     Mechanism(
         "S3",
@@ -351,6 +363,7 @@ S01_TO_S04 = [
         "A 'add new mq failed'",
         "core/group/rebalance.py",
         f"{REBALANCE}::test_a_failed_add_is_tried_again_in_the_next_round",
+        function="RebalanceTable.add_failed",
     ),
     Mechanism(
         "S3",
@@ -388,6 +401,7 @@ S01_TO_S04 = [
         "core/pace.py",
         "unit/core/test_pace.py::test_runs_keep_their_distance_and_each_wish_has_a_run_behind_it "
         "system/client/test_storms.py::test_consumers_that_wait_for_missing_topics_ask_once_a_second_each",
+        function="Pace.end",
     ),
     Mechanism(
         "S4",
@@ -396,6 +410,7 @@ S01_TO_S04 = [
         "core/consume/pull_cursor.py",
         f"{CURSOR}::test_found_messages_are_cached_dispatched_and_the_next_pull_follows_at_once",
         EVERY_FORM,
+        function="PullCursor._returned",
     ),
     Mechanism(
         "S4",
@@ -403,6 +418,7 @@ S01_TO_S04 = [
         "C PullRequest",
         "core/consume/pull_cursor.py",
         f"{CURSOR}::test_a_due_queue_is_pulled_from_its_next_offset_once",
+        function="PullCursor._due",
     ),
     Mechanism(
         "S4",
@@ -410,6 +426,7 @@ S01_TO_S04 = [
         "C pullMessage, isDropped",
         "core/consume/pull_cursor.py",
         f"{CURSOR}::test_a_dropped_queue_ends_the_loop_and_takes_nothing_in",
+        function="PullCursor.handle",
     ),
     Mechanism(
         "S4",
@@ -418,6 +435,7 @@ S01_TO_S04 = [
         "core/consume/pull_cursor.py",
         f"{CURSOR}::test_a_consumer_that_must_not_pull_looks_again_in_a_second "
         f"{CONCURRENT}::test_a_paused_consumer_pulls_nothing_until_it_resumes",
+        function="PullCursor._due",
     ),
     Mechanism(
         "S4",
@@ -426,6 +444,7 @@ S01_TO_S04 = [
         "core/consume/flow_control.py",
         f"{FLOW}::test_more_than_the_count_pauses_for_50_ms_and_says_why "
         f"{CONCURRENT}::test_pulling_pauses_while_too_much_is_cached_and_goes_on_after",
+        function="check",
     ),
     Mechanism(
         "S4",
@@ -433,6 +452,7 @@ S01_TO_S04 = [
         "C pullMessage (flow control)",
         "core/consume/flow_control.py",
         f"{FLOW}::test_more_than_the_size_pauses",
+        function="check",
     ),
     Mechanism(
         "S4",
@@ -440,6 +460,7 @@ S01_TO_S04 = [
         "B consumeConcurrentlyMaxSpan; E Pull message",
         "core/consume/flow_control.py",
         f"{FLOW}::test_a_stuck_head_pauses_by_span_and_not_in_orderly_consumption",
+        function="check",
     ),
     Mechanism(
         "S4",
@@ -447,6 +468,7 @@ S01_TO_S04 = [
         "C pullMessage (flow control)",
         "core/consume/flow_control.py",
         f"{FLOW}::test_a_topic_limit_is_shared_over_all_queues",
+        function="per_queue_limits",
     ),
     Mechanism(
         "S4",
@@ -457,6 +479,7 @@ S01_TO_S04 = [
         "unit/core/test_long_poll.py::test_an_arriving_message_wakes_those_who_wait_for_it "
         "inproc/broker/test_broker_long_polling.py::test_a_held_pull_is_woken_by_the_message_it_waits_for",
         EVERY_FORM,
+        function="LongPoll.wake",
     ),
     Mechanism(
         "S4",
@@ -480,6 +503,7 @@ S01_TO_S04 = [
         "D getPullInterval",
         "core/consume/pull_cursor.py",
         f"{CURSOR}::test_a_pull_interval_delays_only_pulls_that_found_something",
+        function="PullCursor._returned",
     ),
     Mechanism(
         "S4",
@@ -489,6 +513,7 @@ S01_TO_S04 = [
         f"{CONCURRENT}::test_tags_are_filtered_exactly_and_progress_passes_the_others "
         f"{CURSOR}::test_without_messages_progress_moves_only_when_nothing_is_cached",
         SELECTED,
+        function="PullCursor._returned",
     ),
     Mechanism(
         "S4",
@@ -497,6 +522,7 @@ S01_TO_S04 = [
         "core/consume/pull_cursor.py",
         f"{CURSOR}::test_an_illegal_offset_drops_the_queue_with_the_brokers_correction "
         f"{SHARING}::test_an_illegal_offset_is_corrected_and_consumption_goes_on",
+        function="PullCursor._returned",
     ),
     Mechanism(
         "S4",
@@ -504,6 +530,7 @@ S01_TO_S04 = [
         "D updatePullFromWhichNode",
         "core/produce/route_table.py",
         f"{ROUTES}::test_a_missing_copy_is_replaced_by_another",
+        function="RouteTable.broker_address",
     ),
     Mechanism(
         "S4",
@@ -512,6 +539,7 @@ S01_TO_S04 = [
         "core/group/subscription.py",
         f"{TAGS}::test_equal_hashes_pass_the_broker_and_stop_at_the_client "
         f"{CONCURRENT}::test_tags_are_filtered_exactly_and_progress_passes_the_others",
+        function="matches_tags",
     ),
     Mechanism(
         "S4",
@@ -521,6 +549,7 @@ S01_TO_S04 = [
         f"{TAGS}::test_sql92_is_carried_as_it_is "
         f"{FILTERS}::test_a_push_consumer_gets_what_its_condition_wants_and_waits_for_more",
         SELECTED,
+        function="build_subscription",
     ),
     Mechanism(
         "S4",
@@ -571,5 +600,6 @@ S01_TO_S04 = [
         "core/consume/pull_cursor.py",
         f"{CURSOR}::test_failures_wait_a_second_and_broker_flow_control_20_ms",
         "test_our_client_in_bad_luck.py::test_connections_that_are_cut_again_and_again",
+        function="PullCursor.handle",
     ),
 ]

@@ -83,6 +83,7 @@ S05_TO_S08 = [
         "A 'consumeMessage return null'; B 方式2",
         "core/consume/consume_result.py",
         f"{RESULT}::test_only_a_status_is_a_success",
+        function="read_status",
     ),
     Mechanism(
         "S5",
@@ -91,6 +92,7 @@ S05_TO_S08 = [
         "core/consume/consume_result.py",
         f"{RESULT}::test_ack_index_counts_only_with_success "
         f"{CONCURRENT}::test_ack_index_splits_a_batch_into_done_and_again",
+        function="acked_count",
     ),
     Mechanism(
         "S5",
@@ -99,6 +101,7 @@ S05_TO_S08 = [
         "core/consume/consume_result.py",
         f"{RESULT}::test_ack_index_counts_only_with_success {RESULT}::test_the_parts_cover_the_batch",
         EVERY_FORM,
+        function="acked_count",
     ),
     Mechanism(
         "S5",
@@ -152,6 +155,7 @@ S05_TO_S08 = [
         f"{CACHED}::test_the_commit_offset_is_the_lowest_unfinished_message "
         f"{COST}::test_settling_a_message_costs_the_same_with_10_and_with_100_000_in_hand",
         EVERY_FORM,
+        function="ProcessQueue.done",
     ),
     Mechanism(
         "S6",
@@ -160,6 +164,7 @@ S05_TO_S08 = [
         "core/consume/process_queue.py",
         f"{STUCK} {CACHED}::test_the_commit_offset_is_the_lowest_unfinished_message",
         f"{OURS}::test_a_stuck_message_comes_again_once_and_progress_passes_it",
+        function="ProcessQueue.done",
     ),
     Mechanism(
         "S6",
@@ -168,6 +173,7 @@ S05_TO_S08 = [
         "core/consume/process_queue.py",
         f"{CACHED}::test_there_is_no_commit_offset_before_the_first_message "
         f"{CACHED}::test_the_commit_offset_counts_gaps_of_filtered_messages_as_done",
+        function="ProcessQueue.done",
     ),
     Mechanism(
         "S6",
@@ -176,6 +182,7 @@ S05_TO_S08 = [
         "core/consume/consume_progress.py",
         f"{PROGRESS}::test_a_corrected_offset_is_frozen_until_the_queue_is_removed "
         f"{PROGRESS}::test_a_concurrent_result_never_moves_progress_back",
+        function="ConsumeProgress.update",
     ),
     Mechanism(
         "S6",
@@ -210,6 +217,7 @@ S05_TO_S08 = [
         "B consumeConcurrentlyMaxSpan",
         "core/consume/process_queue.py",
         f"{CACHED}::test_the_span_is_between_the_oldest_unfinished_and_the_newest",
+        function="ProcessQueue.span",
     ),
     Mechanism(
         "S6",
@@ -219,6 +227,7 @@ S05_TO_S08 = [
         f"{PROGRESS}::test_stored_progress_wins_and_unknown_progress_is_not_guessed "
         f"{SHARING}::test_a_new_group_begins_where_it_is_told",
         EVERY_FORM,
+        function="decide_start",
     ),
     Mechanism(
         "S6",
@@ -228,6 +237,7 @@ S05_TO_S08 = [
         f"{SHARING}::test_from_last_offset_skips_what_is_there_and_nothing_that_comes "
         f"{RESET}::test_retries_that_wait_are_not_skipped_by_a_group_that_begins_at_the_end",
         f"{OURS}::test_a_member_without_progress_begins_where_it_is_told",
+        function="decide_start",
     ),
     Mechanism(
         "S6",
@@ -236,6 +246,7 @@ S05_TO_S08 = [
         "core/consume/consume_progress.py",
         f"{PROGRESS}::test_a_new_group_begins_where_it_was_told_to",
         EVERY_FORM,
+        function="decide_start",
     ),
     Mechanism(
         "S6",
@@ -244,6 +255,7 @@ S05_TO_S08 = [
         "core/consume/consume_progress.py",
         f"{SHARING}::test_from_a_given_timestamp {OPTIONS}::test_consume_timestamp_is_local_time",
         f"{OURS}::test_a_member_without_progress_begins_where_it_is_told",
+        function="decide_start",
     ),
     Mechanism(
         "S6",
@@ -251,6 +263,7 @@ S05_TO_S08 = [
         "A computePullFromWhere < 0",
         "core/consume/consume_progress.py",
         f"{SHARING}::test_an_unknown_stored_offset_is_waited_for_not_guessed",
+        function="decide_start",
     ),
     Mechanism(
         "S6",
@@ -276,6 +289,7 @@ S05_TO_S08 = [
         "core/consume/consume_timeout.py",
         f"{TIMEOUT}::test_every_message_has_its_own_deadline",
         f"{OURS}::test_a_stuck_message_comes_again_once_and_progress_passes_it",
+        function="_pop_until",
     ),
     Mechanism(
         "S7",
@@ -283,6 +297,7 @@ S05_TO_S08 = [
         "B 消费timeout的时间非常不精确",
         "core/consume/consume_timeout.py",
         f"{TIMEOUT}::test_a_message_expires_exactly_at_its_limit {STUCK}",
+        function="_pop_until",
     ),
     Mechanism(
         "S7",
@@ -292,6 +307,7 @@ S05_TO_S08 = [
         f"{TIMEOUT}::test_a_new_limit_holds_at_once_for_running_messages "
         f"{CONCURRENT}::test_the_consume_timeout_can_be_changed_while_a_message_runs",
         f"{OURS}::test_a_stuck_message_comes_again_once_and_progress_passes_it",
+        function="ConsumeTimeout.expired",
     ),
     Mechanism(
         "S7",
@@ -319,6 +335,7 @@ S05_TO_S08 = [
         f"{TOLD}::test_a_listener_that_ends_late_makes_no_second_copy_whatever_it_answers "
         f"{TOLD}::test_in_a_storm_of_stuck_failing_and_refused_messages_each_delivery_makes_at_most_one_copy",
         f"{OURS}::test_a_stuck_message_comes_again_once_and_progress_passes_it",
+        function="ConsumeTimeout.finished",
     ),
     Mechanism(
         "S7",
@@ -326,6 +343,7 @@ S05_TO_S08 = [
         "B cleanExpiredMsg, catch",
         "core/consume/consume_timeout.py",
         f"{TIMEOUT}::test_a_failed_send_back_is_tried_again_after_5_s_whatever_the_limit",
+        function="ConsumeTimeout.send_back_failed",
     ),
     Mechanism(
         "S7",
@@ -333,6 +351,7 @@ S05_TO_S08 = [
         "B 2101-2200",
         "core/consume/consume_timeout.py",
         f"{TIMEOUT}::test_nothing_finished_is_kept_behind_a_stuck_message",
+        function="ConsumeTimeout.finished",
     ),
     Mechanism(
         "S7",
@@ -377,6 +396,7 @@ S05_TO_S08 = [
         f"{SCHEDULE}::test_send_back_decides "
         f"{CONCURRENT}::test_a_message_that_never_succeeds_ends_in_the_dead_letter_topic",
         EVERY_FORM,
+        function="decide_send_back",
     ),
     Mechanism(
         "S8",
@@ -411,6 +431,7 @@ S05_TO_S08 = [
         "B 和生产端重试区别",
         "core/retry/retry_schedule.py",
         f"{SCHEDULE}::test_the_limit_of_retries_depends_on_the_kind_of_consumption",
+        function="max_reconsume_times",
     ),
     Mechanism(
         "S8",
@@ -419,6 +440,7 @@ S05_TO_S08 = [
         "core/produce/send_latency.py",
         "unit/core/test_send_latency.py::test_a_retry_goes_to_another_broker "
         "inproc/client/test_client_producer.py::test_a_refused_send_goes_to_the_other_broker",
+        function="QueueRoundRobin._first",
     ),
     Mechanism(
         "S8",
@@ -428,6 +450,7 @@ S05_TO_S08 = [
         f"{POLICY}::test_the_policy_of_the_group_chooses_the_waits "
         f"{POLICY}::test_many_failures_ask_once_a_minute_and_a_changed_policy_is_seen_then",
         f"{OURS}::test_the_groups_retry_policy_is_followed_where_there_is_one",
+        function="ExponentialRetryPolicy.next_delay_ms",
     ),
     Mechanism(
         "S8",

@@ -60,6 +60,7 @@ S09_TO_S11 = [
         "B delayLevel",
         "core/retry/retry_schedule.py",
         f"{SCHEDULE}::test_send_back_decides {RETRY}::test_the_delay_level_asked_for_is_used_as_it_is",
+        function="retry_level",
     ),
     Mechanism(
         "S9",
@@ -86,6 +87,7 @@ S09_TO_S11 = [
         f"{SCHEDULE}::test_a_level_too_high_is_the_highest_and_0_is_at_once "
         f"{SCHEDULE}::test_levels_and_queues_of_the_schedule_topic_correspond "
         f"{RETRY}::test_levels_do_not_wait_for_each_other_and_each_keeps_its_order",
+        function="DelayLevels.clamp",
     ),
     Mechanism(
         "S9",
@@ -113,6 +115,7 @@ S09_TO_S11 = [
         "core/consume/queue_lock.py",
         f"{LOCKS}::test_a_lock_belongs_to_one_client_until_it_expires {MEMBERS}::test_a_queue_has_one_owner_per_group",
         f"{IN_ORDER} test_our_client_in_bad_luck.py::test_a_broker_that_is_restarted",
+        function="QueueLockTable.try_lock",
     ),
     Mechanism(
         "S10",
@@ -120,6 +123,7 @@ S09_TO_S11 = [
         "E mqLockTable",
         "core/consume/queue_lock.py",
         f"{LOCKS}::test_groups_do_not_disturb_each_other",
+        function="QueueLockTable.try_lock",
     ),
     Mechanism(
         "S10",
@@ -128,6 +132,7 @@ S09_TO_S11 = [
         "core/consume/queue_lock.py",
         f"{MEMBERS}::test_a_lock_lives_sixty_seconds_from_its_last_renewal "
         f"{LOCKS}::test_a_lock_belongs_to_one_client_until_it_expires",
+        function="QueueLockTable.try_lock",
     ),
     Mechanism(
         "S10",
@@ -135,6 +140,7 @@ S09_TO_S11 = [
         "E isLocked",
         "core/consume/queue_lock.py",
         f"{LOCKS}::test_asking_again_renews",
+        function="QueueLockTable.try_lock",
     ),
     Mechanism(
         "S10",
@@ -142,6 +148,7 @@ S09_TO_S11 = [
         "E unlockBatch",
         "core/consume/queue_lock.py",
         f"{LOCKS}::test_only_the_owner_unlocks {MEMBERS}::test_only_the_owner_unlocks",
+        function="QueueLockTable.unlock",
     ),
     Mechanism(
         "S10",
@@ -172,6 +179,7 @@ S09_TO_S11 = [
         "E Pull message",
         "core/consume/pull_cursor.py",
         f"{CURSOR}::test_orderly_pulls_only_with_a_valid_lock_and_rereads_the_offset_once",
+        function="PullCursor._due",
     ),
     Mechanism(
         "S10",
@@ -181,6 +189,7 @@ S09_TO_S11 = [
         f"{CURSOR}::test_orderly_pulls_only_with_a_valid_lock_and_rereads_the_offset_once "
         f"{ORDERLY}::test_a_member_that_takes_over_a_queue_begins_where_the_other_ended",
         MIXED,
+        function="PullCursor._due",
     ),
     Mechanism(
         "S10",
@@ -198,6 +207,7 @@ S09_TO_S11 = [
         "core/consume/orderly_turn.py",
         f"{TURN}::test_a_turn_hands_out_batches_in_order_until_nothing_is_pending",
         IN_ORDER,
+        function="OrderlyTurn.next",
     ),
     Mechanism(
         "S10",
@@ -206,6 +216,7 @@ S09_TO_S11 = [
         "core/consume/orderly_turn.py",
         f"{TURN}::test_a_dropped_queue_ends_the_turn_and_commits_nothing "
         f"{ORDERLY}::test_a_dropped_queue_calls_the_listener_no_more_even_for_what_a_worker_has_in_hand",
+        function="OrderlyTurn.next",
     ),
     Mechanism(
         "S10",
@@ -215,6 +226,7 @@ S09_TO_S11 = [
         f"{TURN}::test_without_a_lock_a_turn_does_not_begin {TURN}::test_a_lock_that_expires_during_the_turn_ends_it_before_the_next_batch "
         f"{ORDERLY}::test_a_lost_lock_stops_consumption_in_the_middle",
         "test_our_client_in_bad_luck.py::test_a_broker_that_freezes_and_thaws",
+        function="OrderlyTurn.next",
     ),
     Mechanism(
         "S10",
@@ -224,6 +236,7 @@ S09_TO_S11 = [
         f"{LOCKS}::test_a_tenure_lasts_as_long_as_nobody_else_can_have_had_the_lock "
         f"{ORDERLY}::test_a_lock_that_comes_back_begins_where_the_other_member_ended_and_never_sets_it_back "
         f"{ORDERLY}::test_a_lock_that_comes_back_goes_on_with_what_is_cached_when_nobody_consumed",
+        function="LocalQueueLock.granted",
     ),
     Mechanism(
         "S10",
@@ -245,6 +258,7 @@ S09_TO_S11 = [
         "E MAX_TIME_CONSUME_CONTINUOUSLY",
         "core/consume/orderly_turn.py",
         f"{TURN}::test_a_turn_gives_way_after_60_s",
+        function="OrderlyTurn.next",
     ),
     Mechanism(
         "S10",
@@ -253,6 +267,7 @@ S09_TO_S11 = [
         "core/group/rebalance.py",
         f"{ORDERLY}::test_a_dropped_queue_calls_the_listener_no_more_even_for_what_a_worker_has_in_hand "
         f"{REBALANCE}::test_a_refused_removal_is_asked_again_next_round",
+        function="RebalanceTable.removal_refused",
     ),
     Mechanism(
         "S10",
@@ -292,6 +307,7 @@ S09_TO_S11 = [
         "core/consume/orderly_turn.py",
         f"{TURN}::test_with_auto_commit_everything_but_suspend_commits",
         IN_ORDER,
+        function="OrderlyTurn.settle",
     ),
     Mechanism(
         "S10",
@@ -301,6 +317,7 @@ S09_TO_S11 = [
         f"{TURN}::test_suspend_blocks_the_queue_and_counts_the_try "
         f"{ORDERLY}::test_a_failed_message_blocks_its_queue_and_comes_again_after_the_pause",
         IN_ORDER,
+        function="OrderlyTurn._suspend",
     ),
     Mechanism(
         "S10",
@@ -308,6 +325,7 @@ S09_TO_S11 = [
         "E getSuspendCurrentQueueTimeMillis; B 间隔时间为1秒",
         "core/consume/orderly_turn.py",
         f"{TURN}::test_the_pause_is_held_within_10_ms_and_30_s",
+        function="OrderlyTurn._pause_ms",
     ),
     Mechanism(
         "S10",
@@ -317,6 +335,7 @@ S09_TO_S11 = [
         f"{TURN}::test_a_message_over_its_limit_is_dead_lettered_and_the_queue_goes_on "
         f"{ORDERLY}::test_a_message_over_the_retry_limit_is_dead_lettered_once_and_the_queue_goes_on",
         IN_ORDER,
+        function="OrderlyTurn._suspend",
     ),
     Mechanism(
         "S10",
@@ -324,6 +343,7 @@ S09_TO_S11 = [
         "E checkReconsumeTimes",
         "core/consume/orderly_turn.py",
         f"{TURN}::test_a_dead_letter_that_could_not_be_stored_blocks_the_queue",
+        function="OrderlyTurn.dead_lettered",
     ),
     Mechanism(
         "S10",
@@ -332,6 +352,7 @@ S09_TO_S11 = [
         "core/consume/orderly_turn.py",
         f"{TURN}::test_without_auto_commit_success_goes_on_and_commit_settles_all "
         f"{ORDERLY}::test_without_auto_commit_progress_waits_for_commit_and_rollback_gives_all_again",
+        function="OrderlyTurn.settle",
     ),
     Mechanism(
         "S10",
@@ -339,6 +360,7 @@ S09_TO_S11 = [
         "E processConsumeResult, ROLLBACK",
         "core/consume/orderly_turn.py",
         f"{TURN}::test_without_auto_commit_rollback_brings_all_uncommitted_back",
+        function="OrderlyTurn.settle",
     ),
     Mechanism(
         "S10",
@@ -346,6 +368,7 @@ S09_TO_S11 = [
         "E ConsumeRequest.run, catch; B 注意点 2",
         "core/consume/orderly_turn.py",
         f"{TURN}::test_only_a_status_moves_the_queue {TURN}::test_whatever_the_listener_answers_no_message_is_skipped",
+        function="read_orderly_status",
     ),
     Mechanism(
         "S10",
@@ -360,6 +383,7 @@ S09_TO_S11 = [
         "A incPullRT, incPullTPS",
         "core/statistics.py",
         f"{NUMBERS}::test_a_consumers_numbers_are_kept_by_topic {CONCURRENT}::test_statistics_count_what_happened",
+        function="ConsumerStatistics.pulled",
     ),
     Mechanism(
         "S11",
@@ -368,6 +392,7 @@ S09_TO_S11 = [
         "core/statistics.py",
         f"{NUMBERS}::test_a_window_shows_what_javas_timers_would_have_sampled "
         f"{NUMBERS}::test_the_consume_time_of_a_quiet_minute_is_that_of_the_hour",
+        function="_Item.extend",
     ),
     Mechanism(
         "S11",
@@ -382,6 +407,7 @@ S09_TO_S11 = [
         "A incConsumeRT; E incConsumeOKTPS, incConsumeFailedTPS",
         "core/statistics.py",
         f"{NUMBERS}::test_a_steady_rate_is_the_rate {CONCURRENT}::test_statistics_count_what_happened",
+        function="_Item.totals",
     ),
     Mechanism(
         "S11",
@@ -389,6 +415,7 @@ S09_TO_S11 = [
         "E getConsumerStatsManager",
         "core/statistics.py",
         f"{NUMBERS}::test_failures_are_remembered_for_an_hour",
+        function="_Item.totals",
     ),
     Mechanism(
         "S11",

@@ -35,9 +35,11 @@ HEAD = """# Mechanisms
 
 Each mechanism that the five articles describe, with which this project began: what it does, where it is told, where it is here, the test
 that breaks when it is broken, and the test that shows it with Apache RocketMQ 4.9.7 and 5.4.0 (our client at their brokers, or their
-clients at ours). A dash means that no peer can see it. Where *broken* says yes, `make mutants` breaks the mechanism on purpose and a test
-of this line notices. `make mechanisms` runs the public face alone, clients, commands and embedded servers, and sees that it
-goes through the statements that are broken there.
+clients at ours). A dash means that no peer can see it. The column *broken* names the command that breaks the mechanism on purpose: with
+`mutants` a test of this line must notice (`make mutants`); with `mutation` the mechanism is decided by a function of `core`, and
+`make mutation` changes each line of that function and runs the module's unit tests ([decision 32](decisions/0032-mutation-testing.md),
+[decision 35](decisions/0035-a-short-list-of-mutants.md)). `make mechanisms` runs the public API alone, clients, commands and embedded
+servers, and sees that it goes through the statements that the mutants break, and through these functions.
 
 Written by `scripts/mechanisms`; `tests/test_mechanisms.py` checks that every file and every test named here exists.
 
@@ -76,9 +78,15 @@ def _section(row: str, lines: list[Mechanism], broken: set[Mechanism]) -> str:
     for number, line in numbered(lines):
         table.append(
             f"| {number} | {line.what} | {line.passage} | `{line.file}` | {_tests(line.tests, 'tests/')} "
-            f"| {'yes' if line in broken else ''} | {_tests(line.apache, 'tests/interop/') or '-'} |"
+            f"| {_broken_by(line, broken)} | {_tests(line.apache, 'tests/interop/') or '-'} |"
         )
     return "\n".join(table) + "\n"
+
+
+def _broken_by(line: Mechanism, broken: set[Mechanism]) -> str:
+    if line in broken:
+        return "mutants"
+    return "mutation" if line.function else ""
 
 
 def _tests(ids: str, folder: str) -> str:

@@ -18,7 +18,7 @@ __all__ = ["ROOT", "WHOLE", "Source", "public_tests", "scenarios"]
 
 TESTS = Path(__file__).parents[1]
 ROOT = TESTS.parent
-# Where tests by the public face may be, and the files of which all are run, though no line of docs/mechanisms.md names them.
+# Where tests by the public API may be, and the files of which all are run, though no line of docs/mechanisms.md names them.
 FILES = ("inproc/client/test_*.py", "inproc/testing/test_*.py", "system/cli/test_*.py", "system/net/test_fork.py")
 WHOLE = frozenset(
     {
@@ -48,7 +48,7 @@ class Source:
 
     @cached_property
     def internals(self) -> frozenset[str]:
-        """Names that the file imports from behind the public face."""
+        """Names that the file imports from behind the public API."""
         return frozenset(name for node in ast.walk(self.tree) for name in self._internals_of(node))
 
     def _internals_of(self, node: ast.AST) -> Iterator[str]:
@@ -87,7 +87,7 @@ class Source:
         return found
 
     def uses_internals(self, name: str, seen: set[str] | None = None) -> bool:
-        """Whether the definition, or one of this file or of its folder's fixtures that it uses, goes behind the public face."""
+        """Whether the definition, or one of this file or of its folder's fixtures that it uses, goes behind the public API."""
         seen = set() if seen is None else seen
         node = self.tops.get(name)
         if node is None:

@@ -1,7 +1,8 @@
-"""What production has to run for a mechanism to be there: the statements that its mutants break.
+"""What production has to run for a mechanism to be there: the statements that its mutants break, the function of core that decides it.
 
 row --its tests--> mutants that they notice --old and new text--> changed lines --> statements of functions
                                                                                     a constant's: those that use it
+row --its function--> statements of its body
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from mechanisms.mechanism import Mechanism
 __all__ = ["BARRIERS", "Anchor", "anchors_of", "unreached"]
 
 # What only a fault of our own would run, by what goes wrong without it.
-BARRIERS = frozenset({"one consumer's failing progress keeps that of the others from being written"})
+BARRIERS = frozenset({"what breaks when one consumer's failing progress keeps that of the others from being written"})
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "sprocketmq"
@@ -27,7 +28,7 @@ Place = tuple[str, int, int]  # file, first and last line of a statement
 
 @dataclass(frozen=True)
 class Anchor:
-    """What one mutant breaks: it is reached when one of these statements has run."""
+    """What one mutant breaks, or what one function of core does: it is reached when one of these statements has run."""
 
     what: str
     places: tuple[Place, ...]
@@ -37,20 +38,33 @@ class Anchor:
 
 
 def anchors_of(mechanism: Mechanism, mutants: Iterable[Any]) -> list[Anchor]:
-    """Of the mutants of its row that its own tests notice."""
+    """Of the mutants of its row that its own tests notice, and of the function that decides it."""
     tests = {f"tests/{test}" for test in mechanism.tests.split()}
     noticed = [
         mutant
         for mutant in mutants
         if mutant.mechanism == mechanism.row and tests & {test.partition("[")[0] for test in mutant.test.split()}
     ]
-    return [Anchor(mutant.what, tuple(_places(mutant))) for mutant in noticed]
+    anchors = [Anchor(f"what breaks when {mutant.what}", tuple(_places(mutant))) for mutant in noticed]
+    if mechanism.function:
+        file = f"src/sprocketmq/{mechanism.file}"
+        anchors.append(Anchor(mechanism.function, tuple(_body(file, mechanism.function))))
+    return anchors
 
 
 def unreached(mechanism: Mechanism, mutants: Iterable[Any], lines: Mapping[str, set[int]]) -> list[Anchor]:
     """What of a mechanism no line of ``lines`` (by file, from the project's root) has reached."""
     wanted = (anchor for anchor in anchors_of(mechanism, mutants) if anchor.what not in BARRIERS)
     return [anchor for anchor in wanted if not anchor.is_reached(lines)]
+
+
+def _body(file: str, function: str) -> Iterator[Place]:
+    found: Any = ast.parse(_text(file))
+    for name in function.split("."):
+        found = next(node for node in found.body if getattr(node, "name", None) == name)
+    for statement in found.body:
+        if not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)):  # the docstring
+            yield file, *_extent(statement)
 
 
 def _places(mutant: Any) -> Iterator[Place]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sprocketmq.logs  # noqa: F401 - its loggers tell what peers say in one line
 from sprocketmq.broker.broker import Broker
-from sprocketmq.broker.config import BrokerConfig, NameServerConfig
 from sprocketmq.broker.namesrv.namesrv import NameServer
+from sprocketmq.broker.settings.config import BrokerConfig, NameServerConfig
 
 __all__ = ["Broker", "BrokerConfig", "NameServer", "NameServerConfig"]

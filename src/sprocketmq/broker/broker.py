@@ -21,21 +21,18 @@ from typing import Any, Final
 
 import msgspec
 
-from sprocketmq.broker.config import BrokerConfig
-from sprocketmq.broker.config_store import ConfigStore
-from sprocketmq.broker.delivery.filters import FilterTable, Wanted
+from sprocketmq.broker.delivery.filters import FilterTable, PullFilter
 from sprocketmq.broker.delivery.parked import ParkedPulls, PullRequest
-from sprocketmq.broker.delivery.schedule import Schedule
+from sprocketmq.broker.delivery.schedule import ScheduleMessageService
 from sprocketmq.broker.delivery.timer_messages import TimerMessages
 from sprocketmq.broker.delivery.transactions import Transactions
 from sprocketmq.broker.delivery.undeliverable import Undeliverable
-from sprocketmq.broker.handlers import Handler, handler_table, preceded
+from sprocketmq.broker.handlers import Handler, handler_table, with_interceptor
 from sprocketmq.broker.handlers.messages.pull import answer_pull
 from sprocketmq.broker.housekeeping import Housekeeping
 from sprocketmq.broker.index_building import IndexBuilding
 from sprocketmq.broker.late_libraries import LateLibraries
 from sprocketmq.broker.listening import client_tls_of, limits_of, queued_bytes_of, tls_of, watched_certificates
-from sprocketmq.broker.live_config import LiveConfig
 from sprocketmq.broker.member_notices import MemberNotices
 from sprocketmq.broker.namesrv.route_lookup import RouteLookup
 from sprocketmq.broker.observe.counters import Counters
@@ -45,14 +42,17 @@ from sprocketmq.broker.observe.slow_requests import SlowRequests
 from sprocketmq.broker.observe.statistics import Statistics
 from sprocketmq.broker.ports import Ports
 from sprocketmq.broker.replication.durability import DurableAnswers
-from sprocketmq.broker.replication.handover import LiveHandover
+from sprocketmq.broker.replication.handover import HandoverDriver
 from sprocketmq.broker.replication.registration import Registration, parts_of
 from sprocketmq.broker.replication.replication import Replication
-from sprocketmq.broker.security.access import Access, acl_file, codes_in, guarded, topic_at
+from sprocketmq.broker.security.access import AccessValidator, acl_file, codes_in, topic_at, with_access_checks
 from sprocketmq.broker.security.name_checks import refusal_of_names
-from sprocketmq.broker.security.plain_access import PlainAccess
-from sprocketmq.broker.security.users import UserAccess, inner_credentials
+from sprocketmq.broker.security.plain_access import PlainAccessValidator
+from sprocketmq.broker.security.users import UserAccessValidator, inner_credentials
 from sprocketmq.broker.service import Part, Periodic, Service
+from sprocketmq.broker.settings.config import BrokerConfig
+from sprocketmq.broker.settings.config_store import ConfigStore
+from sprocketmq.broker.settings.live_config import LiveConfig
 from sprocketmq.broker.short_ways import ShortWays
 from sprocketmq.broker.tables.consumers import ConsumerGroup, ConsumerTable, ProducerTable
 from sprocketmq.broker.tables.groups import GroupTable
@@ -68,21 +68,21 @@ from sprocketmq.core.timer_schedule import TIMER_TOPIC
 from sprocketmq.errors import RocketMQError, StoreError
 from sprocketmq.extras import needs_extra
 from sprocketmq.net.address import announced_host, joined_address, packed_address
-from sprocketmq.net.clock import Clock, SystemClock
 from sprocketmq.net.connection import Connection, bytes_while_waiting
-from sprocketmq.net.engine import Engine
 from sprocketmq.net.pool import ConnectionPool, split_address
+from sprocketmq.net.process.clock import Clock, SystemClock
+from sprocketmq.net.process.engine import Engine
 from sprocketmq.net.server import Server
 from sprocketmq.net.tls import ServerTls
 from sprocketmq.store import AppendResult, DiskMessageStore, MemoryMessageStore, MessageStore, StoredMessage
-from sprocketmq.store.files.live_progress import LiveProgress
+from sprocketmq.store.files.mapped_progress import MappedProgress
 from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import TopicConfig, TopicConfigSerializeWrapper
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.command import Command, response
-from sprocketmq.wire.record import RecordView
+from sprocketmq.wire.frames.command import Command, response
+from sprocketmq.wire.records.record import RecordView
+from sprocketmq.wire.records.uniform_batch import UniformBatch
 from sprocketmq.wire.requests.declaration import Peer
-from sprocketmq.wire.uniform_batch import UniformBatch
 
 __all__ = ["Broker"]
 
@@ -104,7 +104,7 @@ class Broker(Service):
         broker_name, cluster_name: as clients and tools see them; ``broker-a`` and ``DefaultCluster`` by default.
         clock: time of everything but sockets; the machine's by default, a ManualClock in tests.
         config: further settings, see :class:`BrokerConfig`; arguments given here win.
-        engine: an :class:`~sprocketmq.net.engine.Engine` to run on; a thread of its own by default.
+        engine: an :class:`~sprocketmq.net.process.engine.Engine` to run on; a thread of its own by default.
 
     Use ``start()`` and ``stop()`` or ``with`` from blocking code, ``astart()`` and ``astop()`` or ``async with`` inside a loop. Set
     ``intercept`` to a function ``(connection, command, handler) -> answer`` to stand in front of every request.
@@ -154,9 +154,9 @@ class Broker(Service):
         # What serves a request, and what a request meets first: the gate, when access control is on.
         self._behind_the_gate = self._handlers = handler_table()
         requests.check_handlers(Peer.BROKER, self._handlers)
-        self._access: Access | None = self.users if self.config.authentication_enabled else self.plain_access
+        self._access: AccessValidator | None = self.users if self.config.authentication_enabled else self.plain_access
         if self._access is not None:
-            self._handlers = guarded(self._behind_the_gate, self._access)
+            self._handlers = with_access_checks(self._behind_the_gate, self._access)
         self._tls: ServerTls | None = None
         self._ports = Ports(self._new_server)
         self._pool: ConnectionPool | None = None
@@ -183,12 +183,12 @@ class Broker(Service):
         self.counters = Counters(config.max_tallies)
         self.statistics = Statistics(self.counters, config.broker_cluster_name, self.topics.is_system, now_ms)
         self.undeliverable = Undeliverable(self)
-        self.schedule = Schedule(
+        self.schedule = ScheduleMessageService(
             self.clock,
             self.store,
             DelayLevels.parse(config.message_delay_level),
             self.undeliverable.deliver,
-            LiveProgress(None if root is None else str(root / "config" / "delayOffset.live")),
+            MappedProgress(None if root is None else str(root / "config" / "delayOffset.live")),
         )
         self.timers = TimerMessages(
             self.clock, self.store, lambda: self.config, root, self.undeliverable.deliver, self.undeliverable.wait_on
@@ -200,7 +200,7 @@ class Broker(Service):
             limit=config.max_parked_pulls,
             limit_per_connection=config.max_parked_pulls_per_connection,
         )
-        self.expressions: dict[str, Wanted] = {}
+        self.expressions: dict[str, PullFilter] = {}
         self.stamps = self._new_stamps()
         self.memory_span_bytes = memory_span_bytes(config.access_message_in_memory_max_ratio)
         self.transactions = Transactions(self)
@@ -223,7 +223,7 @@ class Broker(Service):
         )
         self._slave_addresses = config.slave_addresses()
         self.initial_max_offset = 0
-        self.handover = LiveHandover(self, root)
+        self.handover = HandoverDriver(self, root)
         self.parts: list[Part] = [
             self.filters,
             self.transactions,  # before any that stores messages: a commit that was cut off is the last of the log
@@ -240,12 +240,12 @@ class Broker(Service):
         self.late_libraries = LateLibraries()
         self.parts.append(self.index_building)
         place = Place(config.broker_cluster_name, topic_at(self.store))
-        self.plain_access: PlainAccess | None = None
+        self.plain_access: PlainAccessValidator | None = None
         if config.acl_enable:
             open_codes = codes_in(config.authorization_whitelist, "authorizationWhitelist")
-            self.plain_access = PlainAccess(self.clock, acl_file(config), place, open_codes)
+            self.plain_access = PlainAccessValidator(self.clock, acl_file(config), place, open_codes)
             self.parts.append(self.plain_access)
-        self.users = UserAccess(config, root, place)
+        self.users = UserAccessValidator(config, root, place)
         self._durable: DurableAnswers | None = None
         if config.flush_disk_type == "SYNC_FLUSH":
             self._durable = DurableAnswers(self.store, config.sync_flush_timeout_ms, self._answer_when_replicated)
@@ -293,7 +293,7 @@ class Broker(Service):
 
     async def _start(self) -> None:
         now_ms = self.start_ms = self.clock.now_ms()
-        self.handover.check_not_given()
+        self.handover.check_not_handed_over()
         self._config_store.load_deleted_topics()
         self.store.deleted_topics = self.topics.deleted
         self.store.load()
@@ -376,7 +376,7 @@ class Broker(Service):
             self._durable.stop()
         for task in self._tasks:
             task.cancel()
-        self.give_up_long_answers()
+        self.cancel_long_answers()
         await self._ports.close()
         if self._pool is not None:
             await self._pool.aclose()
@@ -500,16 +500,14 @@ class Broker(Service):
         self, connection: Connection, command: Command, answer: Command, end: int, waits: bool
     ) -> Command | None:
         """``answer`` now, or under SYNC_FLUSH once the log up to ``end`` is on the disk (unless the message says WAIT=false)."""
-        if not waits:
+        if not waits or not self.sends_wait:
             return answer
         # Body and fields are in the log; what waits here for seconds must not hold them a second time.
         command = Command(command.code, command.opaque, command.flag)
         if self._durable is not None:
             self._durable.wait(connection, command, answer, end)
-        elif self.config.broker_role == SYNC_MASTER:
-            self.replication.wait(connection, command, answer, end)
         else:
-            return answer
+            self.replication.wait(connection, command, answer, end)
         return None
 
     def _answer_when_replicated(self, connection: Connection, command: Command, answer: Command, end: int) -> None:
@@ -575,7 +573,7 @@ class Broker(Service):
         """From now on ``look`` sees each request with ``code`` that passed the gate; an answer of its own takes the handler's place."""
         behind = self._behind_the_gate
         if code in behind:
-            behind[code] = preceded(behind[code], look)
+            behind[code] = with_interceptor(behind[code], look)
 
     def earliest_store_time(self) -> int:
         """Store time of the oldest message in the log, -1 when it is empty."""
@@ -613,7 +611,7 @@ class Broker(Service):
 
     def _notify_members(self, group: ConsumerGroup) -> None:
         if self.config.notify_consumer_ids_changed_enable:
-            self._notices.tell(group)
+            self._notices.notify(group)
 
 
 _SENDS: Final = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)

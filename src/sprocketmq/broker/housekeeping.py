@@ -12,12 +12,12 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
+from sprocketmq.broker.chunked_work import in_chunks
 from sprocketmq.broker.service import Periodic
-from sprocketmq.broker.steps import in_steps
 
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
-    from sprocketmq.broker.config_store import ConfigStore
+    from sprocketmq.broker.settings.config_store import ConfigStore
 
 __all__ = ["Housekeeping"]
 
@@ -66,7 +66,7 @@ class Housekeeping:
         broker.request_modes.retry()
 
     async def _sample(self, now_ms: int) -> None:
-        async for _ in in_steps(self._broker.statistics.sampling(now_ms)):
+        async for _ in in_chunks(self._broker.statistics.sampling(now_ms)):
             pass
 
     def believed_ms(self) -> int:

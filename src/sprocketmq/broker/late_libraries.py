@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 from sprocketmq.core.sql92 import compile_sql92
 from sprocketmq.net.connection import Connection, bytes_while_waiting
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.frames.command import Command, response
 
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker

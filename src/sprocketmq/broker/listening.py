@@ -11,14 +11,14 @@ import msgspec
 from sprocketmq.broker.observe.memory_span import memory_bytes
 from sprocketmq.broker.service import Periodic
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.net.clock import Clock
-from sprocketmq.net.queued_bytes import HIGH_WATER_BYTES, QueuedBytes
+from sprocketmq.net.output.queued_bytes import HIGH_WATER_BYTES, QueuedBytes
+from sprocketmq.net.process.clock import Clock
 from sprocketmq.net.server import Limits
 from sprocketmq.net.tls import ServerTls, TlsSettings
-from sprocketmq.wire.java_properties import parse_properties
+from sprocketmq.wire.text.java_properties import parse_properties
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.config import NetworkConfig
+    from sprocketmq.broker.settings.config import NetworkConfig
 
 __all__ = ["client_tls_of", "limits_of", "queued_bytes_of", "tls_of", "watched_certificates"]
 

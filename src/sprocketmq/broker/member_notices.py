@@ -10,11 +10,11 @@ import asyncio
 from collections.abc import Iterator
 from typing import Final
 
-from sprocketmq.broker.steps import STEP
+from sprocketmq.broker.chunked_work import CHUNK_SIZE
 from sprocketmq.broker.tables.consumers import ConsumerGroup
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire import requests
-from sprocketmq.wire.command import encode_command
+from sprocketmq.wire.frames.command import encode_command
 from sprocketmq.wire.headers import NotifyConsumerIdsChangedRequestHeader
 
 __all__ = ["MemberNotices"]
@@ -27,12 +27,12 @@ class MemberNotices:
 
     def __init__(self) -> None:
         self._waiting: dict[str, ConsumerGroup] = {}
-        self._left = STEP  # pushes of this turn
+        self._left = CHUNK_SIZE  # pushes of this turn
         self._is_counting = False  # a next turn is asked for
         self._name, self._frame = "", b""
         self._members: Iterator[Connection] = iter(_NOBODY)  # of the group that is being told
 
-    def tell(self, group: ConsumerGroup) -> None:
+    def notify(self, group: ConsumerGroup) -> None:
         self._waiting.pop(group.name, None)
         self._waiting[group.name] = group
         if not self._is_counting:
@@ -41,9 +41,9 @@ class MemberNotices:
         self._push()
 
     def _next_turn(self) -> None:
-        self._is_counting, self._left = False, STEP
+        self._is_counting, self._left = False, CHUNK_SIZE
         self._push()
-        if self._left < STEP:
+        if self._left < CHUNK_SIZE:
             self._is_counting = True
             asyncio.get_running_loop().call_soon(self._next_turn)
 

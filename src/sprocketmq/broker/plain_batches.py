@@ -24,11 +24,11 @@ from sprocketmq.broker.plain_sends import NUMBERS, PlainSends, read_head
 from sprocketmq.errors import RocketMQError
 from sprocketmq.net.connection import Connection
 from sprocketmq.store.message_store import StoredMessage
-from sprocketmq.wire import properties as props
-from sprocketmq.wire.batch import has_more_elements
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.hashing import tags_code
-from sprocketmq.wire.uniform_batch import UniformBatch
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.batch import has_more_elements
+from sprocketmq.wire.records.uniform_batch import UniformBatch
 
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker

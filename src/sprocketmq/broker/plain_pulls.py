@@ -20,9 +20,9 @@ from sprocketmq.core.group.subscription import SQL92
 from sprocketmq.net.connection import Connection
 from sprocketmq.store.message_store import ReadStatus
 from sprocketmq.wire.codes import ANNOUNCED_VERSION, RequestCode
-from sprocketmq.wire.command import Command, encode_command
+from sprocketmq.wire.frames.command import Command, encode_command
 from sprocketmq.wire.headers import PullMessageRequestHeader
-from sprocketmq.wire.sys_flag import PULL_COMMIT_OFFSET
+from sprocketmq.wire.records.sys_flag import PULL_COMMIT_OFFSET
 
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker

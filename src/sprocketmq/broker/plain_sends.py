@@ -27,10 +27,10 @@ from sprocketmq.broker.tables.topics import PERM_READ, PERM_WRITE, SEND_FORBIDDE
 from sprocketmq.errors import RocketMQError
 from sprocketmq.net.connection import Connection
 from sprocketmq.store.message_store import StoredMessage
-from sprocketmq.wire import properties as props
 from sprocketmq.wire.codes import ANNOUNCED_VERSION, RequestCode
 from sprocketmq.wire.hashing import tags_code
-from sprocketmq.wire.sys_flag import COMPRESSED
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.sys_flag import COMPRESSED
 
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker

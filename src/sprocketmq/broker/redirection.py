@@ -7,9 +7,9 @@ Java: ScheduleMessageService, TimerMessageStore, TransactionalMessageBridge, whi
 from __future__ import annotations
 
 from sprocketmq.store.message_store import StoredMessage
-from sprocketmq.wire import properties as props
 from sprocketmq.wire.hashing import tags_code
-from sprocketmq.wire.record import Host, RecordView
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.record import Host, RecordView
 
 __all__ = ["copy_of_record", "redirect"]
 

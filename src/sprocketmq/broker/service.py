@@ -12,11 +12,11 @@ from typing import Any, Final, Protocol, TypeVar
 
 from sprocketmq.broker.observe.slow_requests import SlowRequests
 from sprocketmq.errors import ClosedError, RocketMQError
-from sprocketmq.net.clock import Clock, Timer
 from sprocketmq.net.connection import Connection, RequestHandler, bytes_while_waiting
-from sprocketmq.net.engine import Engine
+from sprocketmq.net.process.clock import Clock, Timer
+from sprocketmq.net.process.engine import Engine
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.frames.command import Command, response
 
 __all__ = ["Interceptor", "Part", "Periodic", "Service"]
 
@@ -65,7 +65,7 @@ class Periodic:
             self._timer = self._clock.call_later(self._interval_ms, self._tick)
 
 
-class _RestOf:
+class _Continuation:
     """What is left of a coroutine whose first step was taken by hand."""
 
     def __init__(self, coroutine: Coroutine[Any, Any, Command]) -> None:
@@ -180,7 +180,7 @@ class Service(ABC):
     def _dispatch(self, connection: Connection, command: Command) -> Command | None:
         """Answer one request by its code."""
 
-    def answer_in_steps(
+    def answer_in_chunks(
         self, connection: Connection, command: Command, answer: Coroutine[Any, Any, Command]
     ) -> Command | None:
         """The answer at once if ``answer`` needs one step only (see ``steps``), else None: it is sent when all steps are done.
@@ -199,7 +199,7 @@ class Service(ABC):
             try:
                 async with self.making_long_answer:
                     if not connection.is_closed:
-                        told = await _RestOf(answer)
+                        told = await _Continuation(answer)
                         if not command.is_oneway:
                             connection.send(told)
             except RocketMQError as error:
@@ -217,7 +217,7 @@ class Service(ABC):
         task.add_done_callback(self._long_answers.discard)
         return None
 
-    def give_up_long_answers(self) -> None:
+    def cancel_long_answers(self) -> None:
         """At the end."""
         for task in self._long_answers:
             task.cancel()

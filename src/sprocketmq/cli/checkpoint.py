@@ -11,7 +11,7 @@ from sprocketmq.spark.checkpoint_files import Checkpoint, SourceLine
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.options.access import PLAIN
 from sprocketmq.spark.read.queue_bounds import held_bounds
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = ["drop", "finish", "move", "show"]
 

@@ -8,11 +8,11 @@ import time
 from typing import Final
 
 from sprocketmq.errors import ConfigurationError, RocketMQError, remote_error
-from sprocketmq.net.engine import new_event_loop
 from sprocketmq.net.pool import ConnectionPool, split_address
+from sprocketmq.net.process.engine import new_event_loop
 from sprocketmq.wire import requests
-from sprocketmq.wire.acl_signature import Credentials
 from sprocketmq.wire.bodies import HandoverStatus
+from sprocketmq.wire.frames.acl_signature import Credentials
 from sprocketmq.wire.headers import HandoverRequestHeader
 
 __all__ = ["hand_over"]
@@ -59,24 +59,26 @@ async def _hand_over(broker: str, timeout_s: float, credentials: Credentials | N
         while status.state not in ("drained", "given") and time.monotonic() < deadline:
             if status.waits_for != told:
                 told = status.waits_for
-                _tell(f"waiting for {told}")
+                _report(f"waiting for {told}")
             await asyncio.sleep(_LOOK_S)
             status = await step("status")
         if status.state == "drained":
             status = await step("finish")
         if status.state != "given":
-            _tell(f"gave up after {timeout_s:g} s; the broker serves on")
+            _report(f"gave up after {timeout_s:g} s; the broker serves on")
             return 1
     finally:
         if status.state != "given":
             try:
                 await step("cancel")
             except RocketMQError as error:
-                _tell(f"the broker was not told: {error}; it serves on by itself {_GRACE_S:g} s after the time is over")
+                _report(
+                    f"the broker was not told: {error}; it serves on by itself {_GRACE_S:g} s after the time is over"
+                )
         await pool.aclose()
     print(f"handed over log={status.log_end} slave={','.join(status.slaves)}")
     return 0
 
 
-def _tell(text: str) -> None:
+def _report(text: str) -> None:
     print(text, file=sys.stderr, flush=True)

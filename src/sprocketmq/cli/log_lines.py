@@ -11,7 +11,7 @@ from typing import Final, TextIO
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.logs import EscapedArguments
 
-__all__ = ["LOG_FORMATS", "LOG_LEVELS", "JsonLines", "Measure", "set_up_logging"]
+__all__ = ["LOG_FORMATS", "LOG_LEVELS", "JsonLines", "LogRateLimiter", "set_up_logging"]
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("text", "json")
@@ -41,7 +41,7 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, ensure_ascii=False, default=str)
 
 
-class Measure(logging.Filter):
+class LogRateLimiter(logging.Filter):
     """Keeps what peers do from filling the disk by way of the log.
 
     Laws
@@ -75,7 +75,7 @@ class Measure(logging.Filter):
         return True
 
 
-class _StderrNow(logging.StreamHandler[TextIO]):
+class _CurrentStderrHandler(logging.StreamHandler[TextIO]):
     """Writes to whatever ``sys.stderr`` is at that moment: a live status line stands in for it while it is shown."""
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ class _StderrNow(logging.StreamHandler[TextIO]):
 
 
 def set_up_logging(level: str, log_format: str = "text") -> None:
-    """Log lines of ``level`` and above to stderr, as ``time level logger message`` or as JSON lines, in :class:`Measure`.
+    """Log lines of ``level`` and above to stderr, as ``time level logger message`` or as JSON lines, in :class:`LogRateLimiter`.
 
     Raises:
         ConfigurationError: level or format is not one of those that exist.
@@ -96,9 +96,9 @@ def set_up_logging(level: str, log_format: str = "text") -> None:
         raise ConfigurationError(f"--log-level is {level!r}, one of {', '.join(LOG_LEVELS)} is allowed")
     if log_format not in LOG_FORMATS:
         raise ConfigurationError(f"--log-format is {log_format!r}, one of {', '.join(LOG_FORMATS)} is allowed")
-    handler = _StderrNow()
+    handler = _CurrentStderrHandler()
     handler.addFilter(EscapedArguments())  # for asyncio's lines, and those of other libraries
-    handler.addFilter(Measure())
+    handler.addFilter(LogRateLimiter())
     handler.setFormatter(
         JsonLines() if log_format == "json" else logging.Formatter("%(asctime)s %(levelname)s %(name)s %(message)s")
     )

@@ -1,8 +1,9 @@
-"""The command line: ``sprocketmq serve | namesrv | broker | demo | topics | lag | settle | merge-ledger | spark-checkpoint | handover |
-dead-letters | replay | store check | store inspect | version``.
+"""The command line. ``sprocketmq --help`` lists the commands.
 
-Each command imports what it needs when it runs, so that ``serve`` listens in a fraction of a second and ``lag`` loads no broker. A user's
-mistake ends with one sentence on stderr and exit code 2, Ctrl-C with 130; any traceback is a bug.
+A command imports its modules when it runs, so ``serve`` listens within a fraction of a second and ``lag`` loads no broker. A mistake of the
+user ends with one sentence on stderr and exit code 2, Ctrl-C with 130. A traceback is always a bug.
+
+The file is long because it declares the options of all commands, most of them shared. A command has no logic here: it calls its module.
 """
 
 from __future__ import annotations

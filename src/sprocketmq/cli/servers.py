@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 
 from sprocketmq.broker import Broker, BrokerConfig, NameServer, NameServerConfig
-from sprocketmq.broker.config import NetworkConfig
+from sprocketmq.broker.settings.config import NetworkConfig
 from sprocketmq.cli.log_lines import set_up_logging
-from sprocketmq.cli.serving import Part, Shown, serve_until_stopped
+from sprocketmq.cli.serving import Part, StatusDisplay, serve_until_stopped
 from sprocketmq.cli.settings import settings_of
 from sprocketmq.cli.status_line import StatusLine
 from sprocketmq.errors import ConfigurationError
@@ -136,6 +136,6 @@ def _address(part: Part) -> str:
     return part.address
 
 
-def _status_line(parts: list[Part]) -> Shown | None:
+def _status_line(parts: list[Part]) -> StatusDisplay | None:
     broker = parts[-1]
     return StatusLine(broker) if isinstance(broker, Broker) and StatusLine.is_wanted() else None

@@ -17,11 +17,11 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, Protocol
 
-from sprocketmq.net.descriptors import raise_descriptor_limit
-from sprocketmq.net.engine import new_event_loop
-from sprocketmq.net.kept_memory import keep_freed_memory
+from sprocketmq.net.process.descriptors import raise_descriptor_limit
+from sprocketmq.net.process.engine import new_event_loop
+from sprocketmq.net.process.malloc_settings import raise_malloc_thresholds
 
-__all__ = ["Part", "Shown", "serve_until_stopped"]
+__all__ = ["Part", "StatusDisplay", "serve_until_stopped"]
 
 log = logging.getLogger("sprocketmq.cli")
 
@@ -39,7 +39,7 @@ class Part(Protocol):
         ...
 
 
-class Shown(Protocol):
+class StatusDisplay(Protocol):
     """What a person sees while the servers run (the status line); started after the ready line, stopped before the servers."""
 
     def start(self) -> None: ...
@@ -52,7 +52,7 @@ def serve_until_stopped(
     ready: Callable[[list[Part]], str],
     *,
     until_stdin_closes: bool = False,
-    show: Callable[[list[Part]], Shown | None] = lambda parts: None,
+    show: Callable[[list[Part]], StatusDisplay | None] = lambda parts: None,
 ) -> None:
     """Start each part in order, print ``ready(parts)`` with the process id, wait for SIGTERM or SIGINT, stop in reverse order.
 
@@ -76,11 +76,11 @@ async def _serve(
     parts: Sequence[Callable[[], Part]],
     ready: Callable[[list[Part]], str],
     until_stdin_closes: bool,
-    show: Callable[[list[Part]], Shown | None],
+    show: Callable[[list[Part]], StatusDisplay | None],
 ) -> None:
     stopping = asyncio.Event()
     started: list[Part] = []
-    shown: Shown | None = None
+    shown: StatusDisplay | None = None
     with _signals(stopping):
         if until_stdin_closes:
             loop = asyncio.get_running_loop()
@@ -94,8 +94,8 @@ async def _serve(
                 if stopping.is_set():
                     return
             print(f"ready {ready(started)} pid={os.getpid()}", flush=True)
-            _calm_garbage_collector()
-            keep_freed_memory()
+            _tune_garbage_collector()
+            raise_malloc_thresholds()
             shown = show(started)
             if shown is not None:
                 shown.start()
@@ -121,7 +121,7 @@ async def _stopped(stopping: asyncio.Event, parts: list[Part]) -> None:
             wait.cancel()
 
 
-def _calm_garbage_collector() -> None:
+def _tune_garbage_collector() -> None:
     """Requests make short-lived objects without cycles, which reference counts free at once: looking for cycles each 700 of them,
     and through all modules every now and then, took a tenth of a send. What exists now stays; the rest is looked at more seldom.
     """

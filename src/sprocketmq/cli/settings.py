@@ -1,7 +1,7 @@
 """Settings of a server from ``--config FILE`` (Apache's broker.conf and namesrv.conf), the environment, ``--set-file`` and ``--set``.
 
-The files are Java properties (wire.java_properties), read as UTF-8, which holds every file that Java's Latin-1 reading got right in ASCII,
-and the ones people wrote with their editors.
+The files are Java properties (wire.text.java_properties), read as UTF-8, which holds every file that Java's Latin-1 reading got right in
+ASCII, and the ones people wrote with their editors.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.wire.java_properties import parse_properties
+from sprocketmq.wire.text.java_properties import parse_properties
 
 __all__ = ["parse_properties", "settings_of"]
 

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
     from sprocketmq.broker import Broker
 
-__all__ = ["Glance", "StatusLine", "status_text"]
+__all__ = ["BrokerSnapshot", "StatusLine", "status_text"]
 
 _INTERVAL_S: Final = 1.0
 
 
-class Glance(NamedTuple):
+class BrokerSnapshot(NamedTuple):
     """What one look at a broker shows. ``stored`` and ``delivered`` count messages since the start."""
 
     at_s: float
@@ -36,7 +36,7 @@ class Glance(NamedTuple):
     log_bytes: int
 
 
-def status_text(before: Glance, now: Glance, started_s: float) -> str:
+def status_text(before: BrokerSnapshot, now: BrokerSnapshot, started_s: float) -> str:
     """The line for what changed between two looks."""
     span_s = max(now.at_s - before.at_s, 0.001)
     up_s = int(now.at_s - started_s)
@@ -104,9 +104,9 @@ class StatusLine:
         self._before = now
         self._timer = asyncio.get_running_loop().call_later(_INTERVAL_S, self._tick)
 
-    def _look(self) -> Glance:
+    def _look(self) -> BrokerSnapshot:
         broker = self._broker
-        return Glance(
+        return BrokerSnapshot(
             time.monotonic(),
             broker.counters.put,
             broker.counters.pulled,

@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import msgspec
 
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.wire import properties as props
-from sprocketmq.wire.message import Message, MessageExt, MessageQueue
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.message import Message, MessageExt, MessageQueue
 from sprocketmq.wire.trace import DEFAULT_REGION, ConsumeReturnType, MessageType
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from sprocketmq.client.remoting.sender import QueueSelector
 from sprocketmq.client.settings.unreadable_bodies import UnreadableBody
 from sprocketmq.core.consume.consume_progress import ConsumeFromWhere
 from sprocketmq.core.group.allocation import AllocationStrategy, MachineRoomResolver
-from sprocketmq.net.clock import Clock
+from sprocketmq.net.process.clock import Clock
 from sprocketmq.wire.bodies import MessageModel
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = [
     "CommonOptions",

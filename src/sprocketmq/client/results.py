@@ -9,7 +9,7 @@ import msgspec
 
 from sprocketmq.core.consume.consume_result import ALL_ACKED, ConsumeConcurrentlyStatus
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 if TYPE_CHECKING:
     from sprocketmq.client.listener_signals import ListenerSignal
@@ -75,7 +75,7 @@ class PullResult(msgspec.Struct, frozen=True):
         next_begin_offset: where the next pull must begin; always adopt it, never compute it from what was received.
         min_offset, max_offset: limits of the queue at that moment; ``max_offset`` is one behind the last message.
         suggested_broker_id: which replica to ask next, 0 is the master.
-        body: the commit-log records back to back, see ``wire.record``; empty unless FOUND.
+        body: the commit-log records back to back, see ``wire.records.record``; empty unless FOUND.
     """
 
     status: PullStatus

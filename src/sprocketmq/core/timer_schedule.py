@@ -26,7 +26,7 @@ from typing import Final
 from msgspec import Struct
 
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.wire import properties as props
+from sprocketmq.wire.records import properties as props
 
 __all__ = [
     "DEFAULT_PRECISION_MS",

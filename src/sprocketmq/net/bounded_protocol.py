@@ -10,8 +10,8 @@ Laws
    mark is held. It goes on when the peer has read all but a little, or when requests have ended. A client always reads.
 2. What the peer did not ask for is dropped while it is congested (``push``), and of notices that repeat each other one waits
    (``push_newest``): others cannot fill its queue. What fills it all the same closes it.
-3. All of it is noted in ``net.queued_bytes``, where it has a limit together with that of all other connections. What is held of a peer that
-   has gone stays noted until it is released.
+3. All of it is noted in ``net.output.queued_bytes``, where it has a limit together with that of all other connections. What is held of a
+   peer that has gone stays noted until it is released.
 4. After ``abort`` nothing is kept.
 """
 
@@ -24,9 +24,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from sprocketmq.net.queued_bytes import COUNTED_IN_BYTES, COUNTED_OUT_BYTES, QueuedBytes
-from sprocketmq.net.write_turns import WriteTurns
-from sprocketmq.wire.frame import FrameDecoder, Span
+from sprocketmq.net.output.queued_bytes import COUNTED_IN_BYTES, COUNTED_OUT_BYTES, QueuedBytes
+from sprocketmq.net.output.write_turns import WriteTurns
+from sprocketmq.wire.frames.frame import FrameDecoder, Span
 
 __all__ = ["BoundedProtocol"]
 
@@ -195,7 +195,7 @@ class BoundedProtocol(asyncio.Protocol):
         self._queued.note(self, in_bytes, out_bytes, self.now_s())
 
     def queued_bytes(self) -> tuple[int, int]:
-        """What is kept from this peer and for it; small amounts count as nothing (see net.queued_bytes)."""
+        """What is kept from this peer and for it; small amounts count as nothing (see net.output.queued_bytes)."""
         in_bytes = (
             self._decoder.pending_bytes + self._held_bytes + (0 if self._unread is None else len(self._unread[0]))
         )

@@ -15,7 +15,7 @@ Laws
    for ever. Its senders wait instead, each until its own deadline. How that is kept: ``net.bounded_protocol``.
 5. A server gives a read of one connection a share of the loop's time (``QueuedBytes.share_s``): what that was not enough for waits until
    all others had their turn. The more connections wait so, the smaller it is, and all of them together have 10 ms of a turn: sixty with
-   10 ms each would leave a turn to the rest each 0.6 s. One request that takes longer is not interrupted; see ``broker.steps``.
+   10 ms each would leave a turn to the rest each 0.6 s. One request that takes longer is not interrupted; see ``broker.chunked_work``.
 
 A server may know a shorter way for requests that come by the hundred thousand: ``short_ways()`` is asked once per read, and gives functions
 by the four characters behind ``{"code":`` of a JSON header. Such a function sees the bytes of one frame and returns its answer's bytes
@@ -36,14 +36,14 @@ from typing import Any, Final, cast
 from sprocketmq.errors import ConnectionLost, ProtocolError, RequestTimeout, RocketMQError
 from sprocketmq.net.address import joined_address
 from sprocketmq.net.bounded_protocol import BoundedProtocol
-from sprocketmq.net.calm_log import CalmLog
-from sprocketmq.net.fork import point_to_nothing
-from sprocketmq.net.queued_bytes import COUNTED_IN_BYTES, QueuedBytes
+from sprocketmq.net.output.queued_bytes import COUNTED_IN_BYTES, QueuedBytes
+from sprocketmq.net.output.write_pieces import write_pieces
+from sprocketmq.net.process.fork import redirect_to_devnull
+from sprocketmq.net.rate_limited_log import RateLimitedLog
 from sprocketmq.net.waiting_requests import WaitingRequests
-from sprocketmq.net.write_pieces import write_pieces
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.command import Command, decode_command, encode_command, encode_head, response
-from sprocketmq.wire.frame import MAX_FRAME_BYTES, FrameDecoder
+from sprocketmq.wire.frames.command import Command, decode_command, encode_command, encode_head, response
+from sprocketmq.wire.frames.frame import MAX_FRAME_BYTES, FrameDecoder
 from sprocketmq.wire.send_frames import STORED_ANSWER_BEGINS, StoredAnswer, read_stored_answer
 
 __all__ = [
@@ -59,7 +59,7 @@ __all__ = [
 
 log = logging.getLogger("sprocketmq.net")
 # Of all connections together: who sends noise sends a lot of it, and must not fill the disk by way of the log.
-_bad_bytes: Final = CalmLog(log)
+_bad_bytes: Final = RateLimitedLog(log)
 
 RequestHandler = Callable[["Connection", Command], "Command | None"]
 # (connection, all bytes of the read, where the frame's header length is, where the frame ends) -> answer, or None
@@ -219,7 +219,7 @@ class Connection(BoundedProtocol):
         self._queued.wait_for_share(self._go_on, self._loop)
 
     def _refuse_bytes(self, error: ProtocolError) -> None:
-        _bad_bytes.tell(self.last_read_s, "closing the connection to %s: %s", self.remote_address, error)
+        _bad_bytes.log(self.last_read_s, "closing the connection to %s: %s", self.remote_address, error)
         if self._out:
             self._write(self._out)
             self._out.clear()
@@ -424,14 +424,14 @@ class Connection(BoundedProtocol):
                 if size:
                     sock.setsockopt(socket.SOL_SOCKET, option, size)
 
-    def left_behind(self) -> None:
+    def after_fork_in_child(self) -> None:
         """In a forked child: this is the parent's connection."""
         transport, self._transport = self._transport, None
         if transport is not None:
             self._inherited = transport  # kept: collected as garbage it would speak to a loop that two processes share
             sock = transport.get_extra_info("socket")
             if sock is not None:
-                point_to_nothing(sock.fileno())
+                redirect_to_devnull(sock.fileno())
 
     def close(self) -> None:
         """Close after what was written went out, or after 5 s. Requests in flight fail with ConnectionLost."""

@@ -16,9 +16,9 @@ from typing import Any, Final, cast
 
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.address import joined_address
-from sprocketmq.net.descriptors import ConnectionShare, connection_share
-from sprocketmq.net.queued_bytes import QueuedBytes
-from sprocketmq.net.write_pieces import write_pieces
+from sprocketmq.net.output.queued_bytes import QueuedBytes
+from sprocketmq.net.output.write_pieces import write_pieces
+from sprocketmq.net.process.descriptors import ConnectionShare, connection_share
 
 __all__ = ["HaConnection", "HaServer"]
 

@@ -14,14 +14,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from sprocketmq.errors import ClosedError, ConfigurationError, ConnectFailed, RequestTimeout, SignatureRefused
-from sprocketmq.net import fork
 from sprocketmq.net.connection import Connection, RequestHandler, close_all, ways_of_a_client
+from sprocketmq.net.process import fork
 from sprocketmq.net.waiting_line import WaitingLine
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.command import Command
+from sprocketmq.wire.frames.command import Command
 
 if TYPE_CHECKING:
-    from sprocketmq.wire.acl_signature import Credentials
+    from sprocketmq.wire.frames.acl_signature import Credentials
 
 __all__ = ["CONNECT_TIMEOUT_MS", "ConnectionPool", "RenewedKeys", "split_address"]
 
@@ -90,7 +90,7 @@ class ConnectionPool:
         self._opening: dict[str, _Opening] = {}  # connections that are being opened, or have been a moment ago
         self._closed = False
         self._forked = False
-        fork.watch(self)
+        fork.register(self)
 
     @property
     def addresses(self) -> list[str]:
@@ -163,7 +163,7 @@ class ConnectionPool:
         connection: Connection, command: Command, refusal: Command, timeout_ms: int, keys: RenewedKeys
     ) -> Command:
         # Other requests may have seen the new keys meanwhile: what counts is whether this one would be signed otherwise now.
-        from sprocketmq.wire.acl_signature import SIGNATURE
+        from sprocketmq.wire.frames.acl_signature import SIGNATURE
 
         refused = command.ext_fields.get(SIGNATURE)
         keys.look_again()
@@ -210,13 +210,13 @@ class ConnectionPool:
         self._open.clear()
         await close_all(closing)
 
-    def left_behind(self) -> None:
+    def after_fork_in_child(self) -> None:
         """In a forked child: the connections are the parent's."""
         self._closed = self._forked = True
         self._inherited, self._open = (self._open, self._opening), {}
         self._opening = {}
         for connection in self._inherited[0].values():
-            connection.left_behind()
+            connection.after_fork_in_child()
 
     def _begin(self, address: str) -> _Opening:
         if self._closed:
@@ -289,7 +289,11 @@ def _signing(
     """The keys, if they may be others a moment later, and what signs a request."""
     if credentials is None:
         return None, None
-    from sprocketmq.wire.acl_signature import SECURITY_TOKEN, Credentials, signed_fields  # only who signs pays for it
+    from sprocketmq.wire.frames.acl_signature import (  # only who signs pays for it
+        SECURITY_TOKEN,
+        Credentials,
+        signed_fields,
+    )
 
     def add_signature(command: Command, keys: Credentials) -> None:
         command.ext_fields = signed_fields(

@@ -2,7 +2,7 @@
 
 Limits, so that no peer can take the server from the others: one connection too many is closed at once, a silent one after a while, and one
 whose peer reads nothing, or next to nothing, of what waits for it as well, also when it has said that it sends no more (half-closed).
-What a single connection may hold is the business of ``net.bounded_protocol``, what all may hold together that of ``net.queued_bytes``.
+What a single connection may hold is limited by ``net.bounded_protocol``, what all may hold together by ``net.output.queued_bytes``.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from typing import Final
 from msgspec import Struct
 
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.net import fork
-from sprocketmq.net.calm_log import CalmLog
 from sprocketmq.net.connection import Connection, RequestHandler, ShortWays, close_all
-from sprocketmq.net.descriptors import connection_share
-from sprocketmq.net.queued_bytes import COUNTED_OUT_BYTES, QueuedBytes
+from sprocketmq.net.output.queued_bytes import COUNTED_OUT_BYTES, QueuedBytes
+from sprocketmq.net.process import fork
+from sprocketmq.net.process.descriptors import connection_share
+from sprocketmq.net.rate_limited_log import RateLimitedLog
 from sprocketmq.net.tls import ServerTls
 from sprocketmq.net.tls_listener import TlsListener
-from sprocketmq.wire.frame import MAX_FRAME_BYTES
+from sprocketmq.wire.frames.frame import MAX_FRAME_BYTES
 
 __all__ = ["Limits", "Server"]
 
@@ -39,7 +39,7 @@ class Limits(Struct, frozen=True):
     """What a server bears.
 
     Attributes:
-        max_connections: one more is closed at once. So is one that the process has no descriptor to spare for (net.descriptors).
+        max_connections: one more is closed at once. So is one that the process has no descriptor to spare for (net.process.descriptors).
         max_idle_s: a connection from which nothing was read for so long is closed (serverChannelMaxIdleTimeSeconds).
         slow_reader_timeout_s: in so long a peer has to read 64 KiB of what waits for it, while more than that does.
         max_frame_bytes: a longer frame costs its connection (com.rocketmq.remoting.frameMaxLength).
@@ -82,19 +82,19 @@ class Server:
         self._connections: set[Connection] = set()
         # The backlog of each that is behind, and since when it has read hardly any of it.
         self._stalled: dict[Connection, tuple[tuple[int, int], float]] = {}
-        self._refused, self._cut_off = CalmLog(log), CalmLog(log)
+        self._refused, self._cut_off = RateLimitedLog(log), RateLimitedLog(log)
         self._server: asyncio.AbstractServer | None = None
         self._tls_listener: TlsListener | None = None
         self._idle_sweep: asyncio.TimerHandle | None = None
         self.host, self.port = "", 0
-        fork.watch(self)
+        fork.register(self)
 
-    def left_behind(self) -> None:
+    def after_fork_in_child(self) -> None:
         """In a forked child: who connects wants the parent, whose port is free again when the parent stops."""
         for listening in getattr(self._server, "sockets", None) or ():
-            fork.point_to_nothing(listening.fileno())
+            fork.redirect_to_devnull(listening.fileno())
         for connection in self._connections:
-            connection.left_behind()
+            connection.after_fork_in_child()
 
     @property
     def connections(self) -> frozenset[Connection]:
@@ -171,7 +171,7 @@ class Server:
         return True
 
     def _refuse(self, sentence: str, limit: int) -> None:
-        self._refused.tell(asyncio.get_running_loop().time(), sentence, limit)
+        self._refused.log(asyncio.get_running_loop().time(), sentence, limit)
 
     def _opened(self, connection: Connection) -> None:
         if not self._has_room() or not self._share.take():
@@ -209,7 +209,7 @@ class Server:
         if number != number_before or left_before_bytes - left_bytes >= COUNTED_OUT_BYTES:
             self._stalled[connection] = (backlog, now_s)
         elif now_s - since_s >= self._limits.slow_reader_timeout_s:
-            self._cut_off.tell(
+            self._cut_off.log(
                 now_s,
                 "%s reads nothing, or next to nothing, of %d bytes that wait for it; it is cut off",
                 connection.remote_address,

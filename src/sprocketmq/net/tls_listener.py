@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Final
 
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.net.calm_log import CalmLog
+from sprocketmq.net.rate_limited_log import RateLimitedLog
 from sprocketmq.net.tls import HANDSHAKE_BYTE, ServerTls
 
 __all__ = ["TlsListener"]
@@ -51,7 +51,7 @@ class TlsListener:
         self._listening: list[socket.socket] = []
         self._silent: dict[socket.socket, asyncio.TimerHandle] = {}
         self._shaking: set[asyncio.Task[None]] = set()
-        self._plain_log, self._handshake_log = CalmLog(log), CalmLog(log)
+        self._without_tls_log, self._handshake_log = RateLimitedLog(log), RateLimitedLog(log)
 
     async def start(self, host: str, port: int, backlog: int) -> int:
         """Listen on all addresses of ``host`` and return the port. Raises OSError as binding does."""
@@ -135,7 +135,7 @@ class TlsListener:
         speaks_tls = first[:1] == bytes([HANDSHAKE_BYTE])
         if not first or (self._tls.is_enforcing and not speaks_tls):
             if first:
-                self._plain_log.tell(
+                self._without_tls_log.log(
                     self._loop.time(),
                     "a plain connection from %s is closed: only TLS is spoken here",
                     _peer(connection),
@@ -158,7 +158,7 @@ class TlsListener:
                 ssl_handshake_timeout=None if context is None else _HANDSHAKE_TIMEOUT_S,
             )
         except (TimeoutError, OSError) as error:  # SSLError and ConnectionError are OSErrors
-            self._handshake_log.tell(
+            self._handshake_log.log(
                 self._loop.time(), "the TLS handshake with %s failed: %s", peer, str(error) or type(error).__name__
             )
             connection.close()

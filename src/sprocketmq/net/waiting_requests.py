@@ -4,7 +4,7 @@ Laws
 1. A future ends once: with its answer, at its deadline, or when the connection breaks; what comes later changes nothing.
 2. One timer serves all requests, armed for the earliest deadline or before it. Requests of one timeout have rising deadlines, so that it is
    armed once a timeout and not once a request, and a request that is answered in time costs the timer nothing.
-3. A stored answer (see ``wire.send_frames``) is for who asked for one; everybody else gets Commands, and so does he for any other answer.
+3. A stored answer (see ``wire.send_frames``) is for who asked for one. Everybody else gets Commands, as for any other answer.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import asyncio
 from typing import Any
 
 from sprocketmq.errors import RequestTimeout, RocketMQError
-from sprocketmq.wire.command import Command
+from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.send_frames import StoredAnswer
 
 __all__ = ["WaitingRequests"]

@@ -26,7 +26,7 @@ from typing import Any, Final, Literal
 
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.offsets import StreamOffset, queues_from_json, queues_to_json
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = ["Checkpoint", "SourceLine"]
 

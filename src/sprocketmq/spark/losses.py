@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, get_args
 
 from sprocketmq.errors import RocketMQError
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = ["DataLoss", "Loss", "QueueBounds", "Reason", "counted", "losses_from_json", "losses_to_json", "merged"]
 

@@ -33,7 +33,7 @@ from typing import Any, Final
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.losses import Loss, losses_from_json, losses_to_json
 from sprocketmq.spark.options.late_start import LateStart
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = ["VERSION", "QueueRange", "StreamOffset", "batch_ranges", "queues_from_json", "queues_to_json"]
 

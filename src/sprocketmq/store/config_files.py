@@ -1,10 +1,11 @@
-"""The broker's small JSON files (topics.json, consumerOffset.json, ...): whole-file, atomic, with one spare copy. Java: ConfigManager.
+"""The broker's small JSON files (topics.json, consumerOffset.json, ...): replaced as a whole, atomically, with one backup. Java:
+ConfigManager.
 
-Order of a save: the new text goes to ``NAME.tmp`` and to the disk, the present one gets a second name, ``NAME.old``, the new one takes its
-place, the second name becomes ``NAME.bak``, the folder goes to the disk. NAME is there at each moment, and is the last text or the new
-one: a crash, a power cut that keeps some of these names and not others, and a copy that somebody makes meanwhile, file by file, never find
-an older one, in which what was deleted since is there. ``load`` takes NAME.bak where NAME cannot be read; at no moment are both no good.
-Apache reads both the same way; while it writes there is a moment without NAME.
+Order of a save: the new text is written to ``NAME.tmp`` and synced; the present file gets a second name, ``NAME.old``; the new file is
+renamed to ``NAME``; the second name becomes ``NAME.bak``; the folder is synced. ``NAME`` exists at every moment and has the last text or
+the new one. A crash, a power failure that keeps only some of these names, and a copy made file by file at the same time never find an
+older text, which would still have what was deleted since. ``load`` uses ``NAME.bak`` if ``NAME`` cannot be read; at no moment are both
+unusable. Apache reads both in the same way, but while it writes there is a moment without ``NAME``.
 """
 
 from __future__ import annotations

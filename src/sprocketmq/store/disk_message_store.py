@@ -18,7 +18,7 @@ import os
 import stat
 
 from sprocketmq.errors import StoreCorrupt, StoreError, StoreNotWritable
-from sprocketmq.store.files import live_progress
+from sprocketmq.store.files import mapped_progress
 from sprocketmq.store.files.checkpoint import Checkpoint, IndexProgress
 from sprocketmq.store.files.disk_space import write_all
 from sprocketmq.store.files.lock_file import LockFile
@@ -129,7 +129,7 @@ class DiskMessageStore(QueueLogStore):
     def _load_index(self, clean_stop: bool) -> None:
         checkpoint, index = self._checkpoint, self.index
         was_ours = not clean_stop and (checkpoint.is_ours or self._abort_is_ours())
-        index.load(clean_stop=clean_stop, sure=(checkpoint.index_mark or IndexProgress("", 0)) if was_ours else None)
+        index.load(clean_stop=clean_stop, durable=(checkpoint.index_mark or IndexProgress("", 0)) if was_ours else None)
         mark = checkpoint.index_mark or IndexProgress("", 0)
         lost = mark.newest_file not in {"", *(file.name for file in index.files)}
         if not was_ours:
@@ -151,7 +151,7 @@ class DiskMessageStore(QueueLogStore):
 
     def _same_boot(self) -> bool:
         """Whether the machine has not been started anew since the abort file was written."""
-        mark = live_progress.boot_mark()
+        mark = mapped_progress.boot_mark()
         try:
             with open(self._abort_path, encoding="ascii", errors="replace") as file:
                 return mark is not None and file.read().partition("\n")[2] == mark.hex()
@@ -179,7 +179,7 @@ class DiskMessageStore(QueueLogStore):
 
         What counts is that the file is there, and a start on a full disk still serves pulls.
         """
-        mark = (live_progress.boot_mark() or b"").hex() if with_mark else ""
+        mark = (mapped_progress.boot_mark() or b"").hex() if with_mark else ""
         pid = b"%d\n%s" % (os.getpid(), mark.encode())
         try:
             write_all(fd, pid, 0)
@@ -214,7 +214,7 @@ class DiskMessageStore(QueueLogStore):
             flusher.close()
             if healthy:  # after a failed flush the next start must look closely
                 self._checkpoint.index_msg_timestamp = self.index.end_timestamp_ms
-                self._checkpoint.census = self.consume_queues.census(self.commit_log.max_offset)
+                self._checkpoint.queue_totals = self.consume_queues.queue_totals(self.commit_log.max_offset)
                 self._checkpoint.save()
                 os.replace(self._abort_path, self._spare_abort_path)
         finally:
@@ -232,7 +232,7 @@ class DiskMessageStore(QueueLogStore):
         self.index.unmap()
         self.extension.unmap()
         self.consume_queues.unmap()
-        self.commit_log.space.close()
+        self.commit_log.preallocator.close()
         self.commit_log.files.unmap()
         self._lock.release()
 

@@ -20,7 +20,7 @@ import msgspec
 from sprocketmq.core.retry.retry_schedule import DEFAULT_DELAY_LEVELS
 from sprocketmq.errors import ConfigurationError, StoreNotWritable
 from sprocketmq.store.queue.unit import UNIT_SIZE_BYTES
-from sprocketmq.wire.uniform_batch import UniformBatch
+from sprocketmq.wire.records.uniform_batch import UniformBatch
 
 __all__ = [
     "AppendResult",

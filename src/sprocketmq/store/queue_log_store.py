@@ -1,8 +1,8 @@
-"""A commit log plus its consume queues: what both message stores are made of. Java: the heart of DefaultMessageStore.
+"""A commit log with its consume queues: the common base of both message stores. Java: the core of DefaultMessageStore.
 
-``append`` is one pass: queue offset, room, record, queue entry. Room for the record and for its entry is made first (both may fail, then
-nothing has changed), then both are written. What a kill between the two leaves is repaired by recovery: a record without an entry is
-indexed, an entry that points behind the end of the log is dropped.
+``append`` is one pass: queue offset, space, record, queue entry. Space for the record and for its entry is allocated first (both steps may
+fail, then nothing has changed), then both are written. Recovery repairs what a kill between the two leaves: a record without an entry gets
+one, and an entry that points after the end of the log is dropped.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ from sprocketmq.store.message_store import (
     StoredMessage,
     Unit,
 )
-from sprocketmq.store.plain_reads import read_at_once, read_one_by_one
 from sprocketmq.store.queue.consume_queue import ConsumeQueue
 from sprocketmq.store.queue.consume_queue_ext import ConsumeQueueExtTable
 from sprocketmq.store.queue.consume_queue_table import ConsumeQueueTable
 from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT, UNIT_SIZE_BYTES, unit_run
-from sprocketmq.store.recovery.entry_repair import mended_units
+from sprocketmq.store.recovery.entry_repair import repaired_units
 from sprocketmq.store.services.dispatch import Dispatcher
 from sprocketmq.store.services.retention import Retention
-from sprocketmq.wire.record import encode_record, record_size, write_plain_record
-from sprocketmq.wire.record_layout import (
+from sprocketmq.store.unfiltered_reads import read_at_once, read_one_by_one
+from sprocketmq.wire.records.properties import MAX_PROPERTIES_BYTES
+from sprocketmq.wire.records.record import encode_record, record_size, write_plain_record
+from sprocketmq.wire.records.record_layout import (
     HOSTS_V6,
     IPV4_BYTES,
     IPV6_BYTES,
-    MAX_PROPERTIES_BYTES,
     PROPERTIES_LENGTH,
     RECORD,
 )
-from sprocketmq.wire.uniform_batch import UniformBatch
+from sprocketmq.wire.records.uniform_batch import UniformBatch
 
 __all__ = ["QueueLogStore"]
 
 _TRANSACTION_MASK = 0xC
 _PREPARED, _ROLLBACK = 0x4, 0xC
 _FIXED_BYTES = RECORD.size + PROPERTIES_LENGTH.size  # of a record, beside topic, body and properties
-_NOT_PLAIN = _TRANSACTION_MASK | HOSTS_V6
+_NEEDS_GENERAL_APPEND = _TRANSACTION_MASK | HOSTS_V6
 _SMALLEST_HASH = -(1 << 31)  # what is below is an address
 _iter_units = UNIT.iter_unpack
 _pack_unit = UNIT.pack_into
@@ -123,11 +123,11 @@ class QueueLogStore:
             or len(properties) > MAX_PROPERTIES_BYTES
             or len(born_host[0]) != IPV4_BYTES
             or len(store_host[0]) != IPV4_BYTES
-            or sys_flag & _NOT_PLAIN
+            or sys_flag & _NEEDS_GENERAL_APPEND
             or message.prepared_transaction_offset
             or not queue.topic_part
         ):
-            return self._append_other(queue, message, now_ms)
+            return self._append_general(queue, message, now_ms)
         size = len(queue.topic_part) + len(body) + len(properties) + _FIXED_BYTES
         if queue.at > queue.room:
             queue.make_room()
@@ -171,9 +171,9 @@ class QueueLogStore:
         if self.config.enable_consume_queue_ext:
             message = self._extended(message, now_ms)
         queue = self._queues.get((message.topic, message.queue_id)) or self._open_queue(message)
-        return self._append_other(queue, message, now_ms, most_bytes=len(message.body))
+        return self._append_general(queue, message, now_ms, most_bytes=len(message.body))
 
-    def _append_other(
+    def _append_general(
         self, queue: ConsumeQueue, message: StoredMessage, now_ms: int, *, most_bytes: int | None = None
     ) -> AppendResult:
         """IPv6 hosts, long topics, transactions; and what has to be refused. ``most_bytes`` of body: default max_message_size."""
@@ -239,7 +239,7 @@ class QueueLogStore:
             not queue.topic_part
             or len(first.born_host[0]) != IPV4_BYTES
             or len(first.store_host[0]) != IPV4_BYTES
-            or first.sys_flag & _NOT_PLAIN
+            or first.sys_flag & _NEEDS_GENERAL_APPEND
         ):
             return None
         log = self.commit_log
@@ -364,7 +364,7 @@ class QueueLogStore:
     def _units(self, queue: ConsumeQueue, offset: int, count: int) -> bytes:
         if offset >= queue.written_from:
             return queue.unit_bytes(offset, count)
-        return mended_units(self.commit_log, queue, offset, count, self._levels)
+        return repaired_units(self.commit_log, queue, offset, count, self._levels)
 
     def _true_tags_code(self, physical_offset: int, address: int) -> int:
         """Of a unit that has an address into the queue's extension instead (``consume_queue_ext``)."""

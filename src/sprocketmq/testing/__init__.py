@@ -17,7 +17,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sprocketmq.net.clock import Clock, ManualClock, SystemClock
+    from sprocketmq.net.process.clock import Clock, ManualClock, SystemClock
     from sprocketmq.testing.embedded import EmbeddedRocketMQ
     from sprocketmq.testing.faults import HEARTBEATS, PULLS, SENDS, Fault, FaultInjector
     from sprocketmq.wire.codes import RequestCode, ResponseCode
@@ -40,14 +40,14 @@ _HOME = {
     "HEARTBEATS": "sprocketmq.testing.faults",
     "PULLS": "sprocketmq.testing.faults",
     "SENDS": "sprocketmq.testing.faults",
-    "Clock": "sprocketmq.net.clock",
+    "Clock": "sprocketmq.net.process.clock",
     "EmbeddedRocketMQ": "sprocketmq.testing.embedded",
     "Fault": "sprocketmq.testing.faults",
     "FaultInjector": "sprocketmq.testing.faults",
-    "ManualClock": "sprocketmq.net.clock",
+    "ManualClock": "sprocketmq.net.process.clock",
     "RequestCode": "sprocketmq.wire.codes",
     "ResponseCode": "sprocketmq.wire.codes",
-    "SystemClock": "sprocketmq.net.clock",
+    "SystemClock": "sprocketmq.net.process.clock",
 }
 
 

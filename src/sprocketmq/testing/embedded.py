@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Final, Literal, TypeVar
 from sprocketmq.broker import Broker, BrokerConfig, NameServer
 from sprocketmq.core.resource_names import topic_name_problem
 from sprocketmq.errors import ClosedError, ConfigurationError
-from sprocketmq.net.clock import Clock, ManualClock, SystemClock
-from sprocketmq.net.engine import Engine
+from sprocketmq.net.process.clock import Clock, ManualClock, SystemClock
+from sprocketmq.net.process.engine import Engine
 from sprocketmq.testing.faults import FaultInjector
 from sprocketmq.wire.bodies import TopicConfig
-from sprocketmq.wire.message import MessageExt
-from sprocketmq.wire.record import decode_records
+from sprocketmq.wire.records.message import MessageExt
+from sprocketmq.wire.records.record import decode_records
 
 if TYPE_CHECKING:
     from typing import Unpack

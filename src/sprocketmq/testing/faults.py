@@ -22,10 +22,10 @@ from types import TracebackType
 from typing import Any, Final, cast
 
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.net.clock import Clock
 from sprocketmq.net.connection import Connection, RequestHandler
+from sprocketmq.net.process.clock import Clock
 from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.command import Command, decode_command, encode_command, encode_head, response
+from sprocketmq.wire.frames.command import Command, decode_command, encode_command, encode_head, response
 
 __all__ = ["HEARTBEATS", "PULLS", "SENDS", "Fault", "FaultInjector"]
 

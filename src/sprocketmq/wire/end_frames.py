@@ -9,7 +9,7 @@ import struct
 from typing import Final
 
 from sprocketmq.wire import requests
-from sprocketmq.wire.command import encode_command
+from sprocketmq.wire.frames.command import encode_command
 from sprocketmq.wire.headers import EndTransactionRequestHeader
 
 __all__ = ["EndTemplate"]

@@ -14,24 +14,24 @@ import pytest
 
 from power_disk import PowerDisk
 from sprocketmq.broker import Broker, BrokerConfig, NameServer
-from sprocketmq.net.clock import ManualClock
 from sprocketmq.net.connection import Connection
-from sprocketmq.net.engine import Engine
 from sprocketmq.net.pool import ConnectionPool
+from sprocketmq.net.process.clock import ManualClock
+from sprocketmq.net.process.engine import Engine
 from sprocketmq.store.tools.check import check_directory
-from sprocketmq.wire import properties as props
 from sprocketmq.wire.bodies import ConsumerData, HeartbeatData, ProducerData, SubscriptionData
 from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.command import Command, Header, request
+from sprocketmq.wire.frames.command import Command, Header, request
 from sprocketmq.wire.hashing import tags_code
 from sprocketmq.wire.headers import (
     ConsumerSendMsgBackRequestHeader,
     PullMessageRequestHeader,
     SendMessageRequestHeaderV2,
 )
-from sprocketmq.wire.message import MessageExt
-from sprocketmq.wire.record import decode_records
-from sprocketmq.wire.sys_flag import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.message import MessageExt
+from sprocketmq.wire.records.record import decode_records
+from sprocketmq.wire.records.sys_flag import PULL_COMMIT_OFFSET, PULL_SUBSCRIPTION, PULL_SUSPEND
 
 TIMEOUT_MS = 10_000
 

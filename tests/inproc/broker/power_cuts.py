@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sprocketmq.store.files import live_progress
+from sprocketmq.store.files import mapped_progress
 
 __all__ = ["SETTINGS", "start_after_the_cut"]
 
@@ -26,7 +26,7 @@ SETTINGS = {
 def start_after_the_cut(cluster, image: Path, monkeypatch: pytest.MonkeyPatch):
     """The broker of ``image`` takes the place of the one before, on a machine that was started anew."""
     mark = random.randbytes(16)
-    monkeypatch.setattr(live_progress, "boot_mark", lambda: mark)
+    monkeypatch.setattr(mapped_progress, "boot_mark", lambda: mark)
     if cluster.broker.is_running:
         cluster.broker.stop()
     cluster.store_dir = str(image)

@@ -23,12 +23,12 @@ from sprocketmq.broker import broker as broker_module
 from sprocketmq.broker.handlers import handler_table
 from sprocketmq.core.cluster.handover import HandoverState
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.wire.acl_signature import ACCESS_KEY
 from sprocketmq.wire.bodies import HeartbeatData, PolicyEntryInfo, PolicyInfo, ProducerData, UserInfo
 from sprocketmq.wire.codes import ResponseCode
+from sprocketmq.wire.frames.acl_signature import ACCESS_KEY
 from sprocketmq.wire.hashing import index_hash, java_hash
-from sprocketmq.wire.message_id import decode_offset_message_id
-from sprocketmq.wire.record import encode_record
+from sprocketmq.wire.records.message_id import decode_offset_message_id
+from sprocketmq.wire.records.record import encode_record
 
 __all__ = ["accounts", "places", "reached"]  # fixtures
 

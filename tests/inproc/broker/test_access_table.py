@@ -18,11 +18,11 @@ from test_hostile_values import state
 from interop.hostile_requests import served_codes, templates
 from sprocketmq.broker import broker as broker_module
 from sprocketmq.broker.handlers import handler_table
-from sprocketmq.wire.acl_signature import signed_fields
 from sprocketmq.wire.bodies import PolicyEntryInfo, PolicyInfo, UserInfo
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.record import RecordView
-from sprocketmq.wire.sys_flag import TRANSACTION_PREPARED_TYPE
+from sprocketmq.wire.frames.acl_signature import signed_fields
+from sprocketmq.wire.records.record import RecordView
+from sprocketmq.wire.records.sys_flag import TRANSACTION_PREPARED_TYPE
 
 SECRET = b"what only the readers of compared may see"
 KEYS = {"boss": ("Boss7777", "boss-secret"), "nobody": ("Nobody77", "nobody-secret"), "denied": ("Denied77", "denied-secret"),

@@ -18,9 +18,9 @@ from test_broker_short_ways import NOW_MS, Side
 from golden import GoldenFrame, frames, store_file
 from interop.remoting import decode_header, split_frame
 from sprocketmq.broker.plain_batches import PlainBatches
-from sprocketmq.wire.batch import split_batch
-from sprocketmq.wire.properties import UNIQ_KEY, get_property
-from sprocketmq.wire.record import RecordView
+from sprocketmq.wire.records.batch import split_batch
+from sprocketmq.wire.records.properties import UNIQ_KEY, get_property
+from sprocketmq.wire.records.record import RecordView
 
 BATCHES = frames(code=320, kind="request")
 ANSWERS = frames(code=320, kind="response")

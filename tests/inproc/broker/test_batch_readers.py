@@ -14,12 +14,12 @@ from golden import GoldenFrame, frames
 from interop.remoting import decode_header, split_frame
 from sprocketmq.spark.columns.decode import BatchDecoder
 from sprocketmq.spark.columns.pull_body import PullBody
-from sprocketmq.wire.batch import split_batch
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.headers import UNIQUE_KEY_QUERY, QueryMessageRequestHeader
-from sprocketmq.wire.message import MessageExt, MessageQueue
-from sprocketmq.wire.properties import UNIQ_KEY, get_property
-from sprocketmq.wire.record import decode_records
+from sprocketmq.wire.records.batch import split_batch
+from sprocketmq.wire.records.message import MessageExt, MessageQueue
+from sprocketmq.wire.records.properties import UNIQ_KEY, get_property
+from sprocketmq.wire.records.record import decode_records
 
 BATCHES = frames(code=320, kind="request")
 

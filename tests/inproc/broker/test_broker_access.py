@@ -13,10 +13,10 @@ import yaml
 
 from sprocketmq.broker import Broker, BrokerConfig, NameServerConfig
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.wire.acl_signature import signed_fields
 from sprocketmq.wire.bodies import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.command import Command
+from sprocketmq.wire.frames.acl_signature import signed_fields
+from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.headers import (
     AclSubjectRequestHeader,
     CreateAccessConfigRequestHeader,

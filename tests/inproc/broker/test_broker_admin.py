@@ -14,7 +14,7 @@ from sprocketmq.wire.bodies import (
     TopicStatsTable,
 )
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.command import response
+from sprocketmq.wire.frames.command import response
 from sprocketmq.wire.headers import (
     CreateTopicRequestHeader,
     DeleteTopicRequestHeader,
@@ -25,8 +25,8 @@ from sprocketmq.wire.headers import (
     UpdateConsumerOffsetRequestHeader,
     ViewMessageRequestHeader,
 )
-from sprocketmq.wire.message import MessageQueue
-from sprocketmq.wire.record import decode_records
+from sprocketmq.wire.records.message import MessageQueue
+from sprocketmq.wire.records.record import decode_records
 
 
 def create(client, topic: str, read: int = 3, write: int = 2, perm: int = 6):

@@ -10,7 +10,7 @@ import warnings
 
 import pytest
 
-from sprocketmq.wire.command import encode_command, request
+from sprocketmq.wire.frames.command import encode_command, request
 from sprocketmq.wire.headers import GetMaxOffsetRequestHeader
 
 GOOD = encode_command(request(30, GetMaxOffsetRequestHeader("flights", 0)))

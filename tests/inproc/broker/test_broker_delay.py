@@ -10,11 +10,11 @@ import pytest
 from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC
 from sprocketmq.errors import StoreNotWritable
 from sprocketmq.store import config_files
-from sprocketmq.store.files import live_progress
+from sprocketmq.store.files import mapped_progress
 from sprocketmq.store.message_store import StoredMessage
-from sprocketmq.wire import properties as props
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.headers import ConsumerSendMsgBackRequestHeader
+from sprocketmq.wire.records import properties as props
 
 
 def bodies(client, topic: str = "flights", queue_id: int = 0) -> list[bytes]:
@@ -163,7 +163,7 @@ def test_after_a_power_cut_what_may_be_lost_comes_again(disk_cluster, tmp_path, 
     client.send("flights", b"timer", properties={props.TIMER_DELAY_MS: "1000"})
     disk_cluster.clock.advance(1_999)
     assert sorted(bodies(client)) == [b"level", b"timer"]
-    monkeypatch.setattr(live_progress, "boot_mark", lambda: b"another boot....")
+    monkeypatch.setattr(mapped_progress, "boot_mark", lambda: b"another boot....")
     killed(disk_cluster, tmp_path)
     disk_cluster.clock.advance(2_000)
     assert sorted(bodies(disk_cluster.client())) == [b"level", b"level", b"timer", b"timer"]

@@ -9,7 +9,7 @@ import pytest
 
 from sprocketmq.errors import StoreNotWritable
 from sprocketmq.store.files import disk_space
-from sprocketmq.store.files.live_progress import LiveProgress
+from sprocketmq.store.files.mapped_progress import MappedProgress
 from sprocketmq.store.services.retention import Retention
 from sprocketmq.wire.codes import ResponseCode
 
@@ -90,7 +90,7 @@ def test_what_is_due_waits_until_it_can_be_noted_that_it_was_delivered(disk_clus
         raise StoreNotWritable(f"the store cannot write {path}: the disk is full; free some space")
 
     with monkeypatch.context() as patch:
-        patch.setattr(LiveProgress, "_open", full)
+        patch.setattr(MappedProgress, "_open", full)
         client.send("flights", b"delayed", properties={"DELAY": "1", "UNIQ_KEY": "d"})
         client.send("flights", b"timed", properties={"TIMER_DELAY_SEC": "1", "UNIQ_KEY": "t"})
         for _ in range(5):

@@ -9,8 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from sprocketmq.broker.handlers.messages.pull_checks import EVERYTHING
-from sprocketmq.wire import properties as props
+from sprocketmq.broker.handlers.messages.pull_checks import NO_FILTER
 from sprocketmq.wire.bodies import (
     CheckClientConfigRequestBody,
     ConsumerData,
@@ -19,8 +18,9 @@ from sprocketmq.wire.bodies import (
     SubscriptionData,
 )
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.command import Command
-from sprocketmq.wire.record import decode_records
+from sprocketmq.wire.frames.command import Command
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.record import decode_records
 
 ON = {"enable_property_filter": True}
 DAY_MS = 24 * 3600 * 1000
@@ -364,20 +364,20 @@ def test_what_pulls_bring_along_is_known_for_ten_minutes(cluster, client):
     fill(client, 100)
     client.pull("reader", "flights", expression="UA || DL")
     consumers = cluster.broker.consumers
-    assert consumers.last_brought_along("reader", "flights").tags_set == {"UA", "DL"}
+    assert consumers.compensated_subscription("reader", "flights").tags_set == {"UA", "DL"}
     cluster.clock.advance(540_000)
     client.pull("reader", "flights", expression="UA || DL")
     cluster.clock.advance(540_000)
-    assert consumers.last_brought_along("reader", "flights") is not None
+    assert consumers.compensated_subscription("reader", "flights") is not None
     cluster.clock.advance(80_000)
-    assert consumers.last_brought_along("reader", "flights") is None
+    assert consumers.compensated_subscription("reader", "flights") is None
 
 
 def test_a_class_filter_lets_everything_pass(cluster, client):
     fill(client, 100)
     client.heartbeat("c1", group="g", topics={"flights": "UA"})
     subscription = cluster.broker.consumers.get("g").subscriptions["flights"]
-    assert cluster.broker.consumers.get("g").match("flights") is not EVERYTHING.match
+    assert cluster.broker.consumers.get("g").match("flights") is not NO_FILTER.match
     cluster.broker.consumers.get("g").subscriptions["flights"] = msgspec.structs.replace(
         subscription, class_filter_mode=True
     )

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from sprocketmq.broker import BrokerConfig, NameServer, NameServerConfig
-from sprocketmq.broker.live_config import _OF_BROKER, _OF_STORE
+from sprocketmq.broker.settings.live_config import _OF_BROKER, _OF_STORE
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.java_properties import parse_properties
+from sprocketmq.wire.text.java_properties import parse_properties
 
 SECRET = '{"accessKey":"inner","secretKey":"not to be told"}'
 

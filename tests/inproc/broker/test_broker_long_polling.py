@@ -7,7 +7,7 @@ import concurrent.futures
 import pytest
 
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.record import decode_records
+from sprocketmq.wire.records.record import decode_records
 
 
 def bodies(answer) -> list[bytes]:

@@ -8,8 +8,8 @@ import pytest
 
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.headers import UNIQUE_KEY_QUERY, QueryMessageRequestHeader, ViewMessageRequestHeader
-from sprocketmq.wire.message_id import decode_offset_message_id
-from sprocketmq.wire.record import decode_records
+from sprocketmq.wire.records.message_id import decode_offset_message_id
+from sprocketmq.wire.records.record import decode_records
 
 FOREVER = {"begin_timestamp": 0, "end_timestamp": 1 << 62}
 

@@ -19,7 +19,7 @@ from sprocketmq.wire.headers import (
     GetConsumerListByGroupRequestHeader,
     UnregisterClientRequestHeader,
 )
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 TOPICS = {"flights": "*"}
 

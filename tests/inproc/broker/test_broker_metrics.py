@@ -12,11 +12,11 @@ import pytest
 from sprocketmq.broker import Broker, BrokerConfig
 from sprocketmq.broker.observe.metrics import fixed_labels
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.wire import properties as props
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.headers import EndTransactionRequestHeader, UpdateConsumerOffsetRequestHeader
-from sprocketmq.wire.message_id import decode_offset_message_id
-from sprocketmq.wire.sys_flag import TRANSACTION_COMMIT_TYPE, TRANSACTION_ROLLBACK_TYPE
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.message_id import decode_offset_message_id
+from sprocketmq.wire.records.sys_flag import TRANSACTION_COMMIT_TYPE, TRANSACTION_ROLLBACK_TYPE
 
 PROM = {"metrics_exporter_type": "PROM", "metrics_prom_exporter_port": 0, "metrics_label": "zone:a"}
 watched = pytest.mark.parametrize("cluster", [PROM], indirect=True)

@@ -10,7 +10,6 @@ import pytest
 
 from sprocketmq.broker import Broker, NameServer
 from sprocketmq.errors import ClosedError, ConfigurationError
-from sprocketmq.wire import fastjson
 from sprocketmq.wire.bodies import (
     ClusterInfo,
     DataVersion,
@@ -29,6 +28,7 @@ from sprocketmq.wire.headers import (
     RegisterBrokerRequestHeader,
     UnRegisterBrokerRequestHeader,
 )
+from sprocketmq.wire.text import fastjson
 
 
 def route(client, topic: str, **fields):

@@ -10,8 +10,8 @@ import pytest
 
 from registrations import compressed as compress
 from sprocketmq.broker import NameServer, NameServerConfig
-from sprocketmq.net.clock import ManualClock
 from sprocketmq.net.pool import ConnectionPool
+from sprocketmq.net.process.clock import ManualClock
 from sprocketmq.net.server import Server
 from sprocketmq.wire.bodies import (
     DataVersion,
@@ -25,7 +25,7 @@ from sprocketmq.wire.bodies import (
     TopicRouteData,
 )
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.command import request
+from sprocketmq.wire.frames.command import request
 from sprocketmq.wire.headers import (
     DeleteTopicFromNamesrvRequestHeader,
     GetBrokerMemberGroupRequestHeader,
@@ -38,7 +38,7 @@ from sprocketmq.wire.headers import (
     RegisterTopicRequestHeader,
     WipeWritePermOfBrokerRequestHeader,
 )
-from sprocketmq.wire.java_properties import parse_properties
+from sprocketmq.wire.text.java_properties import parse_properties
 
 ORDER = "ORDER_TOPIC_CONFIG"
 OWN = set(NameServerConfig().to_properties())

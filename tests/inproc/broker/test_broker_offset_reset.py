@@ -18,7 +18,7 @@ from sprocketmq.wire.headers import (
     ResetOffsetRequestHeader,
     UpdateConsumerOffsetRequestHeader,
 )
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 AS_4_9 = {"use_server_side_reset_offset": False}
 

@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from inproc.broker.power_cuts import SETTINGS, start_after_the_cut
-from sprocketmq.wire import properties as props
 from sprocketmq.wire.bodies import SubscriptionGroupConfig
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.headers import (
@@ -28,8 +27,9 @@ from sprocketmq.wire.headers import (
     SendMessageRequestHeaderV2,
     UpdateConsumerOffsetRequestHeader,
 )
-from sprocketmq.wire.message_id import decode_offset_message_id
-from sprocketmq.wire.record import decode_record
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.message_id import decode_offset_message_id
+from sprocketmq.wire.records.record import decode_record
 
 COMMIT, ROLLBACK = 8, 12
 HALF = "RMQ_SYS_TRANS_HALF_TOPIC"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.record import decode_records
+from sprocketmq.wire.records.record import decode_records
 
 
 def bodies(answer) -> list[bytes]:

@@ -8,14 +8,14 @@ from sprocketmq.broker.handlers.messages import relay
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.wire.bodies import ConsumeMessageDirectlyResult, ConsumerRunningInfo, GetConsumerStatusBody
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.command import response
+from sprocketmq.wire.frames.command import response
 from sprocketmq.wire.headers import (
     ConsumeMessageDirectlyResultRequestHeader,
     GetConsumerRunningInfoRequestHeader,
     GetConsumerStatusRequestHeader,
 )
-from sprocketmq.wire.message import MessageQueue
-from sprocketmq.wire.record import decode_records
+from sprocketmq.wire.records.message import MessageQueue
+from sprocketmq.wire.records.record import decode_records
 
 
 class Answering:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from sprocketmq.net.pool import ConnectionPool
-from sprocketmq.wire import properties as props
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.command import response
+from sprocketmq.wire.frames.command import response
 from sprocketmq.wire.headers import ReplyMessageRequestHeader, SendMessageRequestHeader, SendMessageRequestHeaderV2
+from sprocketmq.wire.records import properties as props
 
 REPLY_TOPIC = "DefaultCluster_REPLY_TOPIC"
 CODES = {324: SendMessageRequestHeader, 325: SendMessageRequestHeaderV2}

@@ -11,7 +11,6 @@ import pytest
 
 from sprocketmq.errors import StoreLocked, StoreNotWritable
 from sprocketmq.net.connection import Connection
-from sprocketmq.wire import fastjson
 from sprocketmq.wire.bodies import SubscriptionGroupConfig
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.headers import (
@@ -23,6 +22,7 @@ from sprocketmq.wire.headers import (
     ResetOffsetRequestHeader,
     UpdateConsumerOffsetRequestHeader,
 )
+from sprocketmq.wire.text import fastjson
 
 
 def commit(client, offset: int) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sprocketmq.wire import properties as props
 from sprocketmq.wire.bodies import LockBatchRequestBody
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.message import MessageQueue
 
 
 def only(messages):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from sprocketmq.wire import properties as props
-from sprocketmq.wire.batch import encode_batch
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.command import request
+from sprocketmq.wire.frames.command import request
 from sprocketmq.wire.headers import SendMessageRequestHeader, SendMessageRequestHeaderV2
-from sprocketmq.wire.message import Message
-from sprocketmq.wire.message_id import decode_offset_message_id
-from sprocketmq.wire.record import decode_records
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.batch import encode_batch
+from sprocketmq.wire.records.message import Message
+from sprocketmq.wire.records.message_id import decode_offset_message_id
+from sprocketmq.wire.records.record import decode_records
 
 
 def test_a_sent_message_is_stored_as_it_was_sent(cluster, client):

@@ -22,11 +22,11 @@ from sprocketmq.broker.tables.consumers import Member
 from sprocketmq.broker.tables.stamps import Stamps
 from sprocketmq.core.group.subscription import parse_tag_expression
 from sprocketmq.net.address import packed_address
-from sprocketmq.net.clock import ManualClock
 from sprocketmq.net.connection import Connection
+from sprocketmq.net.process.clock import ManualClock
 from sprocketmq.wire.bodies import ConsumerData
-from sprocketmq.wire.record import RecordView
-from sprocketmq.wire.uniform_batch import UniformBatch
+from sprocketmq.wire.records.record import RecordView
+from sprocketmq.wire.records.uniform_batch import UniformBatch
 
 NOW_MS = 1_795_276_800_000
 TOPICS = ("plain", "wide", "locked")
@@ -87,7 +87,7 @@ class Side:
             offsets._pulled,
             offsets.resets,
             counters.pulled,
-            self.broker.consumers._brought_along,
+            self.broker.consumers._compensated_subscriptions,
         )
 
 

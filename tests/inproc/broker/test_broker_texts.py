@@ -15,9 +15,9 @@ from written_to import WrittenTo
 from sprocketmq.broker import Broker
 from sprocketmq.broker.replication.durability import DurableAnswers
 from sprocketmq.broker.short_ways import ShortWays
-from sprocketmq.net.clock import ManualClock
 from sprocketmq.net.connection import Connection, bytes_while_waiting
-from sprocketmq.wire.command import Command, encode_command
+from sprocketmq.net.process.clock import ManualClock
+from sprocketmq.wire.frames.command import Command, encode_command
 
 NOW_MS = 1_795_276_800_000
 KIB = 1024

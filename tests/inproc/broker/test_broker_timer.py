@@ -10,11 +10,11 @@ import pytest
 from sprocketmq.core.timer_schedule import TIMER_TOPIC
 from sprocketmq.errors import StoreNotWritable
 from sprocketmq.store.message_store import StoredMessage
-from sprocketmq.wire import fastjson
-from sprocketmq.wire import properties as props
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.headers import RecallMessageRequestHeader
 from sprocketmq.wire.recall_handle import RecallHandle
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.text import fastjson
 
 DAY_MS = 24 * 3_600_000
 RECALL = pytest.mark.parametrize("cluster", [{"recall_message_enable": True}], indirect=True)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from sprocketmq.broker.chunked_work import in_chunks
 from sprocketmq.broker.handlers.group import consume_queue
-from sprocketmq.broker.steps import in_steps
-from sprocketmq.wire import properties as props
 from sprocketmq.wire.bodies import (
     BrokerStatsData,
     ConsumeStatsList,
@@ -51,7 +50,8 @@ from sprocketmq.wire.headers import (
     UpdateGroupForbiddenRequestHeader,
     ViewBrokerStatsDataRequestHeader,
 )
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.message import MessageQueue
 
 # -- topics ------------------------------------------------------------------------------------------------------------------------
 
@@ -359,7 +359,7 @@ def test_a_consume_queue_that_goes_while_its_entries_are_shown_leaves_valid_json
         return units(topic, queue_id, offset, count)
 
     monkeypatch.setattr(store, "units", units_until_it_goes)
-    monkeypatch.setattr(consume_queue, "in_steps", lambda offsets: in_steps(offsets, 2))
+    monkeypatch.setattr(consume_queue, "in_chunks", lambda offsets: in_chunks(offsets, 2))
     answer = client.ask(RequestCode.QUERY_CONSUME_QUEUE, QueryConsumeQueueRequestHeader("flights", 0, 0, 6, None))
     assert len(QueryConsumeQueueResponseBody.decode(answer.body).queue_data) == 2
 

@@ -10,8 +10,6 @@ import pytest
 
 from sprocketmq.errors import StoreNotWritable
 from sprocketmq.store import config_files
-from sprocketmq.wire import fastjson
-from sprocketmq.wire import properties as props
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.headers import (
     CheckTransactionStateRequestHeader,
@@ -19,8 +17,10 @@ from sprocketmq.wire.headers import (
     ResumeCheckHalfMessageRequestHeader,
     SendMessageRequestHeaderV2,
 )
-from sprocketmq.wire.message_id import decode_offset_message_id
-from sprocketmq.wire.record import decode_record
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.message_id import decode_offset_message_id
+from sprocketmq.wire.records.record import decode_record
+from sprocketmq.wire.text import fastjson
 
 COMMIT, ROLLBACK, UNKNOWN = 8, 12, 0
 HALF, OP, GIVEN_UP = "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "TRANS_CHECK_MAX_TIME_TOPIC"

@@ -11,11 +11,10 @@ from pathlib import Path
 import pytest
 
 from sprocketmq.broker import Broker
-from sprocketmq.broker.config_store import ConfigStore
-from sprocketmq.broker.steps import STEP, text_in_steps
-from sprocketmq.net.clock import ManualClock
+from sprocketmq.broker.chunked_work import CHUNK_SIZE, encode_in_chunks
+from sprocketmq.broker.settings.config_store import ConfigStore
+from sprocketmq.net.process.clock import ManualClock
 from sprocketmq.store import config_files
-from sprocketmq.wire import fastjson
 from sprocketmq.wire.bodies import (
     ConsumerOffsetSerializeWrapper,
     ConsumerOffsetSnapshot,
@@ -26,6 +25,7 @@ from sprocketmq.wire.bodies import (
     TopicConfig,
     TopicConfigSerializeWrapper,
 )
+from sprocketmq.wire.text import fastjson
 
 NOW_MS = 1_795_276_800_000
 
@@ -181,12 +181,12 @@ def test_a_large_table_is_made_in_steps_and_is_the_same_text() -> None:
                 broker.offsets.long_content(NOW_MS),
             ):
                 turns: list[int] = []
-                done = asyncio.ensure_future(text_in_steps(long))
+                done = asyncio.ensure_future(encode_in_chunks(long))
                 while not done.done():
                     turns.append(1)
                     await asyncio.sleep(0)
                 assert done.result() == long.encode()
-                assert len(turns) >= len(long.names) // STEP
+                assert len(turns) >= len(long.names) // CHUNK_SIZE
 
         return made()
 

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from sprocketmq.wire import properties as props
+from sprocketmq.wire.records import properties as props
 
 PHYSICAL, SIZE, PREVIOUS, WRITE_MS = 28, 36, 4, 16
 

@@ -10,14 +10,14 @@ from collections.abc import Iterator
 import pytest
 
 from sprocketmq.net.connection import Connection
-from sprocketmq.wire import properties as props
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.command import encode_command, request
+from sprocketmq.wire.frames.command import encode_command, request
 from sprocketmq.wire.headers import (
     ConsumeMessageDirectlyResultRequestHeader,
     ResetOffsetRequestHeader,
     SendMessageRequestHeaderV2,
 )
+from sprocketmq.wire.records import properties as props
 
 MARK = 64 * 1024
 SETTINGS = {

@@ -9,7 +9,7 @@ import pytest
 
 from interop.hostile_requests import templates
 from sprocketmq.wire import requests
-from sprocketmq.wire.command import FLAG_RESPONSE, Command
+from sprocketmq.wire.frames.command import FLAG_RESPONSE, Command
 from sprocketmq.wire.requests.declaration import AnyRequest, BinaryBody, JsonList, JsonObject, Peer, Records
 from sprocketmq.wire.requests.declaration import PropertiesText as Properties
 from sprocketmq.wire.requests.messages import QUERY_MESSAGE

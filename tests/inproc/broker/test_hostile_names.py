@@ -19,8 +19,9 @@ from inproc.broker.conftest import Cluster
 from interop.hostile_requests import served_codes, templates
 from sprocketmq.broker.security.name_checks import NAMES, TEXTS
 from sprocketmq.errors import ProtocolError
-from sprocketmq.wire import fastjson, headers
+from sprocketmq.wire import headers
 from sprocketmq.wire.headers.ext_header import ExtHeader
+from sprocketmq.wire.text import fastjson
 
 OUTSIDE = "outside"  # stands for the path of a folder that is none of the broker's business
 PATHS = (

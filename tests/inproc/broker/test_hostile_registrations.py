@@ -12,10 +12,10 @@ from interop.large_tables import dumped
 from sprocketmq.broker.namesrv.route_lookup import MAX_QUEUES_OF_A_TOPIC, MAX_QUEUES_REMEMBERED, RouteLookup
 from sprocketmq.core.resource_names import MAX_QUEUES
 from sprocketmq.errors import ProtocolError
-from sprocketmq.net.clock import ManualClock
-from sprocketmq.wire import fastjson
+from sprocketmq.net.process.clock import ManualClock
 from sprocketmq.wire.bodies import QueueData, RegistrationTopics, TopicConfig, TopicRouteData
 from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.text import fastjson
 
 WRITTEN_OUT = b'{"a":[' + b"{}," * 30_000 + b'"$ref"]}'
 """Odd JSON: our own parser has to read it, a hundred times slower."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sprocketmq.wire.batch import encode_batch, has_more_elements, split_batch
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.headers import SendMessageRequestHeaderV2
-from sprocketmq.wire.message import Message
+from sprocketmq.wire.records.batch import encode_batch, has_more_elements, split_batch
+from sprocketmq.wire.records.message import Message
 
 MOST = 50
 pytestmark = pytest.mark.parametrize("cluster", [{"max_messages_per_batch": MOST}], indirect=True)

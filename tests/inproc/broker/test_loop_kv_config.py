@@ -15,7 +15,7 @@ import pytest
 
 from sprocketmq.broker import NameServer, NameServerConfig
 from sprocketmq.errors import StoreNotWritable
-from sprocketmq.net.engine import Engine
+from sprocketmq.net.process.engine import Engine
 from sprocketmq.store import config_files
 from sprocketmq.wire.codes import RequestCode
 

@@ -10,7 +10,7 @@ from sprocketmq.broker.delivery import filters, parked
 from sprocketmq.broker.delivery.parked import ParkedPulls
 from sprocketmq.core.group.subscription import SQL92
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.command import request
+from sprocketmq.wire.frames.command import request
 from sprocketmq.wire.headers import PullMessageResponseHeader, SendMessageRequestHeaderV2
 
 WAITING = 40
@@ -25,7 +25,7 @@ class Shares:
 @pytest.fixture
 def shares(monkeypatch: pytest.MonkeyPatch) -> Shares:
     """How often waiting pulls had a share of the loop; each is long enough for one waiter."""
-    shares, go_on = Shares(), ParkedPulls._go_on
+    shares, go_on = Shares(), ParkedPulls._wake_waiters
 
     def counted(self: ParkedPulls) -> None:
         shares.count += 1
@@ -34,7 +34,7 @@ def shares(monkeypatch: pytest.MonkeyPatch) -> Shares:
         monkeypatch.setattr(parked, "perf_counter", lambda: next(ends, 1.0))
         go_on(self)
 
-    monkeypatch.setattr(ParkedPulls, "_go_on", counted)
+    monkeypatch.setattr(ParkedPulls, "_wake_waiters", counted)
     return shares
 
 
@@ -122,8 +122,8 @@ def test_a_filtered_pull_ends_with_its_share_and_the_next_one_goes_on(cluster, c
         client.send("flights", b"%d" % number, properties={"a": "x" if number == 4 else "y"})
     ticks = iter(range(1_000))
     monkeypatch.setattr(filters, "perf_counter", lambda: float(next(ticks)))
-    monkeypatch.setattr(filters, "_SHARE_S", 2.5)  # three records
+    monkeypatch.setattr(filters, "_TIME_SLICE_S", 2.5)  # three records
     assert filtered(client, 0) == (ResponseCode.PULL_RETRY_IMMEDIATELY, 3)
     assert filtered(client, 3) == (0, 6)
-    monkeypatch.setattr(filters, "_SHARE_S", 0.5)
+    monkeypatch.setattr(filters, "_TIME_SLICE_S", 0.5)
     assert [filtered(client, offset) for offset in (3, 4)] == [(ResponseCode.PULL_RETRY_IMMEDIATELY, 4), (0, 5)]

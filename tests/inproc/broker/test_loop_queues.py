@@ -10,14 +10,14 @@ import pytest
 from test_loop_share import Fields, Turns, turns  # noqa: F401 - a fixture
 
 from interop.remoting import request_frame
+from sprocketmq.broker.chunked_work import CHUNK_SIZE
 from sprocketmq.broker.handlers.group import assignment
-from sprocketmq.broker.steps import STEP
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire.bodies import QueryConsumeQueueResponseBody, ResetOffsetBody
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.java_properties import parse_properties
+from sprocketmq.wire.text.java_properties import parse_properties
 
-QUEUES = 10 * STEP
+QUEUES = 10 * CHUNK_SIZE
 
 
 class EveryCode(dict[bytes, Any]):
@@ -45,7 +45,7 @@ def test_a_group_is_moved_in_all_queues_of_a_topic_in_steps(wide, client, turns,
     answer = client.ask(222, Fields(topic="flights", group="g", timestamp="-1", isForce="true"))
     offsets = ResetOffsetBody.decode(answer.body).offset_table
     assert {queue.queue_id: offset for queue, offset in offsets.items()} == {0: 1, **dict.fromkeys(range(1, QUEUES), 0)}
-    assert turns.count >= QUEUES // STEP - 1
+    assert turns.count >= QUEUES // CHUNK_SIZE - 1
 
 
 def test_a_long_look_into_a_queue_is_taken_in_steps(cluster, client, turns):  # noqa: F811
@@ -55,12 +55,12 @@ def test_a_long_look_into_a_queue_is_taken_in_steps(cluster, client, turns):  # 
     asked = Fields(topic="flights", queueId="0", index="1", count="2147483647")
     body = QueryConsumeQueueResponseBody.decode(client.ask(321, asked).body)
     assert [data.physic_offset for data in body.queue_data] == [one.physical_offset for one in unit]
-    for _ in range(3 * STEP):
+    for _ in range(3 * CHUNK_SIZE):
         client.send("flights", b"more", oneway=True)
-    cluster.eventually(lambda: cluster.broker.store.max_offset("flights", 0) == 3 + 3 * STEP)
+    cluster.eventually(lambda: cluster.broker.store.max_offset("flights", 0) == 3 + 3 * CHUNK_SIZE)
     turns.count = 0
     body = QueryConsumeQueueResponseBody.decode(client.ask(321, asked).body)
-    assert len(body.queue_data) == 2 + 3 * STEP
+    assert len(body.queue_data) == 2 + 3 * CHUNK_SIZE
     assert turns.count == 3
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from interop.large_tables import compressed_registration, dumped
 from sprocketmq.broker import NameServer, NameServerConfig
-from sprocketmq.broker.steps import STEP
+from sprocketmq.broker.chunked_work import CHUNK_SIZE
 from sprocketmq.core.cluster.namesrv_table import NamesrvTable
 from sprocketmq.wire.bodies import DataVersion, RegistrationTopics
 
@@ -73,7 +73,7 @@ def test_a_large_registration_is_taken_in_steps_between_which_others_are_served(
     assert (answer.code, answer.remark) == (0, None)
     assert f"t{MANY - 1}" in cluster.on_loop(cluster.namesrv.table.topics)
     sizes, at = zip(*turns, strict=True)
-    assert max(sizes) <= STEP
+    assert max(sizes) <= CHUNK_SIZE
     assert sum(sizes) == MANY
     assert len(set(at)) == len(at), "two steps in one turn of the loop"
 

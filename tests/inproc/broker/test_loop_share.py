@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from interop.large_tables import Sizes, fill
-from sprocketmq.broker import steps
-from sprocketmq.broker.steps import STEP, in_steps
+from sprocketmq.broker import chunked_work
+from sprocketmq.broker.chunked_work import CHUNK_SIZE, in_chunks
 from sprocketmq.errors import ConfigurationError, RocketMQError
-from sprocketmq.wire import fastjson
+from sprocketmq.wire.text import fastjson
 
 SIZES = Sizes(topics=2_000, groups=2_000, offsets=16_000, members=20)
 PROM = {"metrics_exporter_type": "PROM", "metrics_prom_exporter_port": 0}
@@ -45,7 +45,7 @@ def turns(monkeypatch: pytest.MonkeyPatch) -> Turns:
     class Asyncio:
         sleep = staticmethod(counted)
 
-    monkeypatch.setattr(steps, "asyncio", Asyncio)
+    monkeypatch.setattr(chunked_work, "asyncio", Asyncio)
     return turns
 
 
@@ -58,9 +58,9 @@ def large(cluster):
 @pytest.mark.parametrize(
     ("code", "fields", "least"),
     [
-        (21, {}, SIZES.topics // STEP),
-        (201, {}, SIZES.groups // STEP),
-        (43, {}, SIZES.topics // STEP),
+        (21, {}, SIZES.topics // CHUNK_SIZE),
+        (201, {}, SIZES.groups // CHUNK_SIZE),
+        (43, {}, SIZES.topics // CHUNK_SIZE),
         (208, {"consumerGroup": "group-000000"}, SIZES.offsets // 100),
         (317, {"isOrder": "false"}, SIZES.topics // 10),
     ],
@@ -93,8 +93,8 @@ def test_metrics_are_looked_at_in_steps_while_tables_change(large, client, turns
 def tasks(cluster) -> dict[str, Callable[[], object]]:
     broker = cluster.broker
     return {
-        "offsets": lambda: asyncio.ensure_future(steps.text_in_steps(broker.offsets.long_content(0))),
-        "topics": lambda: asyncio.ensure_future(steps.text_in_steps(broker.topics.long_content())),
+        "offsets": lambda: asyncio.ensure_future(chunked_work.encode_in_chunks(broker.offsets.long_content(0))),
+        "topics": lambda: asyncio.ensure_future(chunked_work.encode_in_chunks(broker.topics.long_content())),
         "statistics": lambda: asyncio.ensure_future(broker.housekeeping._sample(broker.clock.now_ms() + 3_600_000)),
     }
 
@@ -105,12 +105,12 @@ def test_what_the_clock_begins_is_done_in_steps(large, turns, name):
     work = large.on_loop(tasks(large)[name])
     large.eventually(work.done)
     assert large.on_loop(work.exception) is None
-    assert turns.count >= SIZES.topics // STEP - 1
+    assert turns.count >= SIZES.topics // CHUNK_SIZE - 1
 
 
 def test_a_step_is_a_number_of_things_and_nobody_waits_after_the_last(turns, cluster):
     async def shares(count: int) -> list[int]:
-        return [len(share) async for share in in_steps(range(count), 10)]
+        return [len(share) async for share in in_chunks(range(count), 10)]
 
     for count, expected in ((0, []), (10, [10]), (11, [10, 1]), (30, [10, 10, 10])):
         turns.count = 0
@@ -134,7 +134,7 @@ def test_a_peer_has_one_long_answer_in_work_and_all_peers_together_take_one_step
     in_work += [0] * 100_000
     assert [answer.code for answer in answers] == [0] * 50
     assert 1 <= max(in_work) <= len(clients)
-    assert turns.count >= 50 * (SIZES.topics // STEP)
+    assert turns.count >= 50 * (SIZES.topics // CHUNK_SIZE)
 
 
 def test_an_error_in_a_later_step_is_the_answer_and_the_peer_is_served_on(large, client):

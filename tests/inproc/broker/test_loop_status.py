@@ -9,9 +9,9 @@ from test_loop_share import Turns, turns  # noqa: F401 - a fixture
 from sprocketmq.broker.handlers.messages import relay
 from sprocketmq.wire.bodies import GetConsumerStatusBody
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.command import response
+from sprocketmq.wire.frames.command import response
 from sprocketmq.wire.headers import GetConsumerStatusRequestHeader
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 
 def telling(body: bytes):

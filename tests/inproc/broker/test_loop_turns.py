@@ -13,9 +13,9 @@ import pytest
 from interop.remoting import request_frame
 from sprocketmq.net import connection as connection_module
 from sprocketmq.net.connection import Connection
-from sprocketmq.net.queued_bytes import QueuedBytes
+from sprocketmq.net.output.queued_bytes import QueuedBytes
 from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.command import Command
+from sprocketmq.wire.frames.command import Command
 
 WAIT_S = 30
 MANY = 300

@@ -8,16 +8,16 @@ import msgspec
 import pytest
 
 from inproc.broker.test_broker_transactions import producer
-from sprocketmq.broker.observe.metrics import look_at
+from sprocketmq.broker.observe.metrics import collect_samples
 from sprocketmq.core.resource_names import HALF_TOPIC, UNDELIVERABLE_TOPIC
 from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC
 from sprocketmq.core.timer_schedule import TIMER_TOPIC
 from sprocketmq.errors import StoreNotWritable
 from sprocketmq.store.message_store import StoredMessage
-from sprocketmq.wire import properties as props
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.headers import CreateTopicRequestHeader, DeleteTopicRequestHeader, EndTransactionRequestHeader
-from sprocketmq.wire.sys_flag import TRANSACTION_COMMIT_TYPE
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.sys_flag import TRANSACTION_COMMIT_TYPE
 
 MAX = props.MAX_PROPERTIES_BYTES
 KINDS = (
@@ -258,7 +258,7 @@ def test_what_is_set_aside_says_why_is_told_and_is_counted(cluster, client, capl
     assert aside.properties[props.REAL_TOPIC] == "a/b"
     assert "a/b" in aside.properties["UNDELIVERABLE_REASON"]
     assert cluster.broker.undeliverable.counts == {"a/b": 1}
-    samples = cluster.on_loop(lambda: list(look_at(cluster.broker)))
+    samples = cluster.on_loop(lambda: list(collect_samples(cluster.broker)))
     assert ("sprocketmq_undeliverable_messages_total", {"topic": "a/b"}, 1) in samples
     assert "set aside in rmq_sys_UNDELIVERABLE" in caplog.text
     assert client.send(UNDELIVERABLE_TOPIC).code == ResponseCode.NO_PERMISSION

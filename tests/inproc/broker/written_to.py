@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from sprocketmq.wire.command import Command, decode_command
+from sprocketmq.wire.frames.command import Command, decode_command
 
 __all__ = ["WrittenTo"]
 

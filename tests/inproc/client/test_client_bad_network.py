@@ -18,7 +18,7 @@ from sprocketmq.core.consume.pull_cursor import PullStatus
 from sprocketmq.testing import PULLS, EmbeddedRocketMQ
 from sprocketmq.testing.faults import Fault
 from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.command import Command
+from sprocketmq.wire.frames.command import Command
 
 Consumers = Callable[..., rmq.PushConsumer]
 Strike = Callable[[EmbeddedRocketMQ, Any, int, Any], Fault]

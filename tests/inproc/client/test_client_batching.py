@@ -14,10 +14,10 @@ import sprocketmq as rmq
 from sprocketmq.broker import Broker
 from sprocketmq.client.produce.batch_accumulator import BatchAccumulator
 from sprocketmq.testing import SENDS, EmbeddedRocketMQ
-from sprocketmq.wire import properties as props
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.command import Command
+from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.hashing import java_hash
+from sprocketmq.wire.records import properties as props
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import sprocketmq as rmq
 from sprocketmq.client.remoting import message_writer
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK
+from sprocketmq.wire.records.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK
 
 Consumers = Callable[..., rmq.PushConsumer]
 PLAIN = b"flight 1234 " * 500

@@ -13,7 +13,7 @@ import sprocketmq as rmq
 from sprocketmq.core.statistics import Measure
 from sprocketmq.testing import PULLS, SENDS, EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.command import Command
+from sprocketmq.wire.frames.command import Command
 
 Consumers = Callable[..., rmq.PushConsumer]
 SUCCESS = rmq.ConsumeConcurrentlyStatus.CONSUME_SUCCESS

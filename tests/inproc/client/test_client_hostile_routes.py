@@ -14,7 +14,7 @@ from sprocketmq.errors import ConfigurationError, ProtocolError
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.bodies import BrokerData, QueueData, TopicRouteData
 from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.command import Command
+from sprocketmq.wire.frames.command import Command
 
 MANY = 2**31 - 1
 BROKERS = 5  # of as many queues as one may have: together too many

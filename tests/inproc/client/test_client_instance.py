@@ -11,11 +11,11 @@ from recorder import Recorder, send_all
 
 import sprocketmq as rmq
 from sprocketmq.broker import Broker
-from sprocketmq.net.engine import Engine
+from sprocketmq.net.process.engine import Engine
 from sprocketmq.testing import HEARTBEATS, EmbeddedRocketMQ
 from sprocketmq.wire import bodies, headers
 from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.command import Command, request
+from sprocketmq.wire.frames.command import Command, request
 
 Consumers = Callable[..., rmq.PushConsumer]
 QUEUE = rmq.MessageQueue("flights", "broker-a", 0)

@@ -18,12 +18,12 @@ from recorder import Recorder, send_all
 import sprocketmq as rmq
 from sprocketmq.client.consume.running_info import running_info_of
 from sprocketmq.client.remoting.instance import ClientInstance
-from sprocketmq.net.engine import Engine
+from sprocketmq.net.process.engine import Engine
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire import bodies, headers
 from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.command import request
-from sprocketmq.wire.record import decode_record
+from sprocketmq.wire.frames.command import request
+from sprocketmq.wire.records.record import decode_record
 
 Consumers = Callable[..., rmq.PushConsumer]
 

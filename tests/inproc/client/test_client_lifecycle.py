@@ -20,7 +20,7 @@ import pytest
 
 import sprocketmq as rmq
 from sprocketmq.client import async_client
-from sprocketmq.net.engine import Engine
+from sprocketmq.net.process.engine import Engine
 from sprocketmq.testing import EmbeddedRocketMQ
 
 LIMIT_S = 30.0

@@ -11,7 +11,7 @@ import pytest
 import sprocketmq as rmq
 from sprocketmq.client.dead_letters.dead_letter_message import replay_copy
 from sprocketmq.testing import EmbeddedRocketMQ
-from sprocketmq.wire import properties as props
+from sprocketmq.wire.records import properties as props
 
 Consumers = Callable[..., rmq.PushConsumer]
 

@@ -25,7 +25,7 @@ import pytest
 import sprocketmq as rmq
 from interop.group_history import History
 from sprocketmq.client.remoting.instance import ClientInstance
-from sprocketmq.net.engine import Engine
+from sprocketmq.net.process.engine import Engine
 from sprocketmq.testing import EmbeddedRocketMQ, ManualClock
 
 REBALANCES = int(os.environ.get("SPROCKETMQ_REBALANCES", "12"))

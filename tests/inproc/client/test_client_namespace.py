@@ -8,9 +8,9 @@ import pytest
 
 import sprocketmq as rmq
 from sprocketmq.testing import EmbeddedRocketMQ
-from sprocketmq.wire import properties as props
 from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.command import Command
+from sprocketmq.wire.frames.command import Command
+from sprocketmq.wire.records import properties as props
 
 Consumers = Callable[..., rmq.PushConsumer]
 

@@ -13,7 +13,7 @@ from recorder import send_all
 import sprocketmq as rmq
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.command import Command
+from sprocketmq.wire.frames.command import Command
 
 Consumers = Callable[..., rmq.PushConsumer]
 Status = rmq.ConsumeOrderlyStatus

@@ -13,7 +13,7 @@ import sprocketmq as rmq
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.bodies import ResetOffsetBody
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.command import Command
+from sprocketmq.wire.frames.command import Command
 
 Consumers = Callable[..., rmq.PushConsumer]
 SUCCESS = rmq.ConsumeOrderlyStatus.SUCCESS

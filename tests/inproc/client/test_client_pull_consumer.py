@@ -14,7 +14,7 @@ from recorder import send_all
 
 import sprocketmq as rmq
 from sprocketmq import MessageQueue
-from sprocketmq.net import engine
+from sprocketmq.net.process import engine
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.testing.faults import PULLS
 from sprocketmq.wire.codes import RequestCode

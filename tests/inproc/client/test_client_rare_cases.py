@@ -1,4 +1,4 @@
-"""What a client meets seldom, or only after long: each by the public face alone, so that `make mechanisms` sees production go there."""
+"""What a client meets seldom, or only after long: each by the public API alone, so that `make mechanisms` sees production go there."""
 
 from __future__ import annotations
 

@@ -12,8 +12,8 @@ import sprocketmq as rmq
 from sprocketmq.broker import Broker
 from sprocketmq.client.produce.request_reply import ReplyDesk, _host
 from sprocketmq.testing import SENDS, EmbeddedRocketMQ
-from sprocketmq.wire import properties as props
 from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.records import properties as props
 
 Consumers = Callable[..., rmq.PushConsumer]
 PUSH = RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT

@@ -11,10 +11,10 @@ import pytest
 from recorder import Recorder, send_all
 
 import sprocketmq as rmq
-from sprocketmq.net.engine import Engine
+from sprocketmq.net.process.engine import Engine
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.command import request
+from sprocketmq.wire.frames.command import request
 from sprocketmq.wire.headers import ResetOffsetRequestHeader
 
 Consumers = Callable[..., rmq.PushConsumer]

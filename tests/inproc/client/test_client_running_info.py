@@ -16,7 +16,7 @@ from sprocketmq.core.statistics import Measure
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire import bodies, headers
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.command import Command, request
+from sprocketmq.wire.frames.command import Command, request
 
 Consumers = Callable[..., rmq.PushConsumer]
 CONCURRENT, ORDERLY = rmq.ConsumeConcurrentlyStatus, rmq.ConsumeOrderlyStatus

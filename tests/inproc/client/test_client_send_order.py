@@ -12,7 +12,7 @@ import sprocketmq as rmq
 from sprocketmq.client.remoting.sender import Sender
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.command import Command
+from sprocketmq.wire.frames.command import Command
 
 FIRST = rmq.MessageQueue("flights", "broker-a", 0)
 WAYS: dict[str, Callable[[rmq.AsyncProducer, rmq.Message], Any]] = {

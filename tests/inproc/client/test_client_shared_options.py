@@ -15,8 +15,8 @@ import sprocketmq as rmq
 from sprocketmq.client.remoting.instance import ClientInstance
 from sprocketmq.client.settings.options import ClientOptions
 from sprocketmq.client.settings.shared_options import SHARED
-from sprocketmq.net.clock import SystemClock
-from sprocketmq.net.engine import Engine
+from sprocketmq.net.process.clock import SystemClock
+from sprocketmq.net.process.engine import Engine
 from sprocketmq.testing import EmbeddedRocketMQ
 
 CONTEXTS = [ssl.create_default_context(), ssl.create_default_context()]

@@ -13,7 +13,7 @@ import sprocketmq as rmq
 from sprocketmq.client.remoting.sender import Sender
 from sprocketmq.testing import SENDS, EmbeddedRocketMQ
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.command import Command, decode_command, encode_command
+from sprocketmq.wire.frames.command import Command, decode_command, encode_command
 
 
 def with_a_producer(

@@ -16,10 +16,10 @@ from recorder import Recorder, send_all
 
 import sprocketmq as rmq
 from sprocketmq.client import async_client
-from sprocketmq.net.engine import Engine
+from sprocketmq.net.process.engine import Engine
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.command import Command
+from sprocketmq.wire.frames.command import Command
 
 Consumers = Callable[..., rmq.PushConsumer]
 LIMIT_S = 30

@@ -12,9 +12,9 @@ import pytest
 import sprocketmq as rmq
 from sprocketmq.net.connection import Connection, RequestHandler
 from sprocketmq.testing import SENDS, EmbeddedRocketMQ
-from sprocketmq.wire import properties as props
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.command import Command
+from sprocketmq.wire.frames.command import Command
+from sprocketmq.wire.records import properties as props
 
 COMMIT, ROLLBACK, UNKNOWN = rmq.LocalTransactionState
 HALF = "RMQ_SYS_TRANS_HALF_TOPIC"

@@ -17,7 +17,7 @@ from recorder import Recorder, send_all
 import sprocketmq as rmq
 from sprocketmq.client.remoting import message_writer
 from sprocketmq.testing import PULLS, EmbeddedRocketMQ
-from sprocketmq.wire.sys_flag import COMPRESSED
+from sprocketmq.wire.records.sys_flag import COMPRESSED
 
 FIRST = rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 

@@ -1,4 +1,4 @@
-"""Values that no parameter can mean: each parameter of the public face is given each of them, and answers in a sentence that names it.
+"""Values that no parameter can mean: each parameter of the public API is given each of them, and answers in a sentence that names it.
 
 The parameters are read from the signatures, so a new one is tried without being asked for; what it takes is read from its annotation.
 """
@@ -146,7 +146,7 @@ OWNERS: Final[dict[str, type]] = {
     "dead letters": rmq.DeadLetters,
     "admin": rmq.Admin,
 }
-_SKIPPED: Final = frozenset({"left_behind", "start", "shutdown", "run_forever"})
+_SKIPPED: Final = frozenset({"after_fork_in_child", "start", "shutdown", "run_forever"})
 
 
 def _parameters(function: Callable[..., Any]) -> dict[str, str]:

@@ -15,8 +15,8 @@ from sprocketmq.core.consume.pull_cursor import PullStatus
 from sprocketmq.errors import ClosedError, RemoteError, RequestTimeout, TopicNotExist
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.message import Message, MessageQueue
-from sprocketmq.wire.record import decode_records
+from sprocketmq.wire.records.message import Message, MessageQueue
+from sprocketmq.wire.records.record import decode_records
 
 
 @pytest.fixture

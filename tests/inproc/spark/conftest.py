@@ -8,6 +8,7 @@ import pytest
 from as_spark import Readers
 
 from sprocketmq.spark.cluster.cluster import Cluster
+from sprocketmq.spark.cluster.shared_clients import SharedClients
 from sprocketmq.spark.read.stream_reader import StreamReader
 from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.testing import EmbeddedRocketMQ
@@ -16,7 +17,7 @@ from sprocketmq.testing import EmbeddedRocketMQ
 @pytest.fixture(autouse=True)
 def no_cluster_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process keeps what it knows of a cluster by its address, and another test's broker may have had the same port."""
-    monkeypatch.setattr(Cluster, "_by_process", {})
+    monkeypatch.setattr(Cluster, "shared", SharedClients())
 
 
 @pytest.fixture

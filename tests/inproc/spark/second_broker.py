@@ -8,7 +8,7 @@ import sprocketmq as rmq
 from sprocketmq.broker.broker import Broker
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.testing import EmbeddedRocketMQ
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = ["SecondBroker"]
 

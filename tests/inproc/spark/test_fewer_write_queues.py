@@ -16,8 +16,8 @@ from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.bodies import TopicStatsTable
 from sprocketmq.wire.codes import RequestCode, Version
-from sprocketmq.wire.command import Command
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.frames.command import Command
+from sprocketmq.wire.records.message import MessageQueue
 
 READ_ALONE = MessageQueue("flights", "broker-a", 1)
 

@@ -20,8 +20,8 @@ from sprocketmq.spark.read.late_queues import _CLOCKS_MS
 from sprocketmq.spark.read.stream_reader import StreamReader
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.command import Command
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.frames.command import Command
+from sprocketmq.wire.records.message import MessageQueue
 
 LATE = MessageQueue("flights", "broker-b", 0)
 

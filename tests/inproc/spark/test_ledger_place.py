@@ -15,7 +15,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 import sprocketmq as rmq
 from spark_task import Task, leave_group
 from sprocketmq.broker.broker import Broker
-from sprocketmq.broker.config import BrokerConfig
+from sprocketmq.broker.settings.config import BrokerConfig
 from sprocketmq.cli.settle import merge_decisions
 from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.core.transactions.decision_ledger import Decision, DecisionLedger, Names
@@ -26,7 +26,7 @@ from sprocketmq.spark.transactions.ledger_merge import Known
 from sprocketmq.spark.transactions.ledger_place import NOTHING, READ, READ_WRITE, _only_hold_place, set_permission
 from sprocketmq.spark.write.writer import BatchWriter, StreamWriter
 from sprocketmq.testing import EmbeddedRocketMQ
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 LEDGER = "SPROCKETMQ_DECISIONS_exact"
 SCHEMA = StructType([StructField("body", BinaryType())])

@@ -20,7 +20,7 @@ from sprocketmq.spark.read.group_progress import committed_offsets
 from sprocketmq.spark.read.reader import BatchReader, TaskPartition
 from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.testing import EmbeddedRocketMQ
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 QUEUE = MessageQueue("flights", "broker-a", 0)
 STORED, COPIED = 20, 12

@@ -16,8 +16,8 @@ from sprocketmq.spark.offsets import StreamOffset
 from sprocketmq.spark.read.group_progress import ShownProgress
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.command import Command
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.frames.command import Command
+from sprocketmq.wire.records.message import MessageQueue
 
 GONE = MessageQueue("flights", "broker-b", 0)
 

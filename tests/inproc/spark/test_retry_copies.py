@@ -17,7 +17,8 @@ from sprocketmq.spark.send.row_messages import replayed_rows
 from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.message import MessageExt
+from sprocketmq.wire.records.message import MessageExt
+from sprocketmq.wire.records.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK
 
 SENDS = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2)
 
@@ -319,3 +320,13 @@ def test_a_letter_that_does_not_say_where_it_came_from_is_not_replayed(topic: st
     with pytest.raises(ConfigurationError, match="did not come from first"):
         list(replayed_rows(columns, None))
     assert [row.message.topic for row in replayed_rows(columns, "flights")] == ["flights"]
+
+
+@pytest.mark.parametrize("body", [b"not zlib at all", b"x" * 10_000])
+def test_a_body_that_could_not_be_opened_goes_as_it_is_and_says_so(mq: EmbeddedRocketMQ, body: bytes) -> None:
+    row = {**lost_row(mq), "body": body, "sysFlag": COMPRESSED | 0x300}
+    hand_back(mq, row, reason="packed in a way that is unknown here")
+    mq.advance(10_000)
+    copy = only(mq.messages("%RETRY%delays"))
+    assert copy.body == body
+    assert copy.sys_flag & (COMPRESSED | COMPRESSION_TYPE_MASK) == COMPRESSED | 0x300

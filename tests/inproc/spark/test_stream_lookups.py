@@ -19,8 +19,8 @@ from sprocketmq.spark.read.offset_search import offsets_by_time
 from sprocketmq.spark.read.queue_bounds import held_bounds
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.command import Command
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.frames.command import Command
+from sprocketmq.wire.records.message import MessageQueue
 
 ASKED = (
     RequestCode.GET_TOPIC_STATS_INFO,

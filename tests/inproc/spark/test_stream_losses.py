@@ -23,8 +23,8 @@ from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.bodies import TopicStatsTable
 from sprocketmq.wire.codes import RequestCode, ResponseCode, Version
-from sprocketmq.wire.command import Command
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.frames.command import Command
+from sprocketmq.wire.records.message import MessageQueue
 
 ONE = MessageQueue("trains", "broker-a", 0)
 STATS = RequestCode.GET_TOPIC_STATS_INFO

@@ -14,7 +14,7 @@ from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.read.group_progress import commit_offsets, committed_offsets
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import Version
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 
 def moment_after_all(mq: EmbeddedRocketMQ) -> int:

@@ -117,10 +117,10 @@ def test_what_a_killed_job_decided_is_settled_by_the_tool(
     with rocketmq(**ASKED_AT_ONCE) as mq:
         sent = write(stream_writer(mq), range(20))
         monkeypatch.setattr(exactly_once.ExactlyOnce, "_end", dies)
-        Responder._by_process.popitem()[1].close()  # nobody of the group is left but who decides and dies
+        leave_group()  # nobody of the group is left but who decides and dies
         with pytest.raises(Died):
             stream_writer(mq).commit(sent, 0)
-        Responder._by_process.popitem()[1].close()
+        leave_group()
         code = settle_halves(GROUP, ("flights",), mq.namesrv_addr, 60)
         assert code == 0
         assert "COMMIT_MESSAGE" in capsys.readouterr().out
@@ -139,7 +139,7 @@ def test_a_half_is_committed_when_asked_about_unless_its_row_is_shown(
                 patched.setattr(exactly_once.ExactlyOnce, "_end", dies)
             with nullcontext() if is_shown else pytest.raises(Died):
                 stream_writer(mq).commit(sent, 0)
-        (responder,) = Responder._by_process.values()
+        (responder,) = Responder.shared.values()
         answers = []
         for half in mq.messages(HALF_TOPIC):
             half.topic = half.properties["REAL_TOPIC"]  # as a broker asks

@@ -156,7 +156,7 @@ def test_the_text_of_options_shows_no_secret() -> None:
 
 
 def test_certificates_are_read_again_while_broker_and_name_server_run(tmp_path: Path) -> None:
-    from sprocketmq.net.clock import ManualClock
+    from sprocketmq.net.process.clock import ManualClock
 
     def write(ca: trustme.CA) -> None:
         issued = ca.issue_cert("localhost", "127.0.0.1")

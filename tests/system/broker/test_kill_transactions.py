@@ -24,14 +24,14 @@ from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.store.tools.check import check_directory
 from sprocketmq.wire.bodies import HeartbeatData, ProducerData
 from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.command import Command, request
+from sprocketmq.wire.frames.command import Command, request
 from sprocketmq.wire.headers import (
     CheckTransactionStateRequestHeader,
     EndTransactionRequestHeader,
     SendMessageRequestHeaderV2,
 )
-from sprocketmq.wire.properties import encode_properties
-from sprocketmq.wire.record import decode_record
+from sprocketmq.wire.records.properties import encode_properties
+from sprocketmq.wire.records.record import decode_record
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -15,9 +15,9 @@ import sprocketmq as rmq
 from interop.remoting import Answer, ask
 from interop.sprocket_server import SprocketServer
 from sprocketmq.errors import NoPermission
-from sprocketmq.wire.acl_signature import signed_fields
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.message_id import decode_offset_message_id
+from sprocketmq.wire.frames.acl_signature import signed_fields
+from sprocketmq.wire.records.message_id import decode_offset_message_id
 
 pytestmark = pytest.mark.timeout(120)
 

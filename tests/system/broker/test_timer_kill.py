@@ -14,7 +14,7 @@ from interop.remoting import ask
 from interop.send_ledger import read_topic
 from interop.sprocket_server import SprocketServer
 from sprocketmq.store.tools.check import check_directory
-from sprocketmq.wire.message import MessageExt
+from sprocketmq.wire.records.message import MessageExt
 
 pytestmark = pytest.mark.timeout(300)
 

@@ -17,7 +17,7 @@ import pytest
 
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.command import Command, request
+from sprocketmq.wire.frames.command import Command, request
 
 if TYPE_CHECKING:
     from .conftest import Cli

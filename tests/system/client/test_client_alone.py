@@ -103,7 +103,7 @@ PARTS = {
         "opentelemetry",
     ),
     "compression": (
-        "from sprocketmq.wire.compression import CompressionType, check_library; check_library(CompressionType.ZSTD)",
+        "from sprocketmq.wire.records.compression import CompressionType, check_library; check_library(CompressionType.ZSTD)",
         "a ZSTD body",
         ["zstandard"],
         "compression",

@@ -14,7 +14,7 @@ from interop.middleman import Middleman
 from sprocketmq.client.consume.running_consumer import RunningConsumer
 from sprocketmq.testing import HEARTBEATS, PULLS, EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.command import Command
+from sprocketmq.wire.frames.command import Command
 
 pytestmark = pytest.mark.timeout(120)
 

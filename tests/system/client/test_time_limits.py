@@ -20,7 +20,7 @@ from interop.child import poll_until
 from interop.middleman import Middleman
 from sprocketmq.broker import Broker
 from sprocketmq.testing import HEARTBEATS, EmbeddedRocketMQ
-from sprocketmq.wire.command import Command
+from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.recall_handle import RecallHandle
 
 pytestmark = pytest.mark.timeout(120)

@@ -11,10 +11,10 @@ import pytest
 
 from sprocketmq.errors import ClosedError, ConfigurationError, ConnectFailed, ConnectionLost, RequestTimeout
 from sprocketmq.net.connection import Connection
-from sprocketmq.net.engine import Engine
 from sprocketmq.net.pool import ConnectionPool
+from sprocketmq.net.process.engine import Engine
 from sprocketmq.net.server import Server
-from sprocketmq.wire.command import Command, encode_command, request, response
+from sprocketmq.wire.frames.command import Command, encode_command, request, response
 
 ECHO, PARK, BUG, ASK_BACK = 900, 901, 902, 903
 

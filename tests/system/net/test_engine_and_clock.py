@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import pytest
 
 from sprocketmq.errors import ClosedError
-from sprocketmq.net.clock import ManualClock, SystemClock
-from sprocketmq.net.engine import Engine
+from sprocketmq.net.process.clock import ManualClock, SystemClock
+from sprocketmq.net.process.engine import Engine
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def test_a_coroutine_runs_on_the_engine_thread_and_its_result_comes_back(engine:
 
 def test_a_blocking_call_on_the_engine_thread_is_refused_instead_of_hanging(engine: Engine) -> None:
     async def deadlock() -> None:
-        with pytest.raises(RuntimeError, match="use the async face there"):
+        with pytest.raises(RuntimeError, match="use the async client there"):
             engine.run(asyncio.sleep(0))
 
     engine.run(deadlock())

@@ -11,11 +11,11 @@ import pytest
 
 from sprocketmq.errors import NetworkError
 from sprocketmq.net.connection import Connection
-from sprocketmq.net.engine import Engine
+from sprocketmq.net.output.queued_bytes import HIGH_WATER_BYTES, QueuedBytes
 from sprocketmq.net.pool import ConnectionPool
-from sprocketmq.net.queued_bytes import HIGH_WATER_BYTES, QueuedBytes
+from sprocketmq.net.process.engine import Engine
 from sprocketmq.net.server import Limits, Server
-from sprocketmq.wire.command import Command, encode_command, request, response
+from sprocketmq.wire.frames.command import Command, encode_command, request, response
 
 ECHO, LARGE = 900, 904
 LARGE_BYTES = 256 * 1024

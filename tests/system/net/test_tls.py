@@ -17,12 +17,12 @@ import trustme
 
 from sprocketmq.errors import ConfigurationError, NetworkError
 from sprocketmq.net.connection import Connection
-from sprocketmq.net.engine import Engine
 from sprocketmq.net.pool import ConnectionPool
+from sprocketmq.net.process.engine import Engine
 from sprocketmq.net.server import Limits, Server
 from sprocketmq.net.tls import ServerTls, TlsSettings
-from sprocketmq.wire.command import Command, encode_command, request, response
-from sprocketmq.wire.frame import MAX_FRAME_BYTES, FrameDecoder
+from sprocketmq.wire.frames.command import Command, encode_command, request, response
+from sprocketmq.wire.frames.frame import MAX_FRAME_BYTES, FrameDecoder
 
 CA = trustme.CA()
 OTHER_CA = trustme.CA()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sprocketmq.testing import EmbeddedRocketMQ
-from sprocketmq.wire.message import Message
+from sprocketmq.wire.records.message import Message
 
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from killed_pipelines import GROUP, MAX_RECONSUME, writes_good
 
-from sprocketmq.wire.message import MessageExt
+from sprocketmq.wire.records.message import MessageExt
 
 __all__ = ["Judge", "Verdict"]
 

@@ -37,7 +37,7 @@ def main(role: str, namesrv_addr: str) -> None:
             print(base64.b64encode(pickle.dumps([writer.write(iter([rows]))])).decode(), flush=True)
         else:
             writer.commit(pickle.loads(base64.b64decode(messages)), Task.batch)
-            (responder,) = Responder._by_process.values()
+            (responder,) = Responder.shared.values()
             (topic,) = responder._ledgers.values()
             assert topic._ledger is not None
             print(topic._ledger.held, flush=True)

@@ -17,7 +17,7 @@ from soak_ledger import SoakLedger
 from soaked_stream import DEAD, GROUP, RETRY, ROWS, SINK
 
 import sprocketmq as rmq
-from sprocketmq.wire import properties as props
+from sprocketmq.wire.records import properties as props
 
 __all__ = ["SoakTraffic"]
 

@@ -12,7 +12,7 @@ from pyspark.errors import AnalysisException, PySparkException
 import sprocketmq as rmq
 from sprocketmq.spark import message_schema
 from sprocketmq.testing import EmbeddedRocketMQ
-from sprocketmq.wire.message import Message
+from sprocketmq.wire.records.message import Message
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession

@@ -14,7 +14,7 @@ from pyspark.errors import PySparkException
 from sprocketmq.spark import LossReport
 from sprocketmq.spark.losses import Loss
 from sprocketmq.testing import EmbeddedRocketMQ
-from sprocketmq.wire.message import Message, MessageQueue
+from sprocketmq.wire.records.message import Message, MessageQueue
 
 if TYPE_CHECKING:
     from pyspark.sql import Row, SparkSession

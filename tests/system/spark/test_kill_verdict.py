@@ -11,7 +11,7 @@ import pytest
 from kill_verdict import Judge
 from killed_pipelines import GROUP, MAX_RECONSUME
 
-from sprocketmq.wire.message import MessageExt
+from sprocketmq.wire.records.message import MessageExt
 
 SEED, ROWS = 8, 40
 # The last try of each row, and whether it is a dead letter then.

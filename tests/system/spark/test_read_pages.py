@@ -12,7 +12,7 @@ from test_pages import flights, names, run_page
 from sprocketmq.spark import LossReport, RocketMQProgressListener
 from sprocketmq.spark.losses import Loss
 from sprocketmq.testing import EmbeddedRocketMQ
-from sprocketmq.wire.message import Message, MessageQueue
+from sprocketmq.wire.records.message import Message, MessageQueue
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,7 +16,7 @@ from pyspark.errors import PySparkException, StreamingQueryException
 
 from sprocketmq.spark import RocketMQProgressListener, foreach_batch
 from sprocketmq.testing import EmbeddedRocketMQ
-from sprocketmq.wire.message import Message
+from sprocketmq.wire.records.message import Message
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

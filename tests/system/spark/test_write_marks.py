@@ -13,7 +13,7 @@ from pyspark.sql import functions as f
 
 from sprocketmq.spark import each_try_once, each_write_once
 from sprocketmq.testing import EmbeddedRocketMQ
-from sprocketmq.wire.message import Message
+from sprocketmq.wire.records.message import Message
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from sprocketmq.broker.config import BrokerConfig, NameServerConfig
+from sprocketmq.broker.settings.config import BrokerConfig, NameServerConfig
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.store import FlushDiskType
 

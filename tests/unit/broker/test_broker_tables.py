@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from sprocketmq.broker.broker import Broker
-from sprocketmq.broker.config import BrokerConfig
 from sprocketmq.broker.observe.counters import Rate
+from sprocketmq.broker.settings.config import BrokerConfig
 from sprocketmq.broker.tables.consumers import ConsumerTable, Member, ProducerTable
 from sprocketmq.broker.tables.groups import GroupTable
 from sprocketmq.broker.tables.offsets import OffsetTable

@@ -7,16 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from sprocketmq.broker.delivery.filters import ArrivalProbe, FilterTable, raw_properties, wanted_records
+from sprocketmq.broker.delivery.filters import ArrivalProbe, FilterTable, raw_properties, record_filter
 from sprocketmq.core.sql92 import compile_sql92
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.net.clock import ManualClock
+from sprocketmq.net.process.clock import ManualClock
 from sprocketmq.store import MemoryMessageStore, StoredMessage
 from sprocketmq.store.message_store import StoreConfig
 from sprocketmq.wire.bodies import ConsumerFilterWrapper, SubscriptionData
 from sprocketmq.wire.headers import PullMessageRequestHeader
-from sprocketmq.wire.properties import encode_properties
-from sprocketmq.wire.record import RecordView, encode_record
+from sprocketmq.wire.records.properties import encode_properties
+from sprocketmq.wire.records.record import RecordView, encode_record
 
 V4, V6 = (b"\x7f\x00\x00\x01", 1), (b"\x00" * 15 + b"\x01", 1)
 
@@ -43,7 +43,7 @@ def test_properties_are_found_in_every_form_of_a_record(properties, body, topic,
 
 
 def test_a_record_that_cannot_be_read_is_not_withheld():
-    wanted = wanted_records(compile_sql92("a = 1"))
+    wanted = record_filter(compile_sql92("a = 1"))
     assert wanted.match_record is not None
     assert wanted.match_record(memoryview(record(b"a\x011\x02"))) is True
     assert wanted.match_record(memoryview(record(b"a\x012\x02"))) is False
@@ -175,7 +175,7 @@ def test_a_probe_judges_each_message_once_and_gives_up_at_the_scan_limit():
     store = MemoryMessageStore(StoreConfig(max_filter_units=10))
     store.load()
     judged: list[bytes] = []
-    wanted = wanted_records(lambda raw: judged.append(raw) or b"yes" in raw)
+    wanted = record_filter(lambda raw: judged.append(raw) or b"yes" in raw)
 
     def put(name: str, count: int = 1) -> None:
         properties = encode_properties({name: "1"})

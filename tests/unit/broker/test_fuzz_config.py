@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sprocketmq.broker import BrokerConfig, NameServerConfig
-from sprocketmq.broker.config_store import ConfigStore
-from sprocketmq.broker.delivery.schedule import Schedule
-from sprocketmq.broker.security.plain_access import PlainAccess
-from sprocketmq.broker.security.users import UserAccess
+from sprocketmq.broker.delivery.schedule import ScheduleMessageService
+from sprocketmq.broker.security.plain_access import PlainAccessValidator
+from sprocketmq.broker.security.users import UserAccessValidator
+from sprocketmq.broker.settings.config_store import ConfigStore
 from sprocketmq.broker.tables.groups import GroupTable
 from sprocketmq.broker.tables.kv_config import KVConfigTable
 from sprocketmq.broker.tables.offsets import OffsetTable
@@ -24,9 +24,9 @@ from sprocketmq.cli.settings import settings_of
 from sprocketmq.core.access.need_readers import Place
 from sprocketmq.core.retry.retry_schedule import DelayLevels
 from sprocketmq.errors import ConfigurationError, ProtocolError, StoreError
-from sprocketmq.net.clock import ManualClock
+from sprocketmq.net.process.clock import ManualClock
 from sprocketmq.store import MemoryMessageStore, StoreConfig
-from sprocketmq.store.files.live_progress import LiveProgress
+from sprocketmq.store.files.mapped_progress import MappedProgress
 
 PLACE = Place("DefaultCluster", lambda offset: None)
 KEYS = sorted(BrokerConfig.keys() | NameServerConfig.keys())
@@ -112,7 +112,7 @@ def test_any_config_files_of_a_store_are_loaded_or_refused(contents):
             (root / "config" / name).write_bytes(data)
         clock, store = ManualClock(), MemoryMessageStore(StoreConfig())
         levels = DelayLevels.parse(config.message_delay_level)
-        schedule = Schedule(clock, store, levels, lambda *args: None, LiveProgress(None))
+        schedule = ScheduleMessageService(clock, store, levels, lambda *args: None, MappedProgress(None))
         tables = (TopicTable(config, 0), GroupTable(config, 0), OffsetTable(), schedule)
         with contextlib.suppress(StoreError):
             ConfigStore(root, clock, store, *tables).load()
@@ -138,7 +138,7 @@ def test_any_plain_acl_file_is_accounts_or_one_sentence(data):
         path = Path(folder) / "plain_acl.yml"
         path.write_bytes(data)
         with contextlib.suppress(ConfigurationError):
-            PlainAccess(ManualClock(), path, PLACE, frozenset()).load()
+            PlainAccessValidator(ManualClock(), path, PLACE, frozenset()).load()
 
 
 @settings(max_examples=40)
@@ -146,11 +146,11 @@ def test_any_plain_acl_file_is_accounts_or_one_sentence(data):
 def test_any_users_and_policies_are_loaded_or_refused(users, acls):
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        access = UserAccess(BrokerConfig(), root, PLACE)
+        access = UserAccessValidator(BrokerConfig(), root, PLACE)
         with contextlib.suppress(StoreError, ConfigurationError):
             access.save()
         for number, path in enumerate(sorted(path for path in root.rglob("*") if path.is_file())):
             path.write_bytes((users, acls)[number % 2])
         with contextlib.suppress(StoreError, ConfigurationError, ProtocolError):
-            UserAccess(BrokerConfig(), root, PLACE).load()
+            UserAccessValidator(BrokerConfig(), root, PLACE).load()
         msgspec.json.encode(access.table.acls())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+from sprocketmq.broker.chunked_work import CHUNK_SIZE
 from sprocketmq.broker.member_notices import MemberNotices
-from sprocketmq.broker.steps import STEP
 from sprocketmq.broker.tables.consumers import ConsumerGroup
 
 
@@ -30,7 +30,7 @@ def play(groups: list[ConsumerGroup], members: list[Heard]) -> list[int]:
     async def run() -> list[int]:
         notices, pushed = MemberNotices(), [0]
         for each in groups:
-            notices.tell(each)
+            notices.notify(each)
         while True:
             count = sum(len(member.groups) for member in members)
             pushed.append(count - sum(pushed))
@@ -45,13 +45,13 @@ def test_a_member_of_many_groups_that_comes_is_told_to_the_others_in_steps() -> 
     members = [Heard() for _ in range(42)]
     names = [f"g{number}" for number in range(100)]
     pushed = play([group(name, members) for name in names], members)
-    assert max(pushed) <= STEP
+    assert max(pushed) <= CHUNK_SIZE
     assert all(member.groups == names for member in members)
 
 
 def test_a_group_of_many_members_is_told_in_steps() -> None:
-    members = [Heard() for _ in range(3 * STEP)]
-    assert max(play([group("g", members)], members)) <= STEP
+    members = [Heard() for _ in range(3 * CHUNK_SIZE)]
+    assert max(play([group("g", members)], members)) <= CHUNK_SIZE
     assert all(member.groups == ["g"] for member in members)
 
 
@@ -62,6 +62,6 @@ def test_few_members_are_told_at_once() -> None:
 
 
 def test_a_group_that_changes_while_it_waits_is_told_once() -> None:
-    others, members = [Heard() for _ in range(STEP)], [Heard()]
+    others, members = [Heard() for _ in range(CHUNK_SIZE)], [Heard()]
     play([group("large", others), group("g", members), group("g", members)], members)
     assert members[0].groups == ["g"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from sprocketmq.broker.replication.registration import Registration, parts_of
-from sprocketmq.net.clock import ManualClock
+from sprocketmq.net.process.clock import ManualClock
 from sprocketmq.wire.bodies import DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigSerializeWrapper
-from sprocketmq.wire.command import Command
+from sprocketmq.wire.frames.command import Command
 
 
 class NameServer:

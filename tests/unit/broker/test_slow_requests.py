@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sprocketmq.broker.observe.slow_requests import SlowRequests
-from sprocketmq.wire.command import Command
+from sprocketmq.wire.frames.command import Command
 
 PEER: Any = SimpleNamespace(remote_address="127.0.0.1:5000")
 

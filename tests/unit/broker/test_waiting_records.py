@@ -9,7 +9,7 @@ import pytest
 from sprocketmq.broker.delivery.waiting_records import WaitingRecords, copy_of, destination
 from sprocketmq.store import DiskMessageStore, MemoryMessageStore, StoreConfig, StoredMessage
 from sprocketmq.store.message_store import MessageStore
-from sprocketmq.wire import properties as props
+from sprocketmq.wire.records import properties as props
 
 PARKED = props.encode_properties({props.TAGS: "a", props.REAL_TOPIC: "flights", props.REAL_QID: "3"})
 IPV6 = (b"\x20" + bytes(14) + b"\x01", 9876)

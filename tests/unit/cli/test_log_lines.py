@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sprocketmq.cli.log_lines import JsonLines, Measure, set_up_logging
+from sprocketmq.cli.log_lines import JsonLines, LogRateLimiter, set_up_logging
 from sprocketmq.errors import ConfigurationError
 
 
@@ -52,7 +52,7 @@ def test_an_unknown_level_or_format_is_named_with_what_is_allowed(level: str, lo
 
 
 def test_of_a_thousand_lines_from_one_place_sixty_a_minute_pass_and_the_next_one_counts_the_others() -> None:
-    measure = Measure()
+    measure = LogRateLimiter()
 
     def passed(second: float, line: int = 1) -> str | None:
         record = logging.LogRecord("x", logging.WARNING, "f.py", line, "peer %d", (second,), None)

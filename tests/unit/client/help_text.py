@@ -1,4 +1,4 @@
-"""Reads a docstring as ``help()`` shows it, and says what is missing in it: the rules of the public face (docs/decisions/0030)."""
+"""Reads a docstring as ``help()`` shows it, and says what is missing in it: the rules of the public API (docs/decisions/0030)."""
 
 from __future__ import annotations
 

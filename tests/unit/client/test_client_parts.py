@@ -30,9 +30,9 @@ from sprocketmq.core.group.subscription import parse_tag_expression
 from sprocketmq.errors import ConnectFailed
 from sprocketmq.wire.bodies import OffsetSerializeWrapper
 from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.command import Command, request
-from sprocketmq.wire.properties import encode_properties
-from sprocketmq.wire.record import encode_record
+from sprocketmq.wire.frames.command import Command, request
+from sprocketmq.wire.records.properties import encode_properties
+from sprocketmq.wire.records.record import encode_record
 
 QUEUE = rmq.MessageQueue("flights", "broker-a", 1)
 
@@ -185,7 +185,7 @@ def test_unique_keys_differ_and_carry_the_time() -> None:
 def test_a_forked_child_makes_other_unique_keys() -> None:
     keys = UniqueKeys("10.0.0.1")
     before = keys.next(1_700_000_000_000)
-    keys.left_behind()
+    keys.after_fork_in_child()
     after = keys.next(1_700_000_000_000)
     assert (before[:8], before[:20] == after[:20]) == (after[:8], False), (
         "the machine's address stays, the rest changes"

@@ -14,8 +14,8 @@ from sprocketmq.client.settings.push_settings import PushSettings
 from sprocketmq.core.consume.process_queue import ProcessQueue
 from sprocketmq.core.replay.decision_replay import Replay
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.net.clock import ManualClock
-from sprocketmq.wire.message import MessageExt, MessageQueue
+from sprocketmq.net.process.clock import ManualClock
+from sprocketmq.wire.records.message import MessageExt, MessageQueue
 
 QUEUE = MessageQueue("flights", "broker-a", 0)
 KIB = 1024

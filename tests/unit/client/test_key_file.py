@@ -12,7 +12,7 @@ import pytest
 from sprocketmq.client.settings.key_file import KeyFile
 from sprocketmq.client.settings.options import ClientOptions
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.wire.acl_signature import Credentials
+from sprocketmq.wire.frames.acl_signature import Credentials
 
 BOTH = "accessKey: Worker77\nsecretKey: {}\n"
 

@@ -11,10 +11,10 @@ from sprocketmq.client.remoting.message_writer import MessageWriter, Outgoing
 from sprocketmq.client.remoting.unique_keys import UniqueKeys
 from sprocketmq.client.settings.send_settings import SendSettings
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.net.clock import ManualClock
-from sprocketmq.wire.command import encode_command
-from sprocketmq.wire.message import Message, MessageQueue
-from sprocketmq.wire.properties import encode_properties, properties_text
+from sprocketmq.net.process.clock import ManualClock
+from sprocketmq.wire.frames.command import encode_command
+from sprocketmq.wire.records.message import Message, MessageQueue
+from sprocketmq.wire.records.properties import encode_properties, properties_text
 
 QUEUE = MessageQueue("flights", "broker-a", 3)
 

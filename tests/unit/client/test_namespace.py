@@ -7,7 +7,7 @@ from hypothesis import given
 
 from sprocketmq.client.remoting.sender import vip_address
 from sprocketmq.client.settings.namespace import namespace_of_endpoint, unwrap, unwrap_queue, wrap, wrap_queue
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 NAMES = st.from_regex(r"[a-zA-Z0-9_|%-]{1,40}", fullmatch=True)
 NAMESPACES = st.from_regex(r"[a-zA-Z0-9_-]{1,10}", fullmatch=True)

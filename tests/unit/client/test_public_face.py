@@ -1,4 +1,4 @@
-"""The public face explains itself: what can be raised can be caught by name, and what a client can do ``help()`` shows."""
+"""The public API explains itself: what can be raised can be caught by name, and what a client can do ``help()`` shows."""
 
 from __future__ import annotations
 

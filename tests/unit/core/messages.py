@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sprocketmq.wire.message import MessageExt, MessageQueue
+from sprocketmq.wire.records.message import MessageExt, MessageQueue
 
 QUEUE = MessageQueue("flights", "broker-a", 0)
 

@@ -8,8 +8,8 @@ from sprocketmq.core.access.need_readers import PARKING_TOPICS, Place
 from sprocketmq.core.access.request_needs import needs_of
 from sprocketmq.errors import ProtocolError
 from sprocketmq.wire.bodies import ConsumerData, HeartbeatData, LockBatchRequestBody, SubscriptionData
-from sprocketmq.wire.command import Command
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.frames.command import Command
+from sprocketmq.wire.records.message import MessageQueue
 from sprocketmq.wire.requests.access import REPLY
 
 RECORDS = {7: "orders", 8: "%RETRY%g", 9: "", 10: "RMQ_SYS_TRANS_HALF_TOPIC"}

@@ -27,7 +27,7 @@ from sprocketmq.core.group.allocation import (
     strategy_name,
 )
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 
 def queues(count: int, broker: str = "b") -> list[MessageQueue]:

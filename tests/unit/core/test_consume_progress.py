@@ -18,7 +18,7 @@ from sprocketmq.core.consume.consume_progress import (
     StartAt,
     decide_start,
 )
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 QUEUES = [MessageQueue("flights", "broker-a", number) for number in range(3)]
 FIRST, LAST, TIME = (

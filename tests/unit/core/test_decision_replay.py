@@ -25,7 +25,7 @@ from sprocketmq.core.replay.decision_record import MACHINES, Line, queue_text, r
 from sprocketmq.core.replay.decision_replay import Replay
 from sprocketmq.core.replay.decision_tape import Tape
 from sprocketmq.errors import ProtocolError
-from sprocketmq.wire.message import MessageExt, MessageQueue
+from sprocketmq.wire.records.message import MessageExt, MessageQueue
 
 from .messages import QUEUE, message, messages
 

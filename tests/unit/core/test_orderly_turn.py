@@ -23,7 +23,7 @@ from sprocketmq.core.consume.orderly_turn import (
     read_orderly_status,
 )
 from sprocketmq.core.consume.process_queue import ProcessQueue
-from sprocketmq.wire.message import MessageExt
+from sprocketmq.wire.records.message import MessageExt
 
 from .messages import QUEUE, messages, offsets_of
 

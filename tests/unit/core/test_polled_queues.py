@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from sprocketmq.core.consume.polled_queues import PolledQueues
 from sprocketmq.core.consume.process_queue import ProcessQueue
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 from .messages import message, messages, offsets_of
 

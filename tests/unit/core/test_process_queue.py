@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from sprocketmq.core.consume.process_queue import PULL_MAX_IDLE_MS, ProcessQueue
-from sprocketmq.wire.message import MessageExt
+from sprocketmq.wire.records.message import MessageExt
 
 from .messages import QUEUE, message, messages, offsets_of
 

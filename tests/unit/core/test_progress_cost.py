@@ -17,7 +17,7 @@ import pytest
 from sprocketmq.core.consume import consume_timeout, process_queue
 from sprocketmq.core.consume.consume_timeout import ConsumeTimeout
 from sprocketmq.core.consume.process_queue import ProcessQueue
-from sprocketmq.wire.message import MessageExt
+from sprocketmq.wire.records.message import MessageExt
 
 from .messages import QUEUE
 

@@ -13,7 +13,7 @@ from sprocketmq.core.consume.queue_lock import (
     LocalQueueLock,
     QueueLockTable,
 )
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 QUEUES = [MessageQueue("flights", "broker-a", number) for number in range(3)]
 

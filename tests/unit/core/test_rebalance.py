@@ -8,7 +8,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from sprocketmq.core.consume.process_queue import PULL_MAX_IDLE_MS, ProcessQueue
 from sprocketmq.core.group.rebalance import Add, Drop, DropReason, QueueLife, RebalanceTable
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 A, B, C, D = (MessageQueue("flights", "broker-a", number) for number in range(4))
 OTHER = MessageQueue("arrivals", "broker-a", 0)

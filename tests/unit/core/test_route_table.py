@@ -14,7 +14,7 @@ from sprocketmq.core.produce.route_table import (
 )
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.bodies import BrokerData, QueueData, TopicRouteData
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 
 def queue_data(broker: str, read: int = 2, write: int = 2, perm: int = 6) -> QueueData:

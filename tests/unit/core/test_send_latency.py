@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sprocketmq.core.produce.send_latency import LatencyFaultTable, QueueRoundRobin, queue_of_sharding_key
 from sprocketmq.wire.hashing import java_hash
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 
 def queues(*brokers: str, each: int = 2) -> list[MessageQueue]:

@@ -15,7 +15,7 @@ from sprocketmq.core.timer_schedule import (
     without_timer,
 )
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.wire import properties as props
+from sprocketmq.wire.records import properties as props
 
 NOW = 1_700_000_000_123
 PRECISIONS = st.sampled_from([100, 200, 500, 1000])

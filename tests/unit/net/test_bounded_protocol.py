@@ -14,9 +14,9 @@ from sprocketmq.errors import ConnectionLost, RequestTimeout
 from sprocketmq.net.connection import Connection, bytes_while_waiting
 from sprocketmq.net.gathered_answers import GatheredAnswers
 from sprocketmq.net.ha_connection import HaConnection
-from sprocketmq.net.queued_bytes import QueuedBytes
-from sprocketmq.wire.command import Command, decode_command, encode_command, request, response
-from sprocketmq.wire.frame import FrameDecoder
+from sprocketmq.net.output.queued_bytes import QueuedBytes
+from sprocketmq.wire.frames.command import Command, decode_command, encode_command, request, response
+from sprocketmq.wire.frames.frame import FrameDecoder
 
 KIB = 1024
 MARK = 256 * KIB

@@ -11,8 +11,8 @@ import pytest
 
 from sprocketmq.errors import ConnectionLost, RequestTimeout
 from sprocketmq.net.connection import Connection, ways_of_a_client
-from sprocketmq.wire.command import Command, decode_command, encode_command, request
-from sprocketmq.wire.frame import FrameDecoder
+from sprocketmq.wire.frames.command import Command, decode_command, encode_command, request
+from sprocketmq.wire.frames.frame import FrameDecoder
 from sprocketmq.wire.send_frames import StoredAnswer
 
 ECHO = 900

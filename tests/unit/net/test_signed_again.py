@@ -12,9 +12,9 @@ import pytest
 
 from sprocketmq.errors import SignatureRefused
 from sprocketmq.net.pool import ConnectionPool
-from sprocketmq.wire.acl_signature import SIGNATURE, Credentials, sign
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.command import Command, decode_command, encode_command
+from sprocketmq.wire.frames.acl_signature import SIGNATURE, Credentials, sign
+from sprocketmq.wire.frames.command import Command, decode_command, encode_command
 
 REFUSED = "the signature of access key Worker77 does not fit; check the secretKey"
 

@@ -10,7 +10,7 @@ import pytest
 from sprocketmq.cli.checkpoint import drop, finish, move, show
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.checkpoint_files import Checkpoint
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 OTHERS = '{"flights-kafka":{"0":7}}'
 OURS = {"v": 1, "q": {"flights": {"a": {"0": 5, "1": 6}}}, "origin": {"flights": {"a": {"1": 2}}}, "tasks": 3}

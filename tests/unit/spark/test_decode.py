@@ -13,11 +13,11 @@ from sprocketmq.errors import ProtocolError
 from sprocketmq.spark.columns import decode
 from sprocketmq.spark.columns.decode import BatchDecoder
 from sprocketmq.spark.columns.pull_body import PullBody
-from sprocketmq.wire.batch import encode_batch
-from sprocketmq.wire.message import Message, MessageQueue
-from sprocketmq.wire.properties import encode_properties
-from sprocketmq.wire.record import encode_record
-from sprocketmq.wire.sys_flag import INNER_BATCH, NEED_UNWRAP
+from sprocketmq.wire.records.batch import encode_batch
+from sprocketmq.wire.records.message import Message, MessageQueue
+from sprocketmq.wire.records.properties import encode_properties
+from sprocketmq.wire.records.record import encode_record
+from sprocketmq.wire.records.sys_flag import INNER_BATCH, NEED_UNWRAP
 
 QUEUE = MessageQueue("flights", "broker-a", 3)
 RETRY_QUEUE = MessageQueue("%RETRY%delays", "broker-a", 0)
@@ -293,3 +293,16 @@ def test_rows_are_the_same_in_however_many_batches(group: list[bytes], tags: fro
     for batch in batches:
         batch.validate(full=True)
     assert [row for batch in batches for row in batch.to_pylist()] == whole.to_pylist()
+
+
+@pytest.mark.parametrize(
+    "time_ms", [-1, (1 << 63) - 1, -(1 << 63), 1_700_000_000_000 ^ (1 << 62), (1 << 63) // 1000 + 1]
+)
+@pytest.mark.parametrize("properties", [b"", b"WAIT\x01true\x02WAIT\x01true\x02"])
+def test_a_time_that_no_clock_shows_costs_no_batch(time_ms: int, properties: bytes) -> None:
+    odd = record(1, properties=properties, born_timestamp_ms=time_ms, store_timestamp_ms=time_ms)
+    pulls = [pull(record(0), odd, record(2))]
+    decoder = BatchDecoder(SCHEMA)
+    ((decoded,), (plain,)) = decoder.decode(pulls), decoder.decode_plain(pulls)
+    assert decoded.equals(plain)
+    assert decoded.column("queueOffset").to_pylist() == [0, 1, 2]

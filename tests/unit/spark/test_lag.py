@@ -7,7 +7,7 @@ import json
 from sprocketmq.spark.losses import Loss
 from sprocketmq.spark.offsets import StreamOffset
 from sprocketmq.spark.read.lag import HeadReport, LagReport, source_lag
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 A, B = MessageQueue("t", "b", 0), MessageQueue("t", "b", 1)
 

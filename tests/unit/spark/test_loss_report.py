@@ -13,7 +13,7 @@ from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.losses import Loss
 from sprocketmq.spark.observe.loss_report import LossReport
 from sprocketmq.spark.read.counted_losses import tell
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 ONE = MessageQueue("trains", "broker-a", 0)
 FIRST, SECOND = Loss(ONE, 0, 5, "deleted"), Loss(ONE, 3, 9, "deleted")

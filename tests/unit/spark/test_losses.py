@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sprocketmq.spark.losses import Loss, QueueBounds, counted, losses_from_json, losses_to_json, merged
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 A, B = MessageQueue("t", "b", 0), MessageQueue("t", "b", 1)
 REASONS = st.sampled_from(["deleted", "went back", "topic gone", "queue gone", "broker retired"])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.offsets import QueueRange, StreamOffset, batch_ranges
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 QUEUES = st.builds(MessageQueue, st.sampled_from(["a", "b"]), st.sampled_from(["x", "y"]), st.integers(0, 3))
 OFFSETS = st.dictionaries(QUEUES, st.integers(0, 1 << 62))

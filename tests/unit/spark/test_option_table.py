@@ -170,3 +170,8 @@ def test_no_page_tells_of_an_option_that_is_not_there() -> None:
         for name in re.findall(r"\.option\(\s*\"(\w+)\"", page.read_text("utf-8"))
     }
     assert not {(page, name) for page, name in told if name.lower() not in known and not name.startswith("spark")}
+
+
+def test_the_page_of_what_is_missing_names_no_option_that_is_there() -> None:
+    rows = [line for line in (ROOT / "docs/gaps.md").read_text("utf-8").splitlines() if "unknown option" in line]
+    assert [option.name for option in OPTIONS if any(f"`{option.name}`" in row for row in rows)] == []

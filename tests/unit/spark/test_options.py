@@ -11,7 +11,7 @@ from sprocketmq.spark.options.read_options import STREAM_ONLY, ReadOptions, read
 from sprocketmq.spark.options.sink_options import SinkOptions, sink_options
 from sprocketmq.spark.options.source_columns import COLUMNS
 from sprocketmq.spark.source import RocketMQDataSource, message_schema
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 BASE = {"namesrvaddr": "127.0.0.1:9876", "topic": "flights"}
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from sprocketmq.spark.offsets import QueueRange
 from sprocketmq.spark.read.partitions import RECORDS_PER_TASK, pack, task_count
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 SIZES = st.lists(st.integers(0, 40), max_size=12)
 

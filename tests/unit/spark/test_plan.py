@@ -22,7 +22,7 @@ from sprocketmq.spark.read.plan import (
     resolve_start,
     unfinished,
 )
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 A, B, C = (MessageQueue("t", "broker", at) for at in range(3))
 RETRY = MessageQueue("%RETRY%g", "broker", 0)

@@ -14,7 +14,7 @@ from sprocketmq.spark.losses import Loss
 from sprocketmq.spark.observe.progress_listener import RocketMQProgressListener
 from sprocketmq.spark.offsets import StreamOffset
 from sprocketmq.spark.read.lag import HeadReport, LagReport
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 A, B = MessageQueue("t", "b", 0), MessageQueue("t", "b", 1)
 LOST = Loss(A, 2, 5, "deleted")

@@ -18,7 +18,7 @@ from sprocketmq.spark.columns.property_columns import (
     SplitProperties,
     property_columns,
 )
-from sprocketmq.wire.properties import decode_properties
+from sprocketmq.wire.records.properties import decode_properties
 
 KIND = pa.map_(pa.string(), pa.field("value", pa.string(), True))
 NAMES = ("KEYS", "TAGS", "a", "caf\u00e9")

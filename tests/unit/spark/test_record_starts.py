@@ -11,8 +11,8 @@ from sprocketmq.errors import ProtocolError
 from sprocketmq.spark.columns import record_starts as module
 from sprocketmq.spark.columns.pull_body import PullBody
 from sprocketmq.spark.columns.record_starts import record_starts
-from sprocketmq.wire.message import MessageQueue
-from sprocketmq.wire.record import encode_record
+from sprocketmq.wire.records.message import MessageQueue
+from sprocketmq.wire.records.record import encode_record
 
 MAGIC = bytes.fromhex("daa320a7")
 CONTENT = st.lists(

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.send.row_columns import element_rows
 from sprocketmq.spark.send.row_messages import SEND_COLUMNS, outgoing_rows
-from sprocketmq.wire import properties as props
-from sprocketmq.wire.batch import encode_batch
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.batch import encode_batch
 
 TYPES = {
     "body": pa.binary(),

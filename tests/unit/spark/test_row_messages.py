@@ -7,7 +7,7 @@ from pyspark.sql.types import ArrayType, IntegerType, LongType, StringType, Stru
 
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.send.row_messages import OutgoingRow, check_columns, outgoing_rows
-from sprocketmq.wire import properties as props
+from sprocketmq.wire.records import properties as props
 
 
 def only(columns: dict[str, object], topic: str | None = None) -> OutgoingRow:

@@ -34,9 +34,9 @@ from sprocketmq.spark.read.reader import BatchReader, _arrow_schema
 from sprocketmq.spark.read.stream_reader import StreamReader
 from sprocketmq.spark.source import RocketMQDataSource, message_schema
 from sprocketmq.spark.write.writer import BatchWriter, StreamWriter
-from sprocketmq.wire.message import MessageQueue
-from sprocketmq.wire.properties import encode_properties
-from sprocketmq.wire.record import encode_record
+from sprocketmq.wire.records.message import MessageQueue
+from sprocketmq.wire.records.properties import encode_properties
+from sprocketmq.wire.records.record import encode_record
 
 ROOT = Path(__file__).parents[3]
 BASE = {"namesrvaddr": "127.0.0.1:1", "topic": "flights"}  # nobody listens there: what asked a broker would fail

@@ -6,7 +6,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sprocketmq.spark.read.trigger_limits import ASSUMED_BYTES, ByteLimit, MessageSizes, TriggerDelay, limited_end
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 A, B, C = (MessageQueue("t", "broker", at) for at in range(3))
 OTHER = MessageQueue("u", "broker", 0)

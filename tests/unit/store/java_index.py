@@ -9,7 +9,7 @@ from pathlib import Path
 from sprocketmq.store import StoreConfig
 from sprocketmq.store.services.dispatch import index_texts
 from sprocketmq.wire.hashing import index_hash
-from sprocketmq.wire.record import RecordView
+from sprocketmq.wire.records.record import RecordView
 
 HEADER, ENTRY, SLOT = struct.Struct(">qqqqii"), struct.Struct(">iqii"), struct.Struct(">i")
 

@@ -10,9 +10,9 @@ from sprocketmq.errors import StoreNotWritable
 from sprocketmq.store import DiskMessageStore, MemoryMessageStore, MessageStore, StoreConfig, StoredMessage
 from sprocketmq.store.queue_log_store import QueueLogStore
 from sprocketmq.store.tools.check import StoreSummary, check_store
-from sprocketmq.store.tools.check_beside import check_index
+from sprocketmq.store.tools.check_auxiliary_files import check_index
 from sprocketmq.wire.hashing import tags_code
-from sprocketmq.wire.record import RecordView
+from sprocketmq.wire.records.record import RecordView
 
 # Files so small that every test rolls over.
 SMALL = StoreConfig(

@@ -13,7 +13,7 @@ from sprocketmq.store import DiskMessageStore, StoreConfig, StoredMessage
 from sprocketmq.store.files.checkpoint import Checkpoint
 from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT
 from sprocketmq.store.tools.check import StoreSummary, check_directory
-from sprocketmq.wire.record import RecordView
+from sprocketmq.wire.records.record import RecordView
 
 from .stores import NOW_MS, bodies, message, problems
 

@@ -34,7 +34,7 @@ def offsets_with(store: QueueLogStore, tag: str) -> list[int]:
 
 
 def _split(chunk: memoryview) -> list[object]:
-    from sprocketmq.wire.record import RecordView
+    from sprocketmq.wire.records.record import RecordView
 
     found, at = [], 0
     while at < len(chunk):

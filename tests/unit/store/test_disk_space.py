@@ -14,8 +14,8 @@ from sprocketmq.errors import StoreNotWritable
 from sprocketmq.store.files import disk_space
 from sprocketmq.store.files.checkpoint import Checkpoint
 from sprocketmq.store.files.disk_space import PAGE_BYTES, allow_writes, data_ranges, write_all, write_zeros
-from sprocketmq.store.files.live_progress import LiveProgress
 from sprocketmq.store.files.mapped_file import MappedFile
+from sprocketmq.store.files.mapped_progress import MappedProgress
 from sprocketmq.store.index.index_file import IndexFile
 from sprocketmq.store.timer.timer_check import TimerCheck, load_timer_check, save_timer_check
 from sprocketmq.store.timer.timer_wheel import Slot, TimerWheel
@@ -186,17 +186,17 @@ def test_every_file_that_is_written_through_a_mapping_asks_for_its_pages(
 ) -> None:
     import numpy as np
 
-    from sprocketmq.store.files import live_progress, mapped_file
+    from sprocketmq.store.files import mapped_file, mapped_progress
     from sprocketmq.store.index import index_file
     from sprocketmq.store.timer import timer_wheel
 
     index = IndexFile(str(tmp_path / "20261122000000000"), 1_000, 1_000)
     index.create()
-    wheel, progress = TimerWheel(str(tmp_path / "timerwheel"), 1_000), LiveProgress(str(tmp_path / "live"))
+    wheel, progress = TimerWheel(str(tmp_path / "timerwheel"), 1_000), MappedProgress(str(tmp_path / "live"))
     old = MappedFile(str(tmp_path / "f"), 0, 1 << 20)
     old.create()
     with monkeypatch.context() as patch:
-        for module in (index_file, live_progress, timer_wheel, mapped_file):
+        for module in (index_file, mapped_progress, timer_wheel, mapped_file):
             patch.setattr(module, "allow_writes", full_pages)
         for write in (
             lambda: index.put(np.array([1]), np.array([2]), np.array([NOW_MS])),

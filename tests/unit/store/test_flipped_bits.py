@@ -14,8 +14,8 @@ import pytest
 
 from sprocketmq.store import DiskMessageStore
 from sprocketmq.store.files.checkpoint import Checkpoint
-from sprocketmq.store.files.live_progress import LiveProgress
-from sprocketmq.wire.record import RecordView
+from sprocketmq.store.files.mapped_progress import MappedProgress
+from sprocketmq.wire.records.record import RecordView
 
 from .stores import NOW_MS, SMALL, bodies, message, open_disk, records
 
@@ -188,7 +188,7 @@ def test_a_search_is_not_misled_by_one_entry(sound, tmp_path):
 def test_a_checkpoint_with_a_flipped_bit_says_nothing(tmp_path, caplog):
     path = tmp_path / "checkpoint"
     checkpoint = Checkpoint(str(path))
-    checkpoint.durable_offset, checkpoint.census = 1_000, (1_000, 2, 3)
+    checkpoint.durable_offset, checkpoint.queue_totals = 1_000, (1_000, 2, 3)
     checkpoint.save()
     sound = path.read_bytes()
     for at in range(2_048, 2_240):
@@ -196,18 +196,18 @@ def test_a_checkpoint_with_a_flipped_bit_says_nothing(tmp_path, caplog):
         flip(path, at, at % 8)
         again = Checkpoint(str(path))
         again.load()
-        assert (again.durable_offset, again.census, again.is_ours) == (None, None, False)
+        assert (again.durable_offset, again.queue_totals, again.is_ours) == (None, None, False)
     assert "is damaged" in caplog.text
 
 
 def test_live_progress_with_a_flipped_bit_is_never_ahead(tmp_path):
     path = tmp_path / "live"
-    live = LiveProgress(str(path))
+    live = MappedProgress(str(path))
     live.save([5, 6, 7])
     live.close()
     sound = path.read_bytes()
     for at in range(32 + 8 * 240):
         path.write_bytes(sound)
         flip(path, at, at % 8)
-        found = LiveProgress(str(path)).load()
+        found = MappedProgress(str(path)).load()
         assert found is None or all(number <= true for number, true in zip(found, (5, 6, 7), strict=False))

@@ -21,9 +21,9 @@ from sprocketmq.store.index.index_files import IndexFiles
 from sprocketmq.store.log.record_batch import read_records, value_groups
 from sprocketmq.store.queue_log_store import QueueLogStore
 from sprocketmq.store.services.dispatch import index_texts, keys_of
-from sprocketmq.store.tools.check_beside import _check_chains
+from sprocketmq.store.tools.check_auxiliary_files import _check_chains
 from sprocketmq.wire.hashing import index_hash
-from sprocketmq.wire.record import encode_record
+from sprocketmq.wire.records.record import encode_record
 
 from .stores import NOW_MS, SMALL, crash, open_disk, open_memory, problems
 from .test_apache_store import CONFIG, GOLDEN, assemble
@@ -321,12 +321,12 @@ def _spoil_unsynced_entries(store: Path) -> None:
     checkpoint.load()
     assert checkpoint.is_ours
     assert checkpoint.index_mark
-    newest, _, sure_count, _ = checkpoint.index_mark
+    newest, _, durable_count, _ = checkpoint.index_mark
     for path in store.glob("index/*"):
         if path.name < newest:
             continue
         raw = bytearray(path.read_bytes())
-        count = sure_count if path.name == newest else 1
+        count = durable_count if path.name == newest else 1
         entries_at = 40 + 4 * INDEXED.max_hash_slot_num
         raw[40:entries_at] = random.Random(1).randbytes(entries_at - 40)
         for at in range(entries_at + 20 * count, len(raw) - 19, 20):  # their offsets look sound

@@ -11,7 +11,7 @@ import pytest
 
 from power_disk import PowerDisk
 from sprocketmq.store import DiskMessageStore, StoreConfig, StoredMessage
-from sprocketmq.store.files import live_progress
+from sprocketmq.store.files import mapped_progress
 from sprocketmq.store.index.index_file import IndexFile, IndexHeader
 from sprocketmq.store.tools.check import check_directory
 
@@ -158,7 +158,7 @@ def test_a_checkpoint_that_a_power_cut_tore_is_not_taken_for_javas(
     raw = bytearray(path.read_bytes())
     raw[1536:2048] = bytes(512)  # of entry 68 hash and offset are there, its link to the entries before is not
     path.write_bytes(raw)
-    monkeypatch.setattr(live_progress, "boot_mark", lambda: b"another boot....")
+    monkeypatch.setattr(mapped_progress, "boot_mark", lambda: b"another boot....")
     again = open_disk(image, config)
     assert_ours_finds(again, offsets)
     again.close()
@@ -183,7 +183,7 @@ def test_what_a_killed_java_broker_indexed_is_on_the_disk_before_our_mark_counts
     disk.cut(tmp_path / "image", random.Random(seed))
     kill(store)
     disk.close()
-    monkeypatch.setattr(live_progress, "boot_mark", lambda: b"another boot....")
+    monkeypatch.setattr(mapped_progress, "boot_mark", lambda: b"another boot....")
     again = open_disk(tmp_path / "image", config)
     assert_ours_finds(again, offsets)
     again.close()

@@ -11,7 +11,7 @@ from sprocketmq.store import MemoryMessageStore, MessageStore, ReadStatus, Store
 from sprocketmq.store.queue.unit import UNIT
 from sprocketmq.store.queue_log_store import QueueLogStore
 from sprocketmq.wire.hashing import tags_code
-from sprocketmq.wire.record import RecordView, decode_records
+from sprocketmq.wire.records.record import RecordView, decode_records
 
 from .stores import NOW_MS, SMALL, bodies, message, open_memory, records
 

@@ -24,7 +24,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from power_disk import PowerDisk
 from sprocketmq.store import DiskMessageStore, FlushDiskType
-from sprocketmq.store.files import live_progress, mapped_file
+from sprocketmq.store.files import mapped_file, mapped_progress
 from sprocketmq.store.services.flush import Flusher
 from sprocketmq.store.tools.check import check_directory
 
@@ -71,7 +71,7 @@ class PowerCuts(RuleBasedStateMachine):
             self.disk.close()
         self.disk = PowerDisk(path, self.patch, rows_in_order=True)
         self.disk.before_sync = self.cut_as_planned
-        self.patch.setattr(live_progress, "boot_mark", lambda turn=self.turn: turn.to_bytes(16, "big"))
+        self.patch.setattr(mapped_progress, "boot_mark", lambda turn=self.turn: turn.to_bytes(16, "big"))
         self.open(path)
 
     def open(self, path: Path) -> None:
@@ -271,7 +271,7 @@ def one_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> int:
     disk.cut(tmp_path / "cut", Worst())
     disk.close()
     store.close()
-    monkeypatch.setattr(live_progress, "boot_mark", lambda: b"another boot....")
+    monkeypatch.setattr(mapped_progress, "boot_mark", lambda: b"another boot....")
     again = DiskMessageStore(tmp_path / "cut", CONFIG)
     again.load()
     count = len(records(again))

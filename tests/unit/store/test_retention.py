@@ -13,7 +13,7 @@ from sprocketmq.errors import StoreNotWritable
 from sprocketmq.store import ReadStatus, StoredMessage
 from sprocketmq.store.queue_log_store import QueueLogStore
 from sprocketmq.store.services.retention import Retention
-from sprocketmq.wire.record import RecordView
+from sprocketmq.wire.records.record import RecordView
 
 from .stores import NOW_MS, SMALL, bodies, message, open_disk, open_memory, problems
 

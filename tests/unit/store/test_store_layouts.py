@@ -13,7 +13,7 @@ from sprocketmq.store.files import checkpoint
 from sprocketmq.store.index import index_file
 from sprocketmq.store.queue import consume_queue_ext
 from sprocketmq.store.timer import timer_check, timer_log, timer_wheel
-from sprocketmq.wire.record import RecordView
+from sprocketmq.wire.records.record import RecordView
 
 
 def test_the_sizes_are_javas() -> None:

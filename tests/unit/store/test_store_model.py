@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from sprocketmq.store import DiskMessageStore, MemoryMessageStore, ReadStatus
-from sprocketmq.wire.record import decode_records
+from sprocketmq.wire.records.record import decode_records
 
 from .stores import NOW_MS, SMALL, crash, message, problems
 

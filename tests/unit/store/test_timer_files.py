@@ -10,8 +10,8 @@ import pytest
 
 from power_disk import PowerDisk
 from sprocketmq.errors import StoreCorrupt
-from sprocketmq.store.files import live_progress
-from sprocketmq.store.files.live_progress import LiveProgress
+from sprocketmq.store.files import mapped_progress
+from sprocketmq.store.files.mapped_progress import MappedProgress
 from sprocketmq.store.timer.timer_check import TimerCheck, load_timer_check, save_timer_check
 from sprocketmq.store.timer.timer_files import TimerFiles
 from sprocketmq.store.timer.timer_log import MAGIC_DELETE, UNIT_BYTES, TimerLog, TimerUnit
@@ -147,44 +147,44 @@ def test_files_whose_records_are_gone_are_deleted_but_never_the_last(tmp_path):
 
 def test_the_checkpoint_has_apaches_bytes_and_keeps_what_lies_behind_them(tmp_path):
     path = str(tmp_path / "timercheck")
-    live = LiveProgress(path, 2048)
+    live = MappedProgress(path, 2048)
     live.save((1, 2, 3))
     save_timer_check(path, TimerCheck(1, 2, 3, 4, 5, 6, 7))
     raw = (tmp_path / "timercheck").read_bytes()
     assert len(raw) == 4096
     assert struct.unpack_from(">7q", raw) == (1, 2, 3, 4, 5, 6, 7)
     assert load_timer_check(path) == TimerCheck(1, 2, 3, 4, 5, 6, 7)
-    assert LiveProgress(path, 2048).load() == (1, 2, 3)
+    assert MappedProgress(path, 2048).load() == (1, 2, 3)
     live.close()
 
 
 def test_live_progress_counts_only_while_the_machine_that_wrote_it_runs(tmp_path, monkeypatch):
     path = str(tmp_path / "live")
-    live = LiveProgress(path)
+    live = MappedProgress(path)
     live.save((4, 5))
     live.close()
-    assert LiveProgress(path).load() == (4, 5)
-    monkeypatch.setattr(live_progress, "boot_mark", lambda: b"another boot....")
-    assert LiveProgress(path).load() is None
-    monkeypatch.setattr(live_progress, "boot_mark", lambda: None)
-    assert LiveProgress(path).load() is None
-    LiveProgress(path).save((9,))  # nowhere to say whose it is: nothing is written
+    assert MappedProgress(path).load() == (4, 5)
+    monkeypatch.setattr(mapped_progress, "boot_mark", lambda: b"another boot....")
+    assert MappedProgress(path).load() is None
+    monkeypatch.setattr(mapped_progress, "boot_mark", lambda: None)
+    assert MappedProgress(path).load() is None
+    MappedProgress(path).save((9,))  # nowhere to say whose it is: nothing is written
 
 
 def test_one_number_of_live_progress_changes_alone_and_only_one_that_was_saved(tmp_path):
     path = str(tmp_path / "live")
-    live = LiveProgress(path)
+    live = MappedProgress(path)
     live.change(0, 7)  # nothing was saved: no file is made
     assert not os.path.exists(path)
     live.save((1, 2, 3))
     live.change(1, 1 << 40)
     live.change(3, 9)
-    assert LiveProgress(path).load() == (1, 1 << 40, 3)
+    assert MappedProgress(path).load() == (1, 1 << 40, 3)
     live.save((4, 5, 6, 7))
-    assert LiveProgress(path).load() == (4, 5, 6, 7)
+    assert MappedProgress(path).load() == (4, 5, 6, 7)
     live.close()
     live.change(0, 9)
-    assert LiveProgress(path).load() == (4, 5, 6, 7)
+    assert MappedProgress(path).load() == (4, 5, 6, 7)
 
 
 class LookedAt(list):
@@ -199,7 +199,7 @@ class LookedAt(list):
         return super().__getitem__(index)
 
 
-class Watched(LiveProgress):
+class Watched(MappedProgress):
     """Remembers each state that a kill could find."""
 
     def __init__(self, *place: object) -> None:
@@ -222,26 +222,26 @@ class Watched(LiveProgress):
     "steps", [[(5, 0, 0), (5, 1_000, 1), (5, 1_000, 2), (6, 1_000, 3), (6, 3_000, 0), (6, 4_000, 1)]]
 )
 def test_what_was_done_of_one_slot_never_stands_beside_another(tmp_path, monkeypatch, steps):
-    monkeypatch.setattr("sprocketmq.store.timer.timer_files.LiveProgress", Watched)
+    monkeypatch.setattr("sprocketmq.store.timer.timer_files.MappedProgress", Watched)
     before = TimerFiles(str(tmp_path), 1000, FILE_BYTES)
     before.load(lambda found: 0)
-    before.note(4, 500_000, 9)  # an earlier process, killed in the middle of a slot
+    before.record_progress(4, 500_000, 9)  # an earlier process, killed in the middle of a slot
     before.close()
     files = TimerFiles(str(tmp_path), 1000, FILE_BYTES)
     files.load(lambda found: 0)
     for step in steps:
-        files.note(*step)
+        files.record_progress(*step)
     allowed = {(read_ms, done) for _, read_ms, done in steps} | {(500_000, 9)}
-    for state in filter(None, files._live.found):
+    for state in filter(None, files._progress.found):
         assert state[1:] in allowed or state[2] == 0, f"{state} would skip what was not delivered"
-    assert files._live.load() == steps[-1]
+    assert files._progress.load() == steps[-1]
     files.close()
 
 
 @pytest.mark.parametrize("raw", [b"", b"SPRKLIV2", b"x" * 100, b"SPRKLIV2" + bytes(16) + b"\xff" * 8])
 def test_damaged_live_progress_is_none(tmp_path, raw):
     (tmp_path / "live").write_bytes(raw)
-    assert LiveProgress(str(tmp_path / "live")).load() is None
+    assert MappedProgress(str(tmp_path / "live")).load() is None
 
 
 # -- all together --------------------------------------------------------------------------------------------------------------
@@ -260,7 +260,7 @@ class Waiting:
         entry = unit(self.next * 100, ahead_ms=ahead_ms, magic=magic)
         self.files.add(entry.slot_ms, entry)
         self.next += 1
-        self.files.note(self.next, self.files.read_ms, self.files.done)
+        self.files.record_progress(self.next, self.files.read_ms, self.files.done)
 
     def lists(self) -> dict[int, list[int]]:
         """Slot, as ms from NOW, -> the queue entries in its list, oldest first."""
@@ -317,7 +317,7 @@ def test_a_message_that_takes_another_back_counts_one_less(root):
 
 def test_a_kill_loses_nothing_and_repeats_nothing(root):
     waiting = fill(root)
-    waiting.files.note(45, NOW + 5_000, 4)  # in the middle of delivering the first slot
+    waiting.files.record_progress(45, NOW + 5_000, 4)  # in the middle of delivering the first slot
     waiting.close()  # no save: as after a kill
     again = Waiting(root)
     assert again.lists() == everything()
@@ -327,7 +327,7 @@ def test_a_kill_loses_nothing_and_repeats_nothing(root):
 
 def test_a_slot_that_was_delivered_before_a_kill_does_not_come_back(root):
     waiting = fill(root)
-    waiting.files.note(45, NOW + 6_000, 0)
+    waiting.files.record_progress(45, NOW + 6_000, 0)
     waiting.close()
     again = Waiting(root)
     assert sorted(again.lists()) == [6_000, 7_000]
@@ -335,12 +335,12 @@ def test_a_slot_that_was_delivered_before_a_kill_does_not_come_back(root):
 
 
 def power_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_progress, "boot_mark", lambda: b"another boot....")
+    monkeypatch.setattr(mapped_progress, "boot_mark", lambda: b"another boot....")
 
 
 def test_after_a_power_cut_the_checkpoint_counts_and_no_entry_is_linked_twice(root, monkeypatch):
     waiting = fill(root)
-    waiting.files.note(45, NOW + 6_000, 0)
+    waiting.files.record_progress(45, NOW + 6_000, 0)
     waiting.close()
     power_cut(monkeypatch)
     again = Waiting(root)
@@ -398,7 +398,7 @@ def test_a_lost_wheel_is_made_again_from_the_log(root, monkeypatch, boot):
 
 def test_a_lost_log_is_made_again_from_the_queue_but_what_was_delivered_stays_delivered(root):
     waiting = fill(root)
-    waiting.files.note(45, NOW + 6_000, 0)
+    waiting.files.record_progress(45, NOW + 6_000, 0)
     waiting.close()
     for name in os.listdir(os.path.join(root, "timerlog")):
         os.unlink(os.path.join(root, "timerlog", name))
@@ -443,7 +443,7 @@ def test_in_memory_the_same_works_without_a_file():
     files = TimerFiles(None, 1000, 1 << 20)
     files.load(lambda found: None)
     files.add(NOW, unit(1, ahead_ms=0))
-    files.note(1, NOW, 0)
+    files.record_progress(1, NOW, 0)
     files.sync(0, files.snapshot(NOW, NOW))
     assert files.wheel.number(NOW) == 1
     files.close()

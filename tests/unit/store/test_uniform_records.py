@@ -13,7 +13,7 @@ from sprocketmq.store.log.record_batch import read_records
 from sprocketmq.store.memory_message_store import MemoryMessageStore
 from sprocketmq.store.services import dispatch, uniform_records
 from sprocketmq.store.services.uniform_records import UniformKeys, uniform_keys
-from sprocketmq.wire.record import encode_record
+from sprocketmq.wire.records.record import encode_record
 
 NOW_MS = 1_795_276_800_000
 START = 4096

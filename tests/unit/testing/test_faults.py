@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.net.clock import ManualClock
+from sprocketmq.net.process.clock import ManualClock
 from sprocketmq.testing.faults import PULLS, SENDS, Fault, FaultInjector
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.command import Command, decode_command, encode_command, encode_head, request, response
+from sprocketmq.wire.frames.command import Command, decode_command, encode_command, encode_head, request, response
 
 
 class RecordingConnection:

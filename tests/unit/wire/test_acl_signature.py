@@ -4,8 +4,8 @@ import pytest
 
 from decoded_frames import decoded
 from golden import GoldenFrame, frames
-from sprocketmq.wire.acl_signature import sign, signed_fields
-from sprocketmq.wire.frame import FrameDecoder
+from sprocketmq.wire.frames.acl_signature import sign, signed_fields
+from sprocketmq.wire.frames.frame import FrameDecoder
 
 
 def test_a_signature_is_the_known_one() -> None:

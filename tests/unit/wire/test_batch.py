@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sprocketmq.errors import ProtocolError
-from sprocketmq.wire.batch import encode_batch, encode_element, split_batch
-from sprocketmq.wire.message import Message
-from sprocketmq.wire.properties import decode_properties, encode_properties
+from sprocketmq.wire.records.batch import encode_batch, encode_element, split_batch
+from sprocketmq.wire.records.message import Message
+from sprocketmq.wire.records.properties import decode_properties, encode_properties
 
 _words = st.text(
     st.characters(exclude_characters="\x01\x02", exclude_categories=["Cs", "Z", "C"]), min_size=1, max_size=8

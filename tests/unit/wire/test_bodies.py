@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from golden import VERSIONS, store_file
 from registrations import compressed
 from sprocketmq.errors import ProtocolError
-from sprocketmq.wire import bodies, fastjson
+from sprocketmq.wire import bodies
 from sprocketmq.wire.bodies import (
     Body,
     ConsumerData,
@@ -34,7 +34,8 @@ from sprocketmq.wire.bodies import (
     TopicConfigSerializeWrapper,
     TopicRouteData,
 )
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
+from sprocketmq.wire.text import fastjson
 
 ALL_BODIES: list[type[Body]] = [
     value

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sprocketmq.errors import ConfigurationError, ProtocolError
-from sprocketmq.wire.compression import CompressionType, compress, decompress
-from sprocketmq.wire.sys_flag import COMPRESSED
+from sprocketmq.wire.records.compression import CompressionType, compress, decompress
+from sprocketmq.wire.records.sys_flag import COMPRESSED
 
 _kinds = st.sampled_from(list(CompressionType))
 

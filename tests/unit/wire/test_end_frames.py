@@ -6,8 +6,8 @@ import hypothesis.strategies as st
 from hypothesis import given
 
 from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.command import encode_command, request
 from sprocketmq.wire.end_frames import EndTemplate
+from sprocketmq.wire.frames.command import encode_command, request
 from sprocketmq.wire.headers import EndTransactionRequestHeader
 
 NAMES = st.text('aB%1"\\é飞 ', max_size=12)

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sprocketmq.errors import ProtocolError
-from sprocketmq.wire import fastjson
-from sprocketmq.wire.fastjson import MAX_DEPTH, ObjectKey
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
+from sprocketmq.wire.text import fastjson
+from sprocketmq.wire.text.fastjson import MAX_DEPTH, ObjectKey
 
 _texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 _scalars = (

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from decoded_frames import decoded
 from sprocketmq.errors import FrameTooLarge, ProtocolError
 from sprocketmq.wire.codes import LANGUAGE_CODES
-from sprocketmq.wire.command import (
+from sprocketmq.wire.frames.command import (
     FLAG_RESPONSE,
     Command,
     decode_command,
@@ -21,7 +21,7 @@ from sprocketmq.wire.command import (
     request,
     response,
 )
-from sprocketmq.wire.frame import FrameDecoder
+from sprocketmq.wire.frames.frame import FrameDecoder
 from sprocketmq.wire.headers import GetRouteInfoRequestHeader
 
 ROUTE_JSON = (

@@ -17,19 +17,19 @@ import sprocketmq.wire.headers as all_headers
 from decoded_frames import decoded
 from interop.hostile_requests import spoilt_frames, templates
 from sprocketmq.errors import ConfigurationError, ProtocolError
-from sprocketmq.wire import fastjson
-from sprocketmq.wire.batch import split_batch
 from sprocketmq.wire.bodies import RegisterBrokerBody, RegistrationTopics
 from sprocketmq.wire.bodies.body import Body
-from sprocketmq.wire.command import Command, encode_command
-from sprocketmq.wire.compression import decompress
-from sprocketmq.wire.frame import FrameDecoder
+from sprocketmq.wire.frames.command import Command, encode_command
+from sprocketmq.wire.frames.frame import FrameDecoder
 from sprocketmq.wire.headers import ExtHeader
-from sprocketmq.wire.java_properties import format_properties, parse_properties
-from sprocketmq.wire.message_id import decode_offset_message_id
-from sprocketmq.wire.properties import decode_properties, get_property, remove_property, set_property
 from sprocketmq.wire.recall_handle import RecallHandle
-from sprocketmq.wire.record import check_record, decode_records, encode_record
+from sprocketmq.wire.records.batch import split_batch
+from sprocketmq.wire.records.compression import decompress
+from sprocketmq.wire.records.message_id import decode_offset_message_id
+from sprocketmq.wire.records.properties import decode_properties, get_property, remove_property, set_property
+from sprocketmq.wire.records.record import check_record, decode_records, encode_record
+from sprocketmq.wire.text import fastjson
+from sprocketmq.wire.text.java_properties import format_properties, parse_properties
 
 
 def types_of(module, base):

@@ -9,16 +9,17 @@ import pytest
 
 from decoded_frames import decoded
 from golden import VERSIONS, GoldenFrame, frames, store_file
-from sprocketmq.wire import bodies, fastjson, headers
-from sprocketmq.wire.batch import encode_batch, split_batch
+from sprocketmq.wire import bodies, headers
 from sprocketmq.wire.bodies import Body
-from sprocketmq.wire.command import Command, encode_command
-from sprocketmq.wire.frame import FrameDecoder
+from sprocketmq.wire.frames.command import Command, encode_command
+from sprocketmq.wire.frames.frame import FrameDecoder
 from sprocketmq.wire.headers import ExtHeader
-from sprocketmq.wire.message import Message
-from sprocketmq.wire.properties import decode_properties, encode_properties
-from sprocketmq.wire.record import RecordView, check_record, decode_records, encode_record
-from sprocketmq.wire.sys_flag import TRANSACTION_COMMIT_TYPE, TRANSACTION_MASK
+from sprocketmq.wire.records.batch import encode_batch, split_batch
+from sprocketmq.wire.records.message import Message
+from sprocketmq.wire.records.properties import decode_properties, encode_properties
+from sprocketmq.wire.records.record import RecordView, check_record, decode_records, encode_record
+from sprocketmq.wire.records.sys_flag import TRANSACTION_COMMIT_TYPE, TRANSACTION_MASK
+from sprocketmq.wire.text import fastjson
 
 # What each header of a (code, kind) is; a response has one when it succeeded, and a pull's in all four outcomes.
 HEADERS: dict[tuple[int, str], type[ExtHeader]] = {

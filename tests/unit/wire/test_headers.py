@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sprocketmq.errors import ProtocolError
 from sprocketmq.wire import headers
-from sprocketmq.wire.command import Command
+from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.headers import (
     ExtHeader,
     PullMessageResponseHeader,

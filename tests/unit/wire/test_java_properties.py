@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sprocketmq.wire.java_properties import format_properties, parse_properties, replace_properties
+from sprocketmq.wire.text.java_properties import format_properties, parse_properties, replace_properties
 
 _TEXTS = st.text(st.characters(exclude_categories=("Cs",)), max_size=20).map(lambda text: text.rstrip())
 _ANY_KEYS = _TEXTS.filter(bool)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.wire.message import Message, MessageExt, MessageQueue
-from sprocketmq.wire.record import decode_record, decode_records, encode_record
+from sprocketmq.wire.records.message import Message, MessageExt, MessageQueue
+from sprocketmq.wire.records.record import decode_record, decode_records, encode_record
 
 
 def test_queues_sort_as_java_sorts_them() -> None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.wire.message_id import (
+from sprocketmq.wire.records.message_id import (
     decode_offset_message_id,
     offset_message_id,
     unique_key_after,

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.wire import properties as props
+from sprocketmq.wire.records import properties as props
 
 _words = st.text(st.characters(exclude_characters="\x01\x02", exclude_categories=["Cs"]), min_size=1, max_size=12)
 _maps = st.dictionaries(_words, _words, max_size=8)

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sprocketmq.errors import ProtocolError
-from sprocketmq.wire.batch import encode_batch
-from sprocketmq.wire.compression import CompressionType, compress
-from sprocketmq.wire.message import Message
-from sprocketmq.wire.record import (
+from sprocketmq.wire.records.batch import encode_batch
+from sprocketmq.wire.records.compression import CompressionType, compress
+from sprocketmq.wire.records.message import Message
+from sprocketmq.wire.records.record import (
     RecordView,
     blank_size,
     check_record,
@@ -25,8 +25,8 @@ from sprocketmq.wire.record import (
     record_parts,
     record_size,
 )
-from sprocketmq.wire.record_layout import MAGIC_V1, MAGIC_V2, RECORD
-from sprocketmq.wire.sys_flag import BORNHOST_V6, COMPRESSED, INNER_BATCH, NEED_UNWRAP, STOREHOSTADDRESS_V6
+from sprocketmq.wire.records.record_layout import MAGIC_V1, MAGIC_V2, RECORD
+from sprocketmq.wire.records.sys_flag import BORNHOST_V6, COMPRESSED, INNER_BATCH, NEED_UNWRAP, STOREHOSTADDRESS_V6
 
 KNOWN = bytes.fromhex(
     "00000075 daa320a7 3610a686 00000002 00000000 0000000000000007 000000000001e240 00000000 0000018bcfe56800"

@@ -14,8 +14,8 @@ from tests.golden import VERSIONS, store_dir, store_file
 
 from sprocketmq.store.queue.unit import UNIT_LAYOUT, unit_run, unit_type
 from sprocketmq.wire.layout import Layout
-from sprocketmq.wire.record import encode_record
-from sprocketmq.wire.record_layout import (
+from sprocketmq.wire.records.record import encode_record
+from sprocketmq.wire.records.record_layout import (
     BLANK_BYTES,
     LAYOUTS,
     MAGIC_V1,

@@ -15,7 +15,7 @@ from sprocketmq.broker.security.name_checks import NAMES, TEXTS, refusal_of_name
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.command import Command
+from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.requests.access import AddressNeed, FieldNeed, ReplyNeed
 from sprocketmq.wire.requests.declaration import Peer, Request
 

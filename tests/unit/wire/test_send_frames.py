@@ -11,7 +11,7 @@ import pytest
 from hypothesis import example, given
 
 from sprocketmq.errors import ProtocolError
-from sprocketmq.wire.command import FLAG_RESPONSE, Command, decode_command, encode_command
+from sprocketmq.wire.frames.command import FLAG_RESPONSE, Command, decode_command, encode_command
 from sprocketmq.wire.headers import PullMessageResponseHeader
 from sprocketmq.wire.headers.send import SendMessageRequestHeaderV2, SendMessageResponseHeader
 from sprocketmq.wire.send_frames import STORED_ANSWER_BEGINS, SendTemplate, StoredAnswer, read_stored_answer

@@ -27,7 +27,7 @@ from sprocketmq.broker.tables.table_file import TableFile
 from sprocketmq.core.group.subscription import SQL92, is_tag_type
 from sprocketmq.core.sql92 import Predicate, compile_sql92
 from sprocketmq.errors import ConfigurationError, ProtocolError
-from sprocketmq.net.clock import Clock
+from sprocketmq.net.process.clock import Clock
 from sprocketmq.store.config_files import ConfigFile
 from sprocketmq.store.message_store import MessageStore, ReadStatus
 from sprocketmq.wire.bodies import (
@@ -37,17 +37,17 @@ from sprocketmq.wire.bodies import (
     SubscriptionData,
 )
 from sprocketmq.wire.headers import PullMessageRequestHeader
-from sprocketmq.wire.properties import RETRY_TOPIC, get_property
-from sprocketmq.wire.record import RecordView
-from sprocketmq.wire.record_layout import HOSTS_V6, MAGIC_V1, PROPERTIES_LENGTH, RECORD, TOPIC_LENGTH_V1
+from sprocketmq.wire.records.properties import RETRY_TOPIC, get_property
+from sprocketmq.wire.records.record import RecordView
+from sprocketmq.wire.records.record_layout import HOSTS_V6, MAGIC_V1, PROPERTIES_LENGTH, RECORD, TOPIC_LENGTH_V1
 
-__all__ = ["EVERYTHING", "ArrivalProbe", "ConsumerFilter", "FilterTable", "Wanted"]
+__all__ = ["NO_FILTER", "ArrivalProbe", "ConsumerFilter", "FilterTable", "PullFilter"]
 
 log = logging.getLogger("sprocketmq.broker")
 
 _FIXED: Final = RECORD.picked("magic", "sys_flag", "body_length")
 _LENGTHS_BYTES: Final = TOPIC_LENGTH_V1.size + PROPERTIES_LENGTH.size
-_SHARE_S: Final = 0.01
+_TIME_SLICE_S: Final = 0.01
 # Expressions come from the network: remember some, not all. A character of the most costly ones takes some 200 bytes when it is compiled.
 _MAX_COMPILED: Final = 1024
 _MAX_COMPILED_LENGTH: Final = 128 * 1024
@@ -57,7 +57,7 @@ _DEAD_BEFORE_LOAD_MS: Final = (
 )
 
 
-class Wanted(NamedTuple):
+class PullFilter(NamedTuple):
     """What a pull wants of its queue: ``match`` judges the tags code of a queue entry, ``match_record`` the bytes of the record.
 
     None lets everything pass; a pull with neither takes the short way through the store.
@@ -66,8 +66,8 @@ class Wanted(NamedTuple):
     match: Callable[[int], bool] | None = None
     match_record: Callable[[memoryview], bool] | None = None
 
-    def in_a_share(self) -> Callable[[memoryview], bool | None] | None:
-        """``match_record`` for one read. It judges one record, and others for as long as a share of the loop's time (``_SHARE_S``)
+    def within_time_slice(self) -> Callable[[memoryview], bool | None] | None:
+        """``match_record`` for one read. It judges one record, and others for as long as a share of the loop's time (``_TIME_SLICE_S``)
         lasts; then it says None. A long expression over long properties takes milliseconds for each."""
         match_record = self.match_record
         if match_record is None:
@@ -78,13 +78,13 @@ class Wanted(NamedTuple):
             nonlocal ends_s
             now_s = perf_counter()
             if not ends_s:
-                ends_s = now_s + _SHARE_S
+                ends_s = now_s + _TIME_SLICE_S
             return match_record(record) if now_s < ends_s else None
 
         return judge
 
 
-EVERYTHING: Final = Wanted()
+NO_FILTER: Final = PullFilter()
 
 
 class ConsumerFilter(Struct):
@@ -92,7 +92,7 @@ class ConsumerFilter(Struct):
 
     data: ConsumerFilterData
     predicate: Predicate
-    wanted: Wanted
+    wanted: PullFilter
 
     @property
     def is_dead(self) -> bool:
@@ -182,7 +182,7 @@ class FilterTable:
             raise ConfigurationError(known)
         return known
 
-    def wanted_in_retry_topic(self, group: str) -> Wanted:
+    def wanted_in_retry_topic(self, group: str) -> PullFilter:
         """Under ``filterSupportRetry``: a copy is judged by the filter of the topic it came from. Java: ExpressionForRetryMessageFilter."""
 
         def match_record(record: memoryview) -> bool:
@@ -190,7 +190,7 @@ class FilterTable:
             origin = self.get(group, get_property(raw, RETRY_TOPIC) or "")
             return origin is None or origin.predicate(raw)
 
-        return Wanted(None, match_record)
+        return PullFilter(None, match_record)
 
     def _register(self, group: str, subscription: SubscriptionData, now_ms: int) -> None:
         topic, expression, version = subscription.topic, subscription.sub_string, subscription.sub_version
@@ -227,7 +227,7 @@ class FilterTable:
                 born_time=now_ms,
                 client_version=version,
             )
-            filters[topic] = ConsumerFilter(data, predicate, wanted_records(predicate))
+            filters[topic] = ConsumerFilter(data, predicate, record_filter(predicate))
             self._dirty = True
             log.info("group %s filters topic %s by %r", group, topic, expression)
         if not filters:
@@ -268,7 +268,7 @@ class FilterTable:
                     continue
                 if data.dead_time == 0:
                     data.dead_time = max(data.born_time, now_ms - _DEAD_BEFORE_LOAD_MS)
-                self._by_group.setdefault(group, {})[topic] = ConsumerFilter(data, predicate, wanted_records(predicate))
+                self._by_group.setdefault(group, {})[topic] = ConsumerFilter(data, predicate, record_filter(predicate))
 
     def content(self) -> ConsumerFilterWrapper:
         by_topic: dict[str, FilterDataMapByTopic] = {}
@@ -286,7 +286,7 @@ class FilterTable:
                 assert known.wanted.match_record is not None, "a filter lets everything pass"
 
 
-def wanted_records(predicate: Predicate) -> Wanted:
+def record_filter(predicate: Predicate) -> PullFilter:
     """Records whose properties fulfil ``predicate``; a record that cannot be read goes to the client, as it does without a filter."""
 
     def match_record(record: memoryview) -> bool:
@@ -295,7 +295,7 @@ def wanted_records(predicate: Predicate) -> Wanted:
         except ProtocolError:
             return True
 
-    return Wanted(None, match_record)
+    return PullFilter(None, match_record)
 
 
 def raw_properties(record: memoryview) -> bytes:
@@ -308,9 +308,8 @@ def raw_properties(record: memoryview) -> bytes:
         magic, sys_flag, body_bytes = _FIXED.unpack_from(record)
         if magic == MAGIC_V1 and not sys_flag & HOSTS_V6 and body_bytes >= 0:
             topic_at = RECORD.size + body_bytes
-            return bytes(
-                record[topic_at + _LENGTHS_BYTES + record[topic_at] :]
-            )  # behind the topic and the properties' own length
+            # Behind the topic and the properties' own length.
+            return bytes(record[topic_at + _LENGTHS_BYTES + record[topic_at] :])
     except (IndexError, struct.error):
         pass
     return RecordView(record).raw_properties
@@ -325,13 +324,13 @@ class ArrivalProbe:
 
     __slots__ = ("_header", "_offset", "_store", "_wanted")
 
-    def __init__(self, store: MessageStore, header: PullMessageRequestHeader, wanted: Wanted) -> None:
+    def __init__(self, store: MessageStore, header: PullMessageRequestHeader, wanted: PullFilter) -> None:
         self._store, self._header, self._wanted = store, header, wanted
         self._offset = header.queue_offset
 
     def __call__(self, tags_code: int) -> bool:
         header, wanted = self._header, self._wanted
-        match_record = wanted.in_a_share()
+        match_record = wanted.within_time_slice()
         found = self._store.read(header.topic, header.queue_id, self._offset, 1, 1, wanted.match, match_record)
         if found.status is ReadStatus.OFFSET_OVERFLOW_ONE:
             return False  # judged already: several codes arrived in one turn of the loop

@@ -8,8 +8,8 @@ Laws (those of the waiting room are in core.long_poll)
 3. One timer, for the earliest deadline; none while nobody waits.
 4. No more wait than ``limit``, and of one connection no more than ``limit_per_connection``: one peer must not fill the memory, nor the room
    of the others. The same for their bytes: a pull may carry long texts. Fields that its header does not know are let go.
-5. Whatever wakes many, they have a share of the loop's time (``_SHARE_S``), then others come in between. Queues take turns, so that a
-   waiter does not stand behind those of all other queues.
+5. Waking many pulls is interrupted after a time slice (``_TIME_SLICE_S``), so that other requests are served in between. Queues take
+   turns: a waiting pull does not wait for those of all other queues.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from time import perf_counter
 from typing import Final
 
 from sprocketmq.core.long_poll import LongPoll, ParkedPull
-from sprocketmq.net.clock import Clock, Timer
 from sprocketmq.net.connection import Connection
-from sprocketmq.wire.command import Command
+from sprocketmq.net.process.clock import Clock, Timer
+from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.headers import PullMessageRequestHeader
 
 __all__ = ["ParkedPulls", "PullRequest"]
 
-_SHARE_S: Final = 0.01
+_TIME_SLICE_S: Final = 0.01
 _PULL_BYTES: Final = 1024  # beside the characters of its texts
 _TAG_BYTES: Final = 128  # an entry in the set that its filter may keep
 _MOST_BYTES: Final = 256 << 20
@@ -147,11 +147,11 @@ class ParkedPulls:
     def _schedule(self) -> None:
         if not self._is_scheduled:
             self._is_scheduled = True
-            asyncio.get_running_loop().call_soon(self._go_on)
+            asyncio.get_running_loop().call_soon(self._wake_waiters)
 
-    def _go_on(self) -> None:
-        """Law 5."""
-        ends_s = perf_counter() + _SHARE_S
+    def _wake_waiters(self) -> None:
+        """Wake waiting pulls for one time slice, queue by queue in turns; continue in the next turn of the loop (law 5)."""
+        ends_s = perf_counter() + _TIME_SLICE_S
         self._is_scheduled = False
         for queue in [queue for queue in self._arrived if queue not in self._passes]:
             self._begin(queue, self._of_queue(queue))

@@ -1,30 +1,31 @@
-"""Delay levels: a delayed message waits in a queue of its level until it is due (Java: ScheduleMessageService).
+"""Delay levels: a delayed message waits in the queue of its level until it is due (Java: ScheduleMessageService).
 
-    put(message, level n) --> SCHEDULE_TOPIC_XXXX, queue n-1, REAL_TOPIC and REAL_QID remember where to
+    put(message, level n) --> SCHEDULE_TOPIC_XXXX, queue n-1; REAL_TOPIC and REAL_QID keep the destination
                               tags code of the queue entry = delivery time
-                                |  timer for the head of each queue
+                                |  one timer for the head of each queue
                                 v
                               due: a new record in the real topic and queue; progress[n] = next queue offset
 
-All messages of a level wait equally long, so each queue is sorted by delivery time and its head alone needs a timer. Java looks at every
-level each 100 ms; one timer for the head gives the same deliveries, and an idle broker costs nothing.
+All messages of a level wait equally long, so each queue is sorted by delivery time and only its head needs a timer. Java polls every level
+each 100 ms; timers give the same deliveries, and an idle broker does no work.
 
-Levels that are due take turns, one step each, and the loop breathes after every step: sends and pulls are served in between. A step ends
-with its level's last due message, with its count of messages or of bytes. While a level delivers, its next step is some milliseconds off
-even if the head is due sooner: a stream of messages is then delivered a handful at a time.
+Levels that are due take turns. Each delivers one step, then the event loop serves sends and pulls. A step ends at the last due message of
+the level or at a limit of messages or bytes. After a step with deliveries the next step of the level waits some milliseconds even if the
+head is due sooner, so that a stream of messages is delivered in groups.
 
-Progress is kept twice. ``delayOffset.json`` is written each 10 s, once the copies it speaks of are on the disk: Apache reads it, and a
-power cut goes back to it. ``delayOffset.live`` has each message (``store.files.live_progress``), so a kill repeats one at most.
+Progress is stored twice. ``delayOffset.json`` is written each 10 s, after the delivered copies are on the disk. Apache reads it, and the
+broker returns to it after a power failure. ``delayOffset.live`` has each message (``store.files.mapped_progress``), so a kill repeats one
+at most.
 
 Laws
-1. Delivery is at least once: progress moves after the append, so a crash between the two delivers again, never skips.
-2. A message is delivered at its time, not before: store time + delay of its level (not later than now + delay, if the clock went back).
-   Not before: a step looks at the clock once, when it begins.
-3. Within a level, messages are delivered in the order they were stored.
-4. A level has a timer or a place among those whose turn it is, exactly when its queue holds an entry at or after its progress.
-5. A refused delivery holds its level up until the store takes it: nothing is skipped because a disk was full. What is refused for good goes
-   aside (``undeliverable``) and holds nobody up.
-6. A level that the configuration no longer has is emptied all the same, at the times its messages were stored with.
+1. Delivery is at least once: progress changes after the append. A crash between the two delivers again and never skips.
+2. A message is not delivered before its time: store time + delay of its level (but not later than now + delay if the clock went back).
+   A step reads the clock once, when it begins.
+3. Within a level, messages are delivered in the order in which they were stored.
+4. A level has a timer or waits for its turn exactly if its queue has an entry at or after its progress.
+5. A refused delivery holds its level until the store accepts it: a full disk skips nothing. A message that is refused for good is set aside
+   (``undeliverable``) and holds nothing.
+6. A level that the configuration no longer has is still emptied, at the times with which its messages were stored.
 """
 
 from __future__ import annotations
@@ -38,13 +39,13 @@ from sprocketmq.broker.delivery.waiting_records import WaitingRecords, copy_of, 
 from sprocketmq.broker.redirection import redirect
 from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC, DelayLevels, delay_level_of_queue, queue_of_delay_level
 from sprocketmq.errors import RocketMQError
-from sprocketmq.net.clock import Clock, Timer
-from sprocketmq.store.files.live_progress import LiveProgress
+from sprocketmq.net.process.clock import Clock, Timer
+from sprocketmq.store.files.mapped_progress import MappedProgress
 from sprocketmq.store.message_store import MessageStore, StoredMessage, Unit
-from sprocketmq.wire import properties as props
 from sprocketmq.wire.bodies import DataVersion, DelayOffsetSerializeWrapper
+from sprocketmq.wire.records import properties as props
 
-__all__ = ["Schedule"]
+__all__ = ["ScheduleMessageService"]
 
 log = logging.getLogger("sprocketmq.broker")
 
@@ -57,7 +58,7 @@ _LONGEST_SLEEP_MS: Final = 10_000  # the loop's timers do not notice that the cl
 _NEVER_MS: Final = 2**63 - 1
 
 
-class Schedule:
+class ScheduleMessageService:
     """The deliverer of delayed messages. ``put(message, now_ms)`` is the broker's; ``start`` once the store is loaded.
 
     ``live`` keeps each step of the progress; by default nowhere.
@@ -69,7 +70,7 @@ class Schedule:
         store: MessageStore,
         levels: DelayLevels,
         put: Callable[[StoredMessage, int], object],
-        live: LiveProgress | None = None,
+        live: MappedProgress | None = None,
     ) -> None:
         self.levels = levels
         self.is_dirty = False
@@ -79,7 +80,7 @@ class Schedule:
         self._timers: dict[int, Timer] = {}
         self._turns: deque[int] = deque()  # levels that are due, in the order of their steps
         self._turn: Timer | None = None
-        self._live = live or LiveProgress(None)
+        self._live = live or MappedProgress(None)
         self._late: set[int] = set()  # levels whose delivery was refused, and that was said
         self._running = False
 
@@ -171,10 +172,10 @@ class Schedule:
         self._timers.pop(level, None)
         if self._running and level not in self._turns:
             self._turns.append(level)
-            self._breathe()
+            self._resume_soon()
 
-    def _breathe(self) -> None:
-        """The next step comes through a timer that is due at once: what the sockets hold gets in between."""
+    def _resume_soon(self) -> None:
+        """Schedule the next step as a timer that is due at once, so that the loop reads the sockets before it."""
         if self._turn is None:
             self._turn = self._clock.call_later(0, self._take_turn)
 
@@ -198,7 +199,7 @@ class Schedule:
             elif self._running and level not in self._timers:
                 self._watch(level, _PAUSE_MS if self._progress.get(level) != before else 0)
         if self._turns:
-            self._breathe()
+            self._resume_soon()
 
     def _deliver_due(self, level: int) -> bool:
         """One step; whether the level has more that is due."""
@@ -211,7 +212,7 @@ class Schedule:
             for unit in units:
                 if now_ms < unit.tags_code <= latest_ms:
                     return False
-                self._have_progress_noted(level)
+                self._ensure_progress_file(level)
                 self._deliver(records, unit, now_ms)
                 position = unit.queue_offset + 1
                 self._note(level, position)
@@ -232,8 +233,8 @@ class Schedule:
         topic, queue_id = destination(record[2])
         self._put(copy_of(record, topic, queue_id, record[2]), now_ms)
 
-    def _have_progress_noted(self, level: int) -> None:
-        """Before anything is delivered: a full disk may have space for the copy and none for the note of it, and a kill would repeat all.
+    def _ensure_progress_file(self, level: int) -> None:
+        """Allocate the progress file before a delivery. If the disk had space only for the copy, a kill would repeat all deliveries.
 
         Raises:
             StoreNotWritable: no space; law 5.

@@ -46,20 +46,20 @@ from sprocketmq.core.timer_schedule import (
     java_long,
 )
 from sprocketmq.errors import ConfigurationError, ProtocolError, RocketMQError, StoreError
-from sprocketmq.net.clock import Clock, Timer
+from sprocketmq.net.process.clock import Clock, Timer
 from sprocketmq.store.config_files import ConfigFile
 from sprocketmq.store.message_store import MessageStore, StoredMessage, Unit
 from sprocketmq.store.timer.timer_check import TimerCheck
 from sprocketmq.store.timer.timer_files import TimerFiles
 from sprocketmq.store.timer.timer_log import MAGIC_DEFAULT, MAGIC_DELETE, MAGIC_ROLL, TimerUnit
-from sprocketmq.wire import properties as props
 from sprocketmq.wire.bodies import DataVersion, TimerMetric, TimerMetricsSerializeWrapper
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.hashing import java_hash
-from sprocketmq.wire.record import RecordView
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.record import RecordView
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.config import BrokerConfig
+    from sprocketmq.broker.settings.config import BrokerConfig
 
 __all__ = ["TimerMessages", "TimerRefusal"]
 
@@ -214,7 +214,7 @@ class TimerMessages:
         return None
 
     @staticmethod
-    def by_hand_problem(raw: bytes, queues_of: Callable[[str], int]) -> str | None:
+    def direct_send_problem(raw: bytes, queues_of: Callable[[str], int]) -> str | None:
         """Why a message that a client sends straight to rmq_sys_wheel_timer, as Apache lets it, could not be delivered from there.
 
         ``queues_of`` says how many queues a topic has that may be sent to. What says neither when nor where is passed over when it is read.
@@ -276,7 +276,7 @@ class TimerMessages:
         }
 
     def check_invariants(self) -> None:
-        """Law 4, and that the heap and the wheel know the same slots."""
+        """A timer is set if something waits (law 4), and the heap and the wheel know the same slots."""
         assert set(self._due) == set(self.files.wheel.slots), "heap and wheel know different slots"
         if self._running and self._due:
             assert self._timer is not None, "something waits and no timer is set"
@@ -304,7 +304,7 @@ class TimerMessages:
         try:
             left = self._link_new(now_ms)
         except RocketMQError as error:
-            self._complain("timer messages wait", error)
+            self._log_once("timer messages wait", error)
             delay_ms = _RETRY_MS
         else:
             self._waits_for_store = False
@@ -328,10 +328,10 @@ class TimerMessages:
             units = self._store.units(TIMER_TOPIC, 0, files.queue_offset, min(look, left))
             if not units:
                 return left
-            files.make_notable()
+            files.ensure_progress_file()
             for unit in units:
                 left_bytes -= self._link(records, unit, write_ms, now_ms)
-                files.note(unit.queue_offset + 1, files.read_ms, files.done)
+                files.record_progress(unit.queue_offset + 1, files.read_ms, files.done)
             left -= len(units)
             look *= 2
         return 0
@@ -418,7 +418,7 @@ class TimerMessages:
                     self._arm()
                     return
         except RocketMQError as error:
-            self._complain("timer messages are late", error)
+            self._log_once("timer messages are late", error)
             delay_ms = _RETRY_MS
         finally:
             self._note_counts(self._clock.now_ms())
@@ -459,7 +459,7 @@ class TimerMessages:
 
     def _deliver(self, part: _Round) -> None:
         files, records, now_ms = self.files, WaitingRecords(self._store), self._clock.now_ms()
-        files.make_notable()
+        files.ensure_progress_file()
         left_bytes = _STEP_BYTES
         for unit in part.units[part.at : part.at + _STEP_MESSAGES]:
             record = records.get_of(_TOPIC_BYTES, unit.physical_offset, unit.size)
@@ -473,7 +473,7 @@ class TimerMessages:
                     TIMER_TOPIC,
                 )
             part.at += 1
-            files.note(files.queue_offset, part.slot_ms, part.at)
+            files.record_progress(files.queue_offset, part.slot_ms, part.at)
             left_bytes -= unit.size
             if left_bytes <= 0:
                 return
@@ -510,10 +510,10 @@ class TimerMessages:
             self._due.remove(part.slot_ms)
             heapq.heapify(self._due)
         self._round = None
-        self.files.note(self.files.queue_offset, self.read_ms, 0)
+        self.files.record_progress(self.files.queue_offset, self.read_ms, 0)
         self._changed()
 
-    def _complain(self, what: str, error: RocketMQError) -> None:
+    def _log_once(self, what: str, error: RocketMQError) -> None:
         """Once until it works again: a full disk must not fill itself with complaints."""
         if not self._waits_for_store:
             self._waits_for_store = True

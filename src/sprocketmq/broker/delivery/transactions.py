@@ -1,17 +1,18 @@
-"""Transactions: half messages wait until their producer ends them, and are asked for when it does not.
+"""Transactions: a half message waits until its producer ends it; the broker asks the producer if it does not.
 
 Java: TransactionalMessageServiceImpl, TransactionalMessageBridge, AbstractTransactionalMessageCheckListener.
 
-    send with TRAN_MSG --> RMQ_SYS_TRANS_HALF_TOPIC queue 0, REAL_TOPIC and REAL_QID remember where to
+    send with TRAN_MSG --> RMQ_SYS_TRANS_HALF_TOPIC queue 0; REAL_TOPIC and REAL_QID keep the destination
     END_TRANSACTION commit   --> a record in the real topic, then an op message: RMQ_SYS_TRANS_OP_HALF_TOPIC, tag d, body = half offset
     END_TRANSACTION rollback --> an op message
-    each transactionCheckInterval --> a round over the open halves: core.transaction_check says what becomes of each
+    each transactionCheckInterval --> a round over the open half messages: core.transaction_check decides about each
 
-Progress is kept as Apache keeps it, as offsets of group CID_RMQ_SYS_TRANS in both topics (``consumerOffset.json``), and an op message names
-one half without a comma, the form that 4.9 and 5.x both read: open transactions move along with the store, both ways.
+Progress is kept as in Apache: offsets of the group CID_RMQ_SYS_TRANS in both topics (``consumerOffset.json``). An op message names one half
+message without a comma, the form that 4.9 and 5.x both read. So a store with open transactions can move to an Apache broker and back.
 
-A kill can come between two steps. Between record and op of a commit: the record is then the last of the log, and the start writes the op.
-Between a copy and progress: the start sees both, and goes on with the copy. So neither is committed twice.
+A kill can come between two steps. Between the record and the op message of a commit, the record is the last one of the log, and the next
+start writes the op message. Between a copy and the progress, the next start sees both and continues with the copy. So no transaction is
+committed twice.
 """
 
 from __future__ import annotations
@@ -35,15 +36,15 @@ from sprocketmq.core.transactions.transaction_check import (
     judge,
 )
 from sprocketmq.errors import RocketMQError
-from sprocketmq.net.calm_log import CalmLog
-from sprocketmq.net.clock import Timer
+from sprocketmq.net.process.clock import Timer
+from sprocketmq.net.rate_limited_log import RateLimitedLog
 from sprocketmq.store.message_store import AppendResult, StoredMessage
-from sprocketmq.wire import properties as props
 from sprocketmq.wire import requests
 from sprocketmq.wire.hashing import tags_code
 from sprocketmq.wire.headers import CheckTransactionStateRequestHeader
-from sprocketmq.wire.record import RecordView, encode_record
-from sprocketmq.wire.sys_flag import (
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.record import RecordView, encode_record
+from sprocketmq.wire.records.sys_flag import (
     TRANSACTION_COMMIT_TYPE,
     TRANSACTION_NOT_TYPE,
     transaction_type,
@@ -78,7 +79,7 @@ class Transactions:
         self._broker = broker
         self._table = TransactionTable(0, 0)
         self._periodic: Periodic | None = None
-        self._deaf = CalmLog(log)
+        self._deaf = RateLimitedLog(log)
         self._round: tuple[int, int] | None = None  # when the running round began, and the half offset where it ends
         self._next_turn: Timer | None = None
         self.ended: Counter[Outcome] = Counter()  # since the start
@@ -367,7 +368,7 @@ class Transactions:
             return
         if connection.is_congested:
             now_s = connection.now_s()
-            self._deaf.tell(
+            self._deaf.log(
                 now_s, "%s does not read, it is not asked for half message %d", connection.remote_address, queue_offset
             )
             return

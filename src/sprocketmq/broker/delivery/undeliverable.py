@@ -1,17 +1,18 @@
-"""Messages that waited in a topic of the broker's own and can never be delivered go aside, so that those behind them are delivered.
+"""Waiting messages that can never be delivered are set aside, so that the messages after them are delivered.
 
     waiting message --deliver--> real topic
-                          |  refused for good: its topic is no name or was deleted, its properties are too many, its record fits no file
+                          |  refused for good: the topic name is invalid, the topic was deleted, the properties or the record are too long
                           v
-                    rmq_sys_UNDELIVERABLE, queue 0       REAL_TOPIC and REAL_QID as they were, UNDELIVERABLE_REASON where it fits;
+                    rmq_sys_UNDELIVERABLE, queue 0       REAL_TOPIC and REAL_QID unchanged, UNDELIVERABLE_REASON if it fits;
                                                          a log line; a count for the metric
 
-A refusal for now (no space, a failed disk) is none of this: the message waits and is tried again. Where the files of one topic alone cannot
-be made (a file where its folder has to be, another owner), it and what is behind it wait a minute; then what is for that queue goes aside
-until the queue takes messages again. Apache tries for ever and delivers nothing behind it. What cannot be delivered later is refused
-when it is sent; what comes here was stored by an older version, by an Apache broker, or under other settings. Apache drops such a timer
-message and tries such a delayed one for ever; what is for a deleted topic it stores in a queue that nobody can read until the topic is made
-again.
+A temporary refusal (no space, a failed disk) is different: the message waits and is tried again. If only the files of one topic cannot be
+created (a file in place of its folder, another owner), the message and those after it wait for a minute. Then the messages for that queue
+are set aside until the queue accepts messages again. Apache retries for ever and delivers nothing after such a message.
+
+A message that cannot be delivered later is normally refused when it is sent. The messages handled here were stored by an older version, by
+an Apache broker, or under other settings. Apache drops such a timer message, retries such a delayed message for ever, and stores a message
+for a deleted topic in a queue that nobody can read until the topic is created again.
 """
 
 from __future__ import annotations
@@ -24,12 +25,11 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from sprocketmq.broker.delivery.waiting_records import destination
-from sprocketmq.broker.tables.topics import SEND_FORBIDDEN
+from sprocketmq.broker.tables.topics import DELIVERY_FORBIDDEN
 from sprocketmq.core.resource_names import UNDELIVERABLE_TOPIC
-from sprocketmq.core.timer_schedule import TIMER_TOPIC
 from sprocketmq.errors import ConfigurationError, StoreNotWritable
 from sprocketmq.store.message_store import AppendResult, StoredMessage
-from sprocketmq.wire import properties as props
+from sprocketmq.wire.records import properties as props
 
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
@@ -60,12 +60,8 @@ _ADDED: Final = (
 )
 
 
-def _is_waited_in(topic: str) -> bool:
-    return topic in SEND_FORBIDDEN or topic == TIMER_TOPIC
-
-
 class Undeliverable:
-    """The road of every message from its waiting place."""
+    """Stores each message that waited, in its real topic or for another wait, or sets it aside."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -76,7 +72,7 @@ class Undeliverable:
     def deliver(self, message: StoredMessage, now_ms: int) -> None:
         """Store a message that is due in its real topic, or set it aside: also where that topic is one of those in which messages wait,
         since it would wait there for ever, or go round without end. Raises as :meth:`put`."""
-        if _is_waited_in(message.topic):
+        if message.topic in DELIVERY_FORBIDDEN:
             self._set_aside(message, f"{message.topic} is a topic of the broker's own", now_ms)
         elif self._is_deleted(message.topic):
             # Its queue would be there again, and the next start would take it for a topic whose configuration was lost.
@@ -121,7 +117,7 @@ class Undeliverable:
         """Whether the files of the message's own queue are what cannot be written, and have been for long."""
         if not (isinstance(error.__cause__, OSError) and error.__cause__.errno in _OF_ONE_PATH):
             return False
-        if _is_waited_in(message.topic):
+        if message.topic in DELIVERY_FORBIDDEN:
             return False  # no other topic stands behind it, and what goes aside is given up
         queue, now_ms = (message.topic, message.queue_id), self._broker.clock.steady_ms()
         end = self._broker.store.max_offset(*queue)

@@ -1,7 +1,8 @@
-"""Reading the records that wait, many from one view of the log, and making the messages of their copies (Java: messageTimeUp, convert).
+"""Reads the records of waiting messages, many from one view of the log, and makes the messages of their copies (Java: messageTimeUp,
+convert).
 
-A step asks the store once for the log's bytes from its first record on, and finds the others in them. A body is never copied but from
-the log into the log.
+One step asks the store once for the bytes of the log from its first record on, and finds the other records in them. A body is copied only
+once, from the log into the log.
 """
 
 from __future__ import annotations
@@ -11,16 +12,16 @@ from typing import Any, Final
 
 from sprocketmq.errors import ProtocolError
 from sprocketmq.store.message_store import MessageStore, StoredMessage
-from sprocketmq.wire import properties as props
 from sprocketmq.wire.hashing import tags_code
-from sprocketmq.wire.record import record_parts
-from sprocketmq.wire.record_layout import PROPERTIES_LENGTH, RECORD, TOPIC_LENGTH_V1
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.record import record_parts
+from sprocketmq.wire.records.record_layout import PROPERTIES_LENGTH, RECORD, TOPIC_LENGTH_V1
 
 __all__ = ["WaitingRecord", "WaitingRecords", "copy_of", "destination"]
 
 WaitingRecord = tuple[
     tuple[Any, ...], memoryview, bytes
-]  # head, body, raw properties: see ``wire.record.record_parts``
+]  # head, body, raw properties: see ``wire.records.record.record_parts``
 _WINDOW_BYTES = 1 << 40  # as much as lies in one file
 _NO_VIEW = memoryview(b"")
 _SIZE, _PHYSICAL_OFFSET = RECORD.index["size"], RECORD.index["physical_offset"]
@@ -70,20 +71,20 @@ def destination(raw: bytes) -> tuple[str, int]:
     """Topic and queue that a waiting message is for; an empty topic when it does not say. A queue that is no number is 0."""
     at = raw.rfind(_PARKED)
     if at >= 0 and len(raw) - at <= _LONGEST_TAIL_BYTES:
-        topic, queue_id = _said_before(raw[at:])  # there are few tails
+        topic, queue_id = _cached_destination(raw[at:])  # there are few tails
         if topic and queue_id >= 0:
             return topic, queue_id
-    topic, queue_id = _said(raw)
+    topic, queue_id = _declared_destination(raw)
     return topic, max(queue_id, 0)
 
 
-def _said(raw: bytes) -> tuple[str, int]:
+def _declared_destination(raw: bytes) -> tuple[str, int]:
     text = props.get_property(raw, props.REAL_QID) or ""
     queue_id = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else -1
     return props.get_property(raw, props.REAL_TOPIC) or "", queue_id
 
 
-_said_before = functools.lru_cache(maxsize=1024)(_said)
+_cached_destination = functools.lru_cache(maxsize=1024)(_declared_destination)
 
 
 def copy_of(record: WaitingRecord, topic: str, queue_id: int, raw: bytes) -> StoredMessage:

@@ -32,12 +32,12 @@ from sprocketmq.broker.handlers.group import (
 )
 from sprocketmq.broker.handlers.messages import lookup, pull, relay, reply, send, send_back, transactions
 from sprocketmq.net.connection import Connection
-from sprocketmq.wire.command import Command
+from sprocketmq.wire.frames.command import Command
 
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
 
-__all__ = ["Handler", "handler_table", "preceded"]
+__all__ = ["Handler", "handler_table", "with_interceptor"]
 
 Handler = Callable[["Broker", Connection, Command, int], "Command | None"]
 
@@ -79,7 +79,7 @@ def handler_table() -> dict[int, Handler]:
     return table
 
 
-def preceded(handler: Handler, look: Callable[[Connection, Command], Command | None]) -> Handler:
+def with_interceptor(handler: Handler, look: Callable[[Connection, Command], Command | None]) -> Handler:
     """``handler`` with ``look`` in front of it: what that answers takes the place of the handler's answer."""
 
     def looked(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:

@@ -8,9 +8,9 @@ from sprocketmq.core.group.subscription import is_tag_type
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire.bodies import HeartbeatData, SubscriptionData
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.command import Command, Header, response
-from sprocketmq.wire.fastjson import MAX_REQUEST_BYTES
-from sprocketmq.wire.frame import MAX_FRAME_BYTES
+from sprocketmq.wire.frames.command import Command, Header, response
+from sprocketmq.wire.frames.frame import MAX_FRAME_BYTES
+from sprocketmq.wire.text.fastjson import MAX_REQUEST_BYTES
 
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker

@@ -13,28 +13,28 @@ import logging
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
-from sprocketmq.broker.config import NameServerConfig
 from sprocketmq.broker.listening import client_tls_of, limits_of, queued_bytes_of, tls_of, watched_certificates
 from sprocketmq.broker.namesrv.namesrv_requests import changing_codes, handler_table
 from sprocketmq.broker.security.name_checks import refusal_of_names
 from sprocketmq.broker.service import Periodic, Service
+from sprocketmq.broker.settings.config import NameServerConfig
 from sprocketmq.broker.tables.kv_config import KVConfigTable
 from sprocketmq.core.cluster.namesrv_table import LiveBroker, MinIdChange, NamesrvTable
 from sprocketmq.errors import RocketMQError
 from sprocketmq.net.address import joined_address
-from sprocketmq.net.calm_log import CalmLog
-from sprocketmq.net.clock import Clock, SystemClock
 from sprocketmq.net.connection import Connection
-from sprocketmq.net.engine import Engine
 from sprocketmq.net.pool import ConnectionPool
+from sprocketmq.net.process.clock import Clock, SystemClock
+from sprocketmq.net.process.engine import Engine
+from sprocketmq.net.rate_limited_log import RateLimitedLog
 from sprocketmq.net.server import Server
 from sprocketmq.store.config_files import ConfigFile
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.headers import NotifyMinBrokerIdChangeRequestHeader
-from sprocketmq.wire.java_properties import format_properties
 from sprocketmq.wire.requests.declaration import Peer
+from sprocketmq.wire.text.java_properties import format_properties
 
 __all__ = ["NameServer"]
 
@@ -49,7 +49,7 @@ class NameServer(Service):
         port: 9876 by default; 0 takes any free one, see :attr:`port` after the start.
         clock: time of the scan for silent brokers; the machine's by default.
         config: further settings.
-        engine: an :class:`~sprocketmq.net.engine.Engine` to run on; a thread of its own by default.
+        engine: an :class:`~sprocketmq.net.process.engine.Engine` to run on; a thread of its own by default.
 
     Use ``start()`` and ``stop()`` or ``with`` from blocking code, ``astart()`` and ``astop()`` or ``async with`` inside a loop. Set
     ``intercept`` to a function ``(connection, command, handler) -> answer`` to stand in front of every request.
@@ -78,7 +78,7 @@ class NameServer(Service):
         requests.check_handlers(Peer.NAME_SERVER, self._handlers)
         self._server: Server | None = None
         self._scan: Periodic | None = None
-        self._refusals = CalmLog(log)
+        self._refusals = RateLimitedLog(log)
         self._certificates: list[Periodic] = []
         self.kv_config = KVConfigTable(self.config.kv_config_path)
         self.start_ms = self.clock.steady_ms()
@@ -122,7 +122,7 @@ class NameServer(Service):
             watching.cancel()
         for task in self._tasks:
             task.cancel()
-        self.give_up_long_answers()
+        self.cancel_long_answers()
         if self._server is not None:
             await self._server.stop()
         if self._pool is not None:
@@ -131,18 +131,18 @@ class NameServer(Service):
 
     def _scan_silent_brokers(self) -> None:
         self.kv_config.retry()
-        self._let_go(self.table.expire(self.clock.steady_ms()), self._was_silent)
+        self._forget_closed_brokers(self.table.expire(self.clock.steady_ms()), self._was_silent)
 
     def _connection_closed(self, connection: Connection) -> None:
-        self._let_go(self.table.connection_closed(connection), self._has_closed)
+        self._forget_closed_brokers(self.table.connection_closed(connection), self._has_closed)
 
-    def _let_go(self, gone: Iterator[LiveBroker], tell: Callable[[LiveBroker], None]) -> None:
+    def _forget_closed_brokers(self, gone: Iterator[LiveBroker], tell: Callable[[LiveBroker], None]) -> None:
         """One broker in each turn of the loop."""
         live = next(gone, None)
         if live is not None:
             tell(live)
-            self.tell_min_id_changes()
-            asyncio.get_running_loop().call_soon(self._let_go, gone, tell)
+            self.notify_min_broker_id_changes()
+            asyncio.get_running_loop().call_soon(self._forget_closed_brokers, gone, tell)
 
     def _was_silent(self, live: LiveBroker) -> None:
         log.warning("broker %s at %s was silent for %d ms and is gone", live.broker_name, live.address, live.timeout_ms)
@@ -161,7 +161,7 @@ class NameServer(Service):
             return response(command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)
         if command.code in self._changing and not self._may_change(connection.peer[0]):
             reason = f"{connection.peer[0]} may not change anything here: brokerAllowedAddresses does not name it"
-            self._refusals.tell(self.clock.steady_ms() / 1000, "request code %d is refused: %s", command.code, reason)
+            self._refusals.log(self.clock.steady_ms() / 1000, "request code %d is refused: %s", command.code, reason)
             return response(command, ResponseCode.NO_PERMISSION, reason)
         return refusal_of_names(command) or handler(self, connection, command, self.clock.steady_ms())
 
@@ -192,13 +192,13 @@ class NameServer(Service):
             self._scan.cancel()
             self._scan = Periodic(self.clock, self.config.scan_not_active_broker_interval_ms, self._scan_silent_brokers)
 
-    def tell_min_id_changes(self) -> None:
+    def notify_min_broker_id_changes(self) -> None:
         """Who is left of groups that lost a broker, about those changes that the table has noted."""
         changes, self.table.min_id_changes = self.table.min_id_changes, []
         for change in changes:
-            self.tell_min_id_change(change)
+            self.notify_min_broker_id_change(change)
 
-    def tell_min_id_change(self, change: MinIdChange) -> None:
+    def notify_min_broker_id_change(self, change: MinIdChange) -> None:
         """Tell the brokers of a 5.x group who has its lowest id now; only if the settings say so. Java: notifyMinBrokerIdChanged."""
         if not self.config.notify_min_broker_id_changed or self._pool is None:
             return
@@ -209,9 +209,9 @@ class NameServer(Service):
             ha_broker_addr=change.ha_address,
         )
         for address in change.tell:
-            self.keep(self._tell(self._pool, address, header))
+            self.run_in_background(self._notify(self._pool, address, header))
 
-    def keep(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def run_in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run it beside the requests; a stop cancels it."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
@@ -219,7 +219,7 @@ class NameServer(Service):
         return task
 
     @staticmethod
-    async def _tell(pool: ConnectionPool, address: str, header: NotifyMinBrokerIdChangeRequestHeader) -> None:
+    async def _notify(pool: ConnectionPool, address: str, header: NotifyMinBrokerIdChangeRequestHeader) -> None:
         try:
             connection = await pool.connection(address)
             if not connection.push(requests.name_servers.NOTIFY_MIN_BROKER_ID_CHANGE.command(header, oneway=True)):

@@ -17,6 +17,7 @@ import zlib
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from sprocketmq.broker.chunked_work import CHUNK_SIZE, in_chunks
 from sprocketmq.broker.handlers.limits import answer_in_a_frame
 from sprocketmq.broker.security.name_checks import (
     broker_problem,
@@ -25,7 +26,6 @@ from sprocketmq.broker.security.name_checks import (
     settings_length_problem,
     settings_problem,
 )
-from sprocketmq.broker.steps import STEP, in_steps
 from sprocketmq.broker.tables.kv_config import ORDER_TOPIC_CONFIG
 from sprocketmq.broker.tables.table_file import answer_when_saved, not_saved
 from sprocketmq.core.cluster.namesrv_table import BROKER_EXPIRE_MS, UNIT_FLAG, UNIT_SUB_FLAG
@@ -44,7 +44,7 @@ from sprocketmq.wire.bodies import (
     TopicRouteData,
 )
 from sprocketmq.wire.codes import ResponseCode, Version
-from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.headers import (
     AddWritePermOfBrokerRequestHeader,
     AddWritePermOfBrokerResponseHeader,
@@ -67,12 +67,12 @@ from sprocketmq.wire.headers import (
     WipeWritePermOfBrokerRequestHeader,
     WipeWritePermOfBrokerResponseHeader,
 )
-from sprocketmq.wire.java_properties import format_properties, parse_properties
 from sprocketmq.wire.requests.access import ANY_ADDRESS
 from sprocketmq.wire.requests.declaration import AnyRequest, Peer
+from sprocketmq.wire.text.java_properties import format_properties, parse_properties
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.config import NameServerConfig
+    from sprocketmq.broker.settings.config import NameServerConfig
     from sprocketmq.broker.tables.kv_config import KVConfigTable
     from sprocketmq.core.cluster.namesrv_table import MinIdChange, NamesrvTable
 
@@ -87,13 +87,13 @@ class NamesrvParts(Protocol):
     kv_config: KVConfigTable
     start_ms: int
 
-    def answer_in_steps(
+    def answer_in_chunks(
         self, connection: Connection, command: Command, answer: Coroutine[Any, Any, Command]
     ) -> Command | None: ...
 
-    def tell_min_id_changes(self) -> None: ...
+    def notify_min_broker_id_changes(self) -> None: ...
 
-    def tell_min_id_change(self, change: MinIdChange) -> None: ...
+    def notify_min_broker_id_change(self, change: MinIdChange) -> None: ...
 
     def update_config(self, changes: dict[str, str]) -> None: ...
 
@@ -125,8 +125,8 @@ def register_broker(server: NamesrvParts, connection: Connection, command: Comma
         compressed = header.compressed or body[0] == _ZLIB
         topics = RegistrationTopics.of_request(body, server.config.max_registration_bytes, compressed=compressed)
     server.table.check_room(header.broker_name, header.broker_addr, topics.count)  # before the long work
-    return server.answer_in_steps(
-        connection, command, _register_in_steps(server, connection, command, header, topics, now_ms)
+    return server.answer_in_chunks(
+        connection, command, _register_in_chunks(server, connection, command, header, topics, now_ms)
     )
 
 
@@ -165,7 +165,7 @@ def _begun(
     return _registered(server, command, begun) if isinstance(begun, Registered) else begun
 
 
-async def _register_in_steps(
+async def _register_in_chunks(
     server: NamesrvParts,
     connection: Connection,
     command: Command,
@@ -175,7 +175,7 @@ async def _register_in_steps(
 ) -> Command:
     """All topics are read and looked at before the first is taken; of many, others are served in between."""
     shares = []
-    async for (share,) in in_steps(topics.shares(STEP), 1):
+    async for (share,) in in_chunks(topics.shares(CHUNK_SIZE), 1):
         problem = _problem_of(share)
         if problem is not None:
             return response(command, ResponseCode.INVALID_PARAMETER, problem)
@@ -185,7 +185,7 @@ async def _register_in_steps(
     begun = _begun(server, connection, command, header, topics, now_ms)
     if isinstance(begun, Command):
         return begun
-    async for (share,) in in_steps(shares, 1):
+    async for (share,) in in_chunks(shares, 1):
         if not server.table.take(begun, share):
             break
     return _registered(server, command, server.table.taken(begun, is_whole=not header.is_part))
@@ -193,7 +193,7 @@ async def _register_in_steps(
 
 def _registered(server: NamesrvParts, command: Command, result: Registered) -> Command:
     if result.lower_id is not None:
-        server.tell_min_id_change(result.lower_id)
+        server.notify_min_broker_id_change(result.lower_id)
     answer = RegisterBrokerResponseHeader(
         ha_server_addr=result.ha_server_address or None, master_addr=result.master_address or None
     )
@@ -206,7 +206,7 @@ def _registered(server: NamesrvParts, command: Command, result: Registered) -> C
 def unregister_broker(server: NamesrvParts, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(UnRegisterBrokerRequestHeader)
     server.table.unregister(header.cluster_name, header.broker_name, header.broker_addr)
-    server.tell_min_id_changes()
+    server.notify_min_broker_id_changes()
     return response(command)
 
 

@@ -13,12 +13,12 @@ from typing import Final
 from sprocketmq.broker.tables.topics import PERM_READ
 from sprocketmq.core.resource_names import MAX_QUEUES
 from sprocketmq.errors import RocketMQError
-from sprocketmq.net.clock import Clock
 from sprocketmq.net.pool import ConnectionPool
+from sprocketmq.net.process.clock import Clock
 from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import TopicConfig, TopicRouteData
 from sprocketmq.wire.headers import GetRouteInfoRequestHeader
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = ["MAX_QUEUES_OF_A_TOPIC", "MAX_QUEUES_REMEMBERED", "RouteLookup"]
 

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator
 from threading import Thread
 from typing import TYPE_CHECKING, Any, Final
 
-from sprocketmq.broker.steps import in_steps
+from sprocketmq.broker.chunked_work import in_chunks
 from sprocketmq.core.retry.retry_schedule import DLQ_PREFIX, RETRY_PREFIX
 from sprocketmq.core.transactions.transaction_check import Outcome
 from sprocketmq.errors import ConfigurationError
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from sprocketmq.broker.broker import Broker
 
-__all__ = ["BrokerMetrics", "Sample", "fixed_labels", "look_at"]
+__all__ = ["BrokerMetrics", "Sample", "collect_samples", "fixed_labels"]
 
 log = logging.getLogger("sprocketmq.broker")
 
@@ -152,7 +152,7 @@ class BrokerMetrics:
 
         async def look() -> list[Sample]:
             found: list[Sample] = []
-            async for share in in_steps(look_at(self._broker), _SAMPLES_PER_STEP):
+            async for share in in_chunks(collect_samples(self._broker), _SAMPLES_PER_STEP):
                 found += share
             return found
 
@@ -213,7 +213,7 @@ def fixed_labels(metrics_label: str, cluster_name: str, broker_name: str) -> dic
     return {**labels, "node_type": "broker", "cluster": cluster_name, "node_id": broker_name}
 
 
-def look_at(broker: Broker) -> Iterator[Sample]:
+def collect_samples(broker: Broker) -> Iterator[Sample]:
     """Every number of a broker; to be called on its loop, where its tables may change between one number and the next."""
     now_ms = broker.clock.now_ms()
     yield "rocketmq_broker_permission", {}, broker.config.broker_permission

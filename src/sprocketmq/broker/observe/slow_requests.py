@@ -1,9 +1,9 @@
-"""The slow-request log: requests whose handling held the broker's loop for longer than they should.
+"""The slow-request log: requests whose handling blocked the event loop of the broker too long.
 
-All requests share one loop, so one slow one is everybody's delay: the line names who asked for what and how long it took; in JSON it has
-the topic and the group as well. What only waits (a parked pull, an answer that waits for the disk or for a slave) holds nobody up and is
-not slow. At most ten lines in ten seconds; what was left out is counted in the next line, so that a slow disk cannot fill it further by
-its own log.
+All requests share one loop, so a slow request delays all others. The log line has the sender, the request and the time; in JSON it also
+has topic and group. A request that only waits (a parked pull, an answer that waits for the disk or a slave) blocks nobody and is not
+slow. At most ten lines are written in ten seconds. The next line counts the omitted ones, so that a slow disk is not filled by its own
+log.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sprocketmq.wire.requests.access import FieldNeed, ReplyNeed
 
 if TYPE_CHECKING:
     from sprocketmq.net.connection import Connection
-    from sprocketmq.wire.command import Command
+    from sprocketmq.wire.frames.command import Command
 
 __all__ = ["SlowRequests"]
 

@@ -26,7 +26,7 @@ from sprocketmq.net.connection import Connection
 from sprocketmq.net.gathered_answers import GatheredAnswers
 from sprocketmq.store.message_store import MessageStore
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.command import Command
+from sprocketmq.wire.frames.command import Command
 
 __all__ = ["DurableAnswers"]
 

@@ -22,13 +22,13 @@ from sprocketmq.store.config_files import ConfigFile
 from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import HandoverStatus
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.requests.declaration import Peer
 
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
 
-__all__ = ["LiveHandover"]
+__all__ = ["HandoverDriver"]
 
 log = logging.getLogger("sprocketmq.broker")
 
@@ -41,7 +41,7 @@ _WATCHED: Final = {
 }
 
 
-class _Given(msgspec.Struct, rename="camel"):
+class _HandedOver(msgspec.Struct, rename="camel"):
     """What ``handedOver.json`` holds."""
 
     to: str
@@ -49,7 +49,7 @@ class _Given(msgspec.Struct, rename="camel"):
     log_end: int
 
 
-class LiveHandover:
+class HandoverDriver:
     """One broker's handover, a part of it."""
 
     def __init__(self, broker: Broker, root: Path | None) -> None:
@@ -60,13 +60,13 @@ class LiveHandover:
         self._watching = False
         self._timer: asyncio.TimerHandle | None = None
 
-    def check_not_given(self) -> None:
+    def check_not_handed_over(self) -> None:
         """Before the store is opened.
 
         Raises:
             StoreNotWritable: it was given away.
         """
-        given = self._file.load(lambda raw: msgspec.json.decode(raw, type=_Given))
+        given = self._file.load(lambda raw: msgspec.json.decode(raw, type=_HandedOver))
         if given is not None:
             raise StoreNotWritable(
                 f"this store was handed over to the broker at {given.to}, which serves its messages now; "
@@ -100,7 +100,7 @@ class LiveHandover:
         self._look()
         if machine.state is not HandoverState.DRAINED:
             return machine.state is HandoverState.GIVEN
-        self._file.save(msgspec.json.encode(_Given(to=machine.host, at_ms=now_ms, log_end=machine.log_end)))
+        self._file.save(msgspec.json.encode(_HandedOver(to=machine.host, at_ms=now_ms, log_end=machine.log_end)))
         machine.finish()
         log.warning(
             "handover: the slave at %s has everything up to %d, this broker stops", machine.host, machine.log_end

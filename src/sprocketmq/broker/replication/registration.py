@@ -1,13 +1,13 @@
-"""Telling the name servers what this broker has (Java: BrokerController.registerBrokerAll, BrokerOuterAPI).
+"""Registration of the broker and its topics at the name servers (Java: BrokerController.registerBrokerAll, BrokerOuterAPI).
 
-The whole topic table is sent: at the start, each 30 s as a sign of life, and after each change of topics. A change while a registration is
-on its way is sent when that one ends, so that name servers see every state at most one behind, and a burst of new topics costs two
-registrations. A name server that cannot be reached is named in the log and tried again next time: the broker serves on without it.
+The broker sends the whole topic table at the start, each 30 s as a heartbeat, and after each change of topics. A change during a
+registration is sent after it, so name servers are at most one state behind, and many new topics at once cost two registrations. A name
+server that cannot be reached is logged and tried again next time; the broker continues without it.
 
-A frame has 16 MiB at most, and reading one holds a name server up, so a large table goes in parts, one after the other
-(``enableSplitRegistration``, ``splitRegistrationSize``, as in 5.x; on by default here). Each part has a data version of its own: name
-servers of 4.9 take nothing from a second registration with the version of the first, and those of 5.x only topics that they did not know.
-(Apache's broker sends all parts under one.)
+A frame has at most 16 MiB, and a name server is blocked while it reads one. A large table is therefore sent in parts, one after the other
+(``enableSplitRegistration``, ``splitRegistrationSize``, as in 5.x; enabled by default here). Each part has its own data version: name
+servers of 4.9 ignore a second registration with the version of the first, and those of 5.x then take only unknown topics. (Apache's broker
+sends all parts under one version.)
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ import msgspec
 
 from sprocketmq.broker.service import Periodic
 from sprocketmq.errors import NetworkError, RequestTimeout, RocketMQError, remote_error
-from sprocketmq.net.clock import Clock
 from sprocketmq.net.pool import ConnectionPool
+from sprocketmq.net.process.clock import Clock
 from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import DataVersion, KVTable, RegisterBrokerBody, TopicConfig, TopicConfigSerializeWrapper
 from sprocketmq.wire.headers import RegisterBrokerRequestHeader, UnRegisterBrokerRequestHeader

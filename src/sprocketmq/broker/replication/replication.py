@@ -1,16 +1,15 @@
-"""Slaves: the log goes to them over the replication port, sends of a SYNC_MASTER wait for them (Java: DefaultHAService).
+"""Replication: slaves copy the log over the replication port, and sends of a SYNC_MASTER wait for them (Java: DefaultHAService).
 
-    append --> log --> pump: slices of the log, as fast as each slave reads        an idle slave is looked after each 20 ms, and at
-               |                                                                   once when a send waits for it
+    append --> log --> pump: slices of the log, as fast as each slave reads        polled each 20 ms, and at once when a send waits
+               |
                `-- send of a SYNC_MASTER --+-- no slave, or all too far behind: 11 SLAVE_NOT_AVAILABLE (stored)
-                                           +-- a slave holds it: answered 0 as it was
+                                           +-- a slave has it: the normal answer
                                            `-- 3 s passed: 12 FLUSH_SLAVE_TIMEOUT (stored)
 
-Whose progress counts is in core.replication. Slaves are Apache's: a broker with brokerRole=SLAVE finds the port through the name server
-and asks this broker for topics, groups and offsets by the ordinary requests 21, 43, 45 and 201.
+core.replication decides which progress counts. The slaves are Apache brokers: a broker with brokerRole=SLAVE finds the port through the
+name server, and asks for topics, groups and offsets by the ordinary requests 21, 43, 45 and 201.
 
-Of 5.x's keys inSyncReplicas is not followed: there its default of 1 makes a SYNC_MASTER wait for nobody. Here it waits for one slave,
-as in 4.9.
+The key inSyncReplicas of 5.x is ignored: its default of 1 makes a SYNC_MASTER wait for no slave. This broker waits for one slave, as 4.9.
 """
 
 from __future__ import annotations
@@ -22,21 +21,21 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from sprocketmq.broker.config import BrokerConfig
 from sprocketmq.broker.service import Periodic
+from sprocketmq.broker.settings.config import BrokerConfig
 from sprocketmq.core.cluster.replication import AckQueue, LogRange, ReplicationTable, SlaveProgress
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.net.calm_log import CalmLog
-from sprocketmq.net.clock import Clock
 from sprocketmq.net.connection import Connection, text_bytes
 from sprocketmq.net.gathered_answers import GatheredAnswers
 from sprocketmq.net.ha_connection import HaConnection, HaServer
+from sprocketmq.net.output.queued_bytes import QueuedBytes
 from sprocketmq.net.pool import split_address
-from sprocketmq.net.queued_bytes import QueuedBytes
+from sprocketmq.net.process.clock import Clock
+from sprocketmq.net.rate_limited_log import RateLimitedLog
 from sprocketmq.store import MessageStore
 from sprocketmq.wire.bodies import HAConnectionRuntimeInfo, HARuntimeInfo
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.command import Command
+from sprocketmq.wire.frames.command import Command
 
 __all__ = ["Replication"]
 
@@ -74,8 +73,8 @@ class Replication:
         self.port = 0
         """The replication port, 0 while there is none."""
         self._clock, self._store, self._config, self._listen_port = clock, store, config, listen_port
-        self._may_copy, self._refusals = may_copy, CalmLog(log)
-        self._queued, self._too_many = queued, CalmLog(log)
+        self._may_copy, self._refusals = may_copy, RateLimitedLog(log)
+        self._queued, self._too_many = queued, RateLimitedLog(log)
         self._waiting: AckQueue[_Waiting] = AckQueue()
         self._slaves: dict[HaConnection, SlaveProgress] = {}
         self._server: HaServer | None = None
@@ -106,7 +105,7 @@ class Replication:
             self.port = await self._server.start(host, config.ha_listen_port)
         else:
             self.port = await self._start_near(self._server, host)
-        self._housekeeping = Periodic(self._clock, _HOUSEKEEPING_MS, self._keep_house)
+        self._housekeeping = Periodic(self._clock, _HOUSEKEEPING_MS, self._run_housekeeping)
 
     async def _start_near(self, server: HaServer, host: str) -> int:
         """On listenPort + 1 as Apache, or on any free port when that is taken: slaves are told the port by the name server."""
@@ -188,12 +187,12 @@ class Replication:
     def _opened(self, connection: HaConnection) -> None:
         if not self._may_copy(split_address(connection.remote_address)[0]):
             remark = "%s may not copy the log: this broker asks its clients who they are, and haAllowedAddresses does not name this address"
-            self._refusals.tell(self._clock.now_ms() / 1000, remark, connection.remote_address)
+            self._refusals.log(self._clock.now_ms() / 1000, remark, connection.remote_address)
             connection.close()
             return
         if len(self._slaves) >= _MOST_SLAVES:
             remark = "slave %s is refused: %d are connected, which is the limit"
-            self._too_many.tell(self._clock.now_ms() / 1000, remark, connection.remote_address, _MOST_SLAVES)
+            self._too_many.log(self._clock.now_ms() / 1000, remark, connection.remote_address, _MOST_SLAVES)
             connection.close()
             return
         log.info("slave %s connected", connection.remote_address)
@@ -256,7 +255,7 @@ class Replication:
             self.table.sent(slave, len(data), self._clock.steady_ms())
         asyncio.get_running_loop().call_soon(self._pump, connection)
 
-    def _keep_house(self) -> None:
+    def _run_housekeeping(self) -> None:
         config, now_ms = self._config(), self._clock.steady_ms()
         silent = self.table.silent(now_ms, config.ha_housekeeping_interval_ms)
         quiet = self.table.heartbeat_due(now_ms, config.ha_send_heartbeat_interval_ms)

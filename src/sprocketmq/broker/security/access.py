@@ -1,7 +1,7 @@
-"""The gate in front of the handlers when access control is on: 4.9's accounts or 5.x's users (Java: RPCHook, RequestPipeline).
+"""Access control: the check before each handler, by 4.9's accounts or 5.x's users (Java: RPCHook, RequestPipeline).
 
-Handlers are wrapped once at the start, so that a broker without access control does not even ask whether it has any. A refused request is
-answered with NO_PERMISSION 16 and the reason, as 5.x does; 4.9 answers the same refusals with code 1.
+Handlers are wrapped once at the start, so a broker without access control has no cost per request. A refused request is answered with
+NO_PERMISSION 16 and the reason, as in 5.x; 4.9 answers with code 1.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from sprocketmq.core.access.need_readers import PARKING_TOPICS
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.net.calm_log import CalmLog
 from sprocketmq.net.connection import Connection
-from sprocketmq.wire import properties as props
-from sprocketmq.wire.acl_signature import SIGNATURE, sign
+from sprocketmq.net.rate_limited_log import RateLimitedLog
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.command import Command, response
-from sprocketmq.wire.record import RecordView
+from sprocketmq.wire.frames.acl_signature import SIGNATURE, sign
+from sprocketmq.wire.frames.command import Command, response
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.record import RecordView
 
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
-    from sprocketmq.broker.config import BrokerConfig
     from sprocketmq.broker.handlers import Handler
+    from sprocketmq.broker.settings.config import BrokerConfig
     from sprocketmq.store.message_store import MessageStore
 
-__all__ = ["ACCOUNT", "Access", "acl_file", "codes_in", "guarded", "is_signed_with", "topic_at"]
+__all__ = ["ACCOUNT", "AccessValidator", "acl_file", "codes_in", "is_signed_with", "topic_at", "with_access_checks"]
 
 log = logging.getLogger("sprocketmq.broker")
 
@@ -39,15 +39,15 @@ _ADDED_AFTER_SIGNING: Final = "_UNIQUE_KEY_QUERY"
 ACCOUNT: Final = "account"
 
 
-class Access(Protocol):
-    """Who decides."""
+class AccessValidator(Protocol):
+    """Decides whether a request may be served. Java: AccessValidator."""
 
     def refusal(self, connection: Connection, command: Command) -> str | None:
-        """Why ``command`` may not be served to this peer, None when it may. Who sent a heartbeat is noted in the connection's state."""
+        """Return why this peer may not send ``command``, or None if it may. The sender of a heartbeat is kept in the connection's state."""
         ...
 
     def may_send(self, connection: Connection, topic: str) -> bool:
-        """Whether he who sent the last heartbeat of this connection may send to a topic."""
+        """Whether the sender of this connection's last heartbeat may send to a topic."""
         ...
 
 
@@ -66,16 +66,16 @@ def acl_file(config: BrokerConfig) -> Path:
     raise ConfigurationError("aclEnable is true, but a broker in memory has no file of accounts; name one as aclFile")
 
 
-def guarded(behind: Mapping[int, Handler], access: Access) -> dict[int, Handler]:
+def with_access_checks(behind: Mapping[int, Handler], access: AccessValidator) -> dict[int, Handler]:
     """The gate for each request code of ``behind``. Handlers are looked up there when a request has passed, so whatever is put in front of
     one later (``Broker.before_request``) stands behind the gate as well."""
-    refusals = CalmLog(log)
+    refusals = RateLimitedLog(log)
 
     def handle(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
         reason = access.refusal(connection, command)
         if reason is None:
             return behind[command.code](broker, connection, command, now_ms)
-        refusals.tell(now_ms / 1000, "a request from %s is refused: %s", connection.remote_address, reason)
+        refusals.log(now_ms / 1000, "a request from %s is refused: %s", connection.remote_address, reason)
         return response(command, ResponseCode.NO_PERMISSION, reason)
 
     return dict.fromkeys(behind, handle)

@@ -30,7 +30,7 @@ from sprocketmq.wire.bodies import (
     TopicConfig,
 )
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.frames.command import Command, response
 
 __all__ = [
     "NAMES",

@@ -1,12 +1,13 @@
-"""4.9's accounts in their YAML files: read, watched, changed by administrators (Java: PlainPermissionManager, AclFileWatchService).
+"""4.9's accounts in their YAML files: read, watched, changed by administrators (Java: PlainAccessValidator, PlainPermissionManager,
+AclFileWatchService). "Plain" is Apache's name for this kind of access control; the default file is ``plain_acl.yml``.
 
     conf/plain_acl.yml      the default file: new accounts are written here
-    conf/acl/**/*.yml       further files; of an access key in two files the first counts, these before the default one
+    conf/acl/**/*.yml       further files; if two files have the same access key the first counts, and these come before the default file
 
 Laws
-1. What decides is always one complete reading of all files. A file that cannot be read, or has a mistake, stops the start; later it is
-   told in the log, and the last good reading stays in force.
-2. A change is on the disk, as a whole, before it is in force, and before its answer goes out.
+1. Decisions always use one complete reading of all files. A file that is unreadable or wrong stops the start. Later such a file is
+   reported in the log, and the last good reading stays in force.
+2. A change is completely on the disk before it is in force and before its request is answered.
 """
 
 from __future__ import annotations
@@ -31,25 +32,25 @@ from sprocketmq.core.access.plain_file import (
 )
 from sprocketmq.core.access.request_needs import needs_of
 from sprocketmq.errors import ConfigurationError, ProtocolError
-from sprocketmq.net.clock import Clock
 from sprocketmq.net.connection import Connection
+from sprocketmq.net.process.clock import Clock
 from sprocketmq.store.config_files import save_config
-from sprocketmq.wire.acl_signature import ACCESS_KEY
 from sprocketmq.wire.bodies import DataVersion
 from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.command import Command
+from sprocketmq.wire.frames.acl_signature import ACCESS_KEY
+from sprocketmq.wire.frames.command import Command
 
-__all__ = ["PlainAccess"]
+__all__ = ["PlainAccessValidator"]
 
 log = logging.getLogger("sprocketmq.broker")
 
 _POLL_INTERVAL_MS: Final = 500  # AclFileWatchService
 _HIDDEN: Final = "******"
 
-Stamp = tuple[tuple[str, int, int], ...]
+FileStamp = tuple[tuple[str, int, int], ...]
 
 
-class PlainAccess:
+class PlainAccessValidator:
     """A part of the broker: decides by the files' present content, and follows it.
 
     Args:
@@ -64,7 +65,7 @@ class PlainAccess:
         self.default_file = default_file
         self._contents: dict[str, dict[str, Any]] = {}
         self._acl = PlainAcl({})
-        self._stamp: Stamp = ()
+        self._stamp: FileStamp = ()
         self._poll: Periodic | None = None
 
     def load(self) -> None:
@@ -87,7 +88,7 @@ class PlainAccess:
     # -- deciding --------------------------------------------------------------------------------------------------------------
 
     def refusal(self, connection: Connection, command: Command) -> str | None:
-        """See :class:`~sprocketmq.broker.security.access.Access`."""
+        """See :class:`~sprocketmq.broker.security.access.AccessValidator`."""
         access_key = command.ext_fields.get(ACCESS_KEY)
         try:
             reason = self._acl.refusal(
@@ -103,7 +104,7 @@ class PlainAccess:
         return reason
 
     def may_send(self, connection: Connection, topic: str) -> bool:
-        """See :class:`~sprocketmq.broker.security.access.Access`."""
+        """See :class:`~sprocketmq.broker.security.access.AccessValidator`."""
         if RequestCode.SEND_MESSAGE in self._open_codes:
             return True
         send = Command(RequestCode.SEND_MESSAGE, ext_fields={"topic": topic})
@@ -141,7 +142,7 @@ class PlainAccess:
         return [*sorted(further), *([self.default_file] if self.default_file.exists() else [])]
 
     @staticmethod
-    def _stamp_of(files: Sequence[Path]) -> Stamp:
+    def _stamp_of(files: Sequence[Path]) -> FileStamp:
         stamps = []
         for path in files:
             with contextlib.suppress(FileNotFoundError):  # it went between listing and looking

@@ -1,7 +1,8 @@
-"""5.x's users and policies of this broker, and the gate made of them (Java: AuthenticationPipeline, AuthorizationPipeline).
+"""5.x's users and policies, and the decisions made with them (Java: AuthenticationPipeline, AuthorizationPipeline).
 
-Apache keeps both in two RocksDB folders (config/users, config/acls); here they are one JSON file of our own, ``config/sprocketUsers.json``,
-readable by its owner only, in the shapes that travel (UserInfo, AclInfo). It is written before a change is answered.
+Apache keeps both in two RocksDB folders (config/users, config/acls). This broker keeps them in one JSON file of its own,
+``config/sprocketUsers.json``, which only its owner can read, in the form of the requests (UserInfo, AclInfo). A change is written before it
+is answered.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ from sprocketmq.core.access.users import UserTable
 from sprocketmq.errors import ConfigurationError, ProtocolError, StoreError
 from sprocketmq.net.connection import Connection
 from sprocketmq.store.config_files import ConfigFile
-from sprocketmq.wire.acl_signature import ACCESS_KEY, Credentials
 from sprocketmq.wire.bodies import AclInfo, UserInfo
 from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.command import Command
+from sprocketmq.wire.frames.acl_signature import ACCESS_KEY, Credentials
+from sprocketmq.wire.frames.command import Command
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.config import BrokerConfig
+    from sprocketmq.broker.settings.config import BrokerConfig
 
-__all__ = ["UserAccess", "inner_credentials"]
+__all__ = ["UserAccessValidator", "inner_credentials"]
 
 T = TypeVar("T")
 
@@ -63,7 +64,7 @@ def inner_credentials(config: BrokerConfig) -> Credentials | None:
     return Credentials(given.access_key, given.secret_key, given.security_token)
 
 
-class UserAccess:
+class UserAccessValidator:
     """Users, policies and decisions by them. ``root`` is the store's directory; None keeps users in memory."""
 
     def __init__(self, config: BrokerConfig, root: Path | None, place: Place) -> None:
@@ -118,7 +119,7 @@ class UserAccess:
             raise
 
     def refusal(self, connection: Connection, command: Command) -> str | None:
-        """See :class:`~sprocketmq.broker.security.access.Access`."""
+        """See :class:`~sprocketmq.broker.security.access.AccessValidator`."""
         stranger = self._not_authentic(command)
         if stranger is not None and command.code not in self._not_authenticated:
             return stranger
@@ -135,7 +136,7 @@ class UserAccess:
             return f"what the request touches cannot be told: {error}"
 
     def may_send(self, connection: Connection, topic: str) -> bool:
-        """See :class:`~sprocketmq.broker.security.access.Access`."""
+        """See :class:`~sprocketmq.broker.security.access.AccessValidator`."""
         if not self._config.authorization_enabled or RequestCode.SEND_MESSAGE in self._not_authorized:
             return True
         send = Command(RequestCode.SEND_MESSAGE, ext_fields={"topic": topic})

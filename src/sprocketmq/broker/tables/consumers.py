@@ -29,7 +29,7 @@ log = logging.getLogger("sprocketmq.broker")
 
 BROADCASTING = "BROADCASTING"
 CONSUME_ACTIVELY = "CONSUME_ACTIVELY"
-MAX_BROUGHT_ALONG = 100_000  # pulls without heartbeats name any group and topic there is
+MAX_COMPENSATED_SUBSCRIPTIONS = 100_000  # pulls without heartbeats name any group and topic there is
 
 
 class Member(Struct):
@@ -99,7 +99,7 @@ class ConsumerTable:
         self._groups_of: dict[Connection, set[str]] = {}
         self._fingerprints: dict[str, int] = {}
         # What pulls brought along, by group and topic: consumers without heartbeats are known by nothing else.
-        self._brought_along: dict[tuple[str, str], SubscriptionData] = {}
+        self._compensated_subscriptions: dict[tuple[str, str], SubscriptionData] = {}
 
     def get(self, group: str) -> ConsumerGroup | None:
         return self.groups.get(group)
@@ -152,18 +152,23 @@ class ConsumerTable:
             if name not in names:
                 yield from self.groups[name].subscriptions.values()
 
-    def brought_along(self, group: str, topic: str, subscription: SubscriptionData) -> None:
+    def compensate_subscription(self, group: str, topic: str, subscription: SubscriptionData) -> None:
         """A pull carried its own subscription. Java: compensateSubscribeData."""
-        if len(self._brought_along) < MAX_BROUGHT_ALONG or (group, topic) in self._brought_along:
-            self._brought_along[group, topic] = subscription
+        if (
+            len(self._compensated_subscriptions) < MAX_COMPENSATED_SUBSCRIPTIONS
+            or (group, topic) in self._compensated_subscriptions
+        ):
+            self._compensated_subscriptions[group, topic] = subscription
 
-    def last_brought_along(self, group: str, topic: str) -> SubscriptionData | None:
-        return self._brought_along.get((group, topic))
+    def compensated_subscription(self, group: str, topic: str) -> SubscriptionData | None:
+        return self._compensated_subscriptions.get((group, topic))
 
     def forget_idle(self, now_ms: int, timeout_ms: int) -> None:
         """Drop what pulls brought along for longer than ``timeout_ms`` ago. Java: removeExpireConsumerGroupInfo."""
-        for key in [key for key, known in self._brought_along.items() if now_ms - known.sub_version > timeout_ms]:
-            del self._brought_along[key]
+        for key in [
+            key for key, known in self._compensated_subscriptions.items() if now_ms - known.sub_version > timeout_ms
+        ]:
+            del self._compensated_subscriptions[key]
 
     def unregister(self, connection: Connection, group_name: str, *, notify: bool = True) -> None:
         """The member leaves one group. Harmless when it is not in it."""

@@ -7,9 +7,9 @@ from typing import Final
 
 import msgspec
 
-from sprocketmq.broker.config import BrokerConfig
+from sprocketmq.broker.chunked_work import LongTable
 from sprocketmq.broker.security.name_checks import usable
-from sprocketmq.broker.steps import Long
+from sprocketmq.broker.settings.config import BrokerConfig
 from sprocketmq.core.resource_names import group_name_problem
 from sprocketmq.wire.bodies import DataVersion, SubscriptionGroupConfig, SubscriptionGroupWrapper
 
@@ -54,7 +54,7 @@ class GroupTable:
             subscription_group_table=self.table, forbidden_table=self.forbidden, data_version=self.data_version
         )
 
-    def long_content(self) -> Long:
+    def long_content(self) -> LongTable:
         """:meth:`content`, as it is when its steps come to each group."""
         table, version = self.table, msgspec.structs.replace(self.data_version)
         forbidden = {group: dict(topics) for group, topics in self.forbidden.items()}
@@ -65,7 +65,7 @@ class GroupTable:
                 subscription_group_table=found, forbidden_table=forbidden, data_version=version
             )
 
-        return Long("subscriptionGroupTable", list(table), body_of)
+        return LongTable("subscriptionGroupTable", list(table), body_of)
 
     def __contains__(self, group: str) -> bool:
         return group in self.table

@@ -13,8 +13,8 @@ from typing import Final
 from sprocketmq.broker.tables.table_file import TableFile, WhenSaved
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.store.config_files import ConfigFile
-from sprocketmq.wire import fastjson
 from sprocketmq.wire.bodies import KVConfig
+from sprocketmq.wire.text import fastjson
 
 __all__ = ["ORDER_TOPIC_CONFIG", "KVConfigTable"]
 

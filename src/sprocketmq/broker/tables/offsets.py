@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-from sprocketmq.broker.steps import Long
+from sprocketmq.broker.chunked_work import LongTable
 from sprocketmq.wire.bodies import ConsumerOffsetSerializeWrapper, ConsumerOffsetSnapshot, DataVersion
 
 __all__ = ["OffsetTable"]
@@ -52,26 +52,26 @@ class OffsetTable:
         if content.data_version is not None:  # 4.9 writes none
             self.data_version = content.data_version
 
-    def long_snapshot(self) -> Long:
+    def long_snapshot(self) -> LongTable:
         """What GET_ALL_CONSUMER_OFFSET answers: the file's content, and the topics by group."""
         version = msgspec.structs.replace(self.data_version)
         topics = {group: list(topics) for group, topics in self._topics.items()}
         return self._long(ConsumerOffsetSnapshot(data_version=version, group_topic_map=topics))
 
-    def long_content(self, now_ms: int) -> Long:
+    def long_content(self, now_ms: int) -> LongTable:
         """:meth:`content`, as it is when its steps come to each group of a topic."""
         version = self.content(now_ms).data_version
         assert version is not None
         return self._long(ConsumerOffsetSerializeWrapper(data_version=msgspec.structs.replace(version)))
 
-    def _long(self, empty: ConsumerOffsetSerializeWrapper) -> Long:
+    def _long(self, empty: ConsumerOffsetSerializeWrapper) -> LongTable:
         table = self._committed
 
         def body_of(keys: list[str]) -> ConsumerOffsetSerializeWrapper:
             found = {key: table[key] for key in keys if key in table}
             return msgspec.structs.replace(empty, offset_table=found)
 
-        return Long("offsetTable", list(table), body_of)
+        return LongTable("offsetTable", list(table), body_of)
 
     def content(self, now_ms: int) -> ConsumerOffsetSerializeWrapper:
         self.is_dirty = False

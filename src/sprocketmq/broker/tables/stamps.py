@@ -11,8 +11,8 @@ import time
 from typing import TYPE_CHECKING
 
 from sprocketmq.net.address import packed_address
-from sprocketmq.wire import properties as props
-from sprocketmq.wire.message_id import offset_message_id, unique_key_after, unique_key_prefix
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.message_id import offset_message_id, unique_key_after, unique_key_prefix
 
 if TYPE_CHECKING:
     import numpy as np

@@ -19,12 +19,12 @@ import logging
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
-from sprocketmq.broker.steps import Long, text_in_steps
+from sprocketmq.broker.chunked_work import LongTable, encode_in_chunks
 from sprocketmq.errors import StoreError
 from sprocketmq.net.connection import Connection, bytes_while_waiting
 from sprocketmq.store.config_files import ConfigFile
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.frames.command import Command, response
 
 __all__ = ["TableFile", "WhenSaved", "answer_when_saved", "not_saved"]
 
@@ -64,7 +64,7 @@ class TableFile:
     def __init__(
         self,
         file: ConfigFile,
-        content: Callable[[], bytes | Long],
+        content: Callable[[], bytes | LongTable],
         first: tuple[ConfigFile, Callable[[], bytes | None]] | None = None,
     ) -> None:
         self._file, self._content, self._first = file, content, first
@@ -115,7 +115,7 @@ class TableFile:
         if self._is_changed or failed:
             self._is_changed = False
             content = self._content()
-            save = self._saving(content.encode() if isinstance(content, Long) else content)
+            save = self._saving(content.encode() if isinstance(content, LongTable) else content)
             try:
                 save()
             except StoreError as error:  # a full disk must not stop a stop
@@ -127,13 +127,13 @@ class TableFile:
         self._is_changed = False
         self._told, self._waiting = self._waiting, []
         content = self._content()
-        if isinstance(content, Long) and not content.is_short:
+        if isinstance(content, LongTable) and not content.is_short:
             self._making = asyncio.get_running_loop().create_task(self._make(content))
         else:
-            self._write(content.encode() if isinstance(content, Long) else content)
+            self._write(content.encode() if isinstance(content, LongTable) else content)
 
-    async def _make(self, long: Long) -> None:
-        raw = await text_in_steps(long)
+    async def _make(self, long: LongTable) -> None:
+        raw = await encode_in_chunks(long)
         self._making = None
         self._write(raw)
 

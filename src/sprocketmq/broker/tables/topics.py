@@ -13,9 +13,9 @@ from typing import Final
 
 import msgspec
 
-from sprocketmq.broker.config import BrokerConfig
+from sprocketmq.broker.chunked_work import LongTable
 from sprocketmq.broker.security.name_checks import usable
-from sprocketmq.broker.steps import Long
+from sprocketmq.broker.settings.config import BrokerConfig
 from sprocketmq.core.resource_names import HALF_TOPIC, OP_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC, UNDELIVERABLE_TOPIC
 from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC, is_retry_topic
 from sprocketmq.core.timer_schedule import TIMER_TOPIC
@@ -23,6 +23,7 @@ from sprocketmq.wire.bodies import DataVersion, TopicConfig, TopicConfigSerializ
 
 __all__ = [
     "AUTO_CREATE_TOPIC",
+    "DELIVERY_FORBIDDEN",
     "PERM_INHERIT",
     "PERM_READ",
     "PERM_WRITE",
@@ -46,6 +47,8 @@ _NOT_ALLOWED_SEND: Final = frozenset(
     (SCHEDULE_TOPIC, HALF_TOPIC, OP_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC, SELF_TEST_TOPIC, OFFSET_MOVED_EVENT)
 )
 SEND_FORBIDDEN: Final = _NOT_ALLOWED_SEND | {UNDELIVERABLE_TOPIC}
+# Nothing that waited is delivered to these: it would wait there again, or lie where nobody may send to.
+DELIVERY_FORBIDDEN: Final = SEND_FORBIDDEN | {TIMER_TOPIC}
 SYSTEM_TOPICS: Final = _NOT_ALLOWED_SEND | {
     AUTO_CREATE_TOPIC,
     "BenchmarkTest",
@@ -78,7 +81,7 @@ class TopicTable:
         """What ``topics.json`` and the registration carry."""
         return TopicConfigSerializeWrapper(topic_config_table=self.table, data_version=self.data_version)
 
-    def long_content(self) -> Long:
+    def long_content(self) -> LongTable:
         """:meth:`content`, as it is when its steps come to each topic."""
         table, version = self.table, msgspec.structs.replace(self.data_version)
 
@@ -86,7 +89,7 @@ class TopicTable:
             found = {name: table[name] for name in names if name in table}
             return TopicConfigSerializeWrapper(topic_config_table=found, data_version=version)
 
-        return Long("topicConfigTable", list(table), body_of)
+        return LongTable("topicConfigTable", list(table), body_of)
 
     def get(self, topic: str) -> TopicConfig | None:
         return self.table.get(topic)

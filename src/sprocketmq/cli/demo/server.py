@@ -14,7 +14,7 @@ from typing import Final
 
 import sprocketmq as rmq
 from sprocketmq.errors import ConfigurationError, TopicNotExist
-from sprocketmq.wire.record import decode_records
+from sprocketmq.wire.records.record import decode_records
 
 __all__ = ["ServerProcess", "ask_lag", "count_messages", "read_topic"]
 

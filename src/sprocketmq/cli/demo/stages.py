@@ -33,7 +33,7 @@ _STRAGGLERS_S: Final = 3.0
 _SHORTEST_PACE_S: Final = 0.5
 
 
-class Pace:
+class ThroughputMeter:
     """Throughput between the first and the last report that brought something new: neither the start of a process nor the wait for a
     retry that is not due yet is work."""
 
@@ -76,7 +76,7 @@ def consume_with_retry(stage: Stage) -> None:
     bad, wanted = stage.flights.bad_rows, len(stage.flights)
     consumed: set[int] = set()
     failures: dict[tuple[int, int], str] = {}
-    deliveries, pace = 0, Pace()
+    deliveries, pace = 0, ThroughputMeter()
     dead_rows: set[int] = set()
 
     def take(event: object) -> None:
@@ -126,7 +126,7 @@ def consume_in_order(stage: Stage) -> None:
     """One orderly member judges the order of every aircraft's flights."""
     rows: set[int] = set()
     repeated = inversions = 0
-    pace = Pace()
+    pace = ThroughputMeter()
     with stage.bar("orderly group") as bar, Members(stage.logs) as members:
         options = orderly_group.OrderlyMemberOptions(stage.namesrv_addr)
         members.start("sprocketmq.cli.demo.orderly_group", options, "orderly")

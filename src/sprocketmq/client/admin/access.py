@@ -7,8 +7,9 @@ from collections.abc import Collection, Mapping
 
 from sprocketmq.client.admin.session import AdminSession
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.wire import bodies, fastjson, headers, requests
+from sprocketmq.wire import bodies, headers, requests
 from sprocketmq.wire.requests.declaration import A, B, H, Request
+from sprocketmq.wire.text import fastjson
 
 __all__ = ["AccessRequests"]
 

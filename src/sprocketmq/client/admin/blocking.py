@@ -1,4 +1,4 @@
-"""Admin, the blocking face of AsyncAdmin. Written by scripts/blocking-faces: change the async methods, then run it."""
+"""Admin, the blocking form of AsyncAdmin. Written by scripts/blocking-faces: change the async methods, then run it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from sprocketmq.client.admin.brokers import BrokerStatus
 from sprocketmq.client.admin.groups import GroupSummary, QueueProgress
 from sprocketmq.client.admin.messages import MessageTrack
 from sprocketmq.client.admin.topics import TopicTraffic
-from sprocketmq.client.face import BlockingFace
+from sprocketmq.client.blocking_client import BlockingClient
 from sprocketmq.core.group import allocation
 from sprocketmq.core.group.subscription import FilterExpression
-from sprocketmq.net.engine import Engine
+from sprocketmq.net.process.engine import Engine
 from sprocketmq.wire import bodies, headers
-from sprocketmq.wire.message import MessageExt, MessageQueue
+from sprocketmq.wire.records.message import MessageExt, MessageQueue
 from sprocketmq.wire.trace import TRACE_TOPIC, TraceRecord
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Admin"]
 
 
-class Admin(BlockingFace):
+class Admin(BlockingClient):
     """AsyncAdmin for callers without an event loop: the same requests, each waits. Safe to use from several threads.
 
     ::

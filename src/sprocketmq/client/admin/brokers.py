@@ -12,8 +12,8 @@ from sprocketmq.client.settings.namesrv_addr import parse_addresses
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout
 from sprocketmq.wire import bodies, headers, requests
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.command import Buffer
-from sprocketmq.wire.java_properties import format_properties, parse_properties
+from sprocketmq.wire.frames.command import Buffer
+from sprocketmq.wire.text.java_properties import format_properties, parse_properties
 
 __all__ = ["BrokerRequests", "BrokerStatus"]
 

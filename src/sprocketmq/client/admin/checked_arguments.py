@@ -17,7 +17,7 @@ from sprocketmq.client.settings.validators import check_queue, check_range, chec
 from sprocketmq.core.group.subscription import FilterExpression
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire import bodies
-from sprocketmq.wire.message import MessageExt
+from sprocketmq.wire.records.message import MessageExt
 
 __all__ = ["checked"]
 

@@ -13,7 +13,7 @@ from sprocketmq.core.retry.retry_schedule import dlq_topic, retry_topic
 from sprocketmq.errors import ConfigurationError, GroupNotExist, RemoteError
 from sprocketmq.wire import bodies, headers, requests
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 if TYPE_CHECKING:
     from typing import Unpack

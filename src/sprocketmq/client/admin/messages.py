@@ -16,9 +16,9 @@ from sprocketmq.core.group.subscription import FilterExpression, build_subscript
 from sprocketmq.errors import RemoteError
 from sprocketmq.wire import bodies, headers, requests
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.message import MessageExt, MessageQueue, format_host
-from sprocketmq.wire.message_id import decode_offset_message_id
-from sprocketmq.wire.record import decode_record, decode_records
+from sprocketmq.wire.records.message import MessageExt, MessageQueue, format_host
+from sprocketmq.wire.records.message_id import decode_offset_message_id
+from sprocketmq.wire.records.record import decode_record, decode_records
 from sprocketmq.wire.trace import TRACE_TOPIC, TraceRecord, decode_trace
 
 __all__ = ["MessageRequests", "MessageTrack", "TrackType"]

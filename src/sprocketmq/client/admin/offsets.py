@@ -17,7 +17,7 @@ from sprocketmq.client.settings.validators import check_group, check_range
 from sprocketmq.errors import ConfigurationError, RemoteError
 from sprocketmq.wire import headers, requests
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = ["OffsetRequests"]
 

@@ -21,8 +21,8 @@ from sprocketmq.errors import ConfigurationError, RemoteError, TopicNotExist
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.wire import bodies
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.command import Buffer, Command
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.frames.command import Buffer, Command
+from sprocketmq.wire.records.message import MessageQueue
 from sprocketmq.wire.requests.declaration import A, B, H, Request
 
 if TYPE_CHECKING:

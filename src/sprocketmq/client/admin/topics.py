@@ -14,7 +14,7 @@ from sprocketmq.core.produce.route_table import DEFAULT_TOPIC
 from sprocketmq.errors import RemoteError, RequestTimeout
 from sprocketmq.wire import bodies, headers, requests
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = ["TopicRequests", "TopicTraffic"]
 

@@ -10,11 +10,11 @@ from sprocketmq.core.consume.orderly_turn import ConsumeOrderlyStatus
 from sprocketmq.core.retry.retry_schedule import retry_topic
 from sprocketmq.errors import ProtocolError
 from sprocketmq.wire import bodies, headers
-from sprocketmq.wire import properties as props
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.command import Buffer, Command, response
-from sprocketmq.wire.message import MessageQueue
-from sprocketmq.wire.record import decode_record
+from sprocketmq.wire.frames.command import Buffer, Command, response
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.message import MessageQueue
+from sprocketmq.wire.records.record import decode_record
 
 __all__ = ["ConsumerRequests"]
 

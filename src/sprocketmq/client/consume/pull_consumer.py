@@ -1,4 +1,4 @@
-"""Consuming by asking: AsyncPullConsumer, and PullConsumer, its blocking face (Java: DefaultLitePullConsumer).
+"""Consuming by asking: AsyncPullConsumer, and PullConsumer, its blocking form (Java: DefaultLitePullConsumer).
 
     subscribe(topic): the group shares the queues, as push consumers do       assign([...]): exactly these queues, no group
                                    \\                                           /
@@ -8,7 +8,7 @@ It is a push consumer whose listener is the caller: same rebalance, pull loops, 
 of it is done is core.polled_queues. With auto commit, what a poll handed out is done when the next poll is made: a crash, an exception that
 leaves the ``with`` block, or a queue that moves to another member in between repeats those messages and loses none.
 
-Past 500 lines because both faces stand here with their docstrings: what one promises is read beside the other.
+Past 500 lines because both classes stand here with their docstrings: what one promises is read beside the other.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
 from sprocketmq.client.async_client import AsyncClient
+from sprocketmq.client.blocking_client import BlockingClient
 from sprocketmq.client.consume.running_consumer import RunningConsumer
 from sprocketmq.client.consume.running_pull_consumer import RunningPullConsumer
-from sprocketmq.client.face import BlockingFace
 from sprocketmq.client.hooks import ConsumeMessageHook, FilterMessageHook, Hooks
 from sprocketmq.client.read.poll_service import HandedOut, MessageQueueListener, PollService, TopicQueuesListener
 from sprocketmq.client.settings.namespace import unwrap, unwrap_queue, wrap, wrap_queue
@@ -40,10 +40,10 @@ from sprocketmq.client.settings.validators import (
 )
 from sprocketmq.core.group.subscription import FilterExpression, build_subscription
 from sprocketmq.errors import ClosedError, ConfigurationError, NetworkError, TopicNotExist
-from sprocketmq.net.engine import Engine
+from sprocketmq.net.process.engine import Engine
 from sprocketmq.wire import bodies
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.message import MessageExt, MessageQueue
+from sprocketmq.wire.records.message import MessageExt, MessageQueue
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -693,7 +693,7 @@ def _several(name: str, queues: Iterable[MessageQueue]) -> Iterable[MessageQueue
     return queues
 
 
-class PullConsumer(BlockingFace):
+class PullConsumer(BlockingClient):
     """Receives messages by ``poll`` (AsyncPullConsumer: for callers with an event loop).
 
     ::

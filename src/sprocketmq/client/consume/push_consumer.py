@@ -1,4 +1,4 @@
-"""Consuming by listener: AsyncPushConsumer, and PushConsumer, its blocking face (Java: DefaultMQPushConsumer and its Impl).
+"""Consuming by listener: AsyncPushConsumer, and PushConsumer, its blocking form (Java: DefaultMQPushConsumer and its Impl).
 
 Here are the public verbs; ``running_consumer`` puts the parts together and takes them apart. It and they are loaded by the first start.
 """
@@ -14,7 +14,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
 from sprocketmq.client.async_client import AsyncClient
-from sprocketmq.client.face import BlockingFace
+from sprocketmq.client.blocking_client import BlockingClient
 from sprocketmq.client.hooks import ConsumeMessageHook, FilterMessageHook, Hooks
 from sprocketmq.client.listen.listener_call import OneAtATime, is_async_listener
 from sprocketmq.client.settings.namespace import wrap
@@ -24,8 +24,8 @@ from sprocketmq.client.settings.split_options import split_options
 from sprocketmq.client.settings.validators import check_group, check_range, check_topic
 from sprocketmq.core.group.subscription import FilterExpression, build_subscription
 from sprocketmq.errors import ClosedError, ConfigurationError
-from sprocketmq.net.engine import Engine
-from sprocketmq.wire.message import MessageExt, MessageQueue
+from sprocketmq.net.process.engine import Engine
+from sprocketmq.wire.records.message import MessageExt, MessageQueue
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -444,7 +444,7 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
         return f"{type(self).__name__}(group={self.group!r}, topics={sorted(self._subscriptions)}, {self._life.state.value})"
 
 
-class PushConsumer(BlockingFace):
+class PushConsumer(BlockingClient):
     """Receives messages by calling a listener (AsyncPushConsumer: for callers with an event loop). Listeners run in
     ``consume_thread_count`` threads (``async def`` ones on the engine's loop), never on the caller's thread.
 

@@ -25,10 +25,10 @@ from sprocketmq.core.group import allocation
 from sprocketmq.core.group.rebalance import Add, Drop, DropReason, RebalanceTable
 from sprocketmq.core.retry.retry_schedule import is_retry_topic
 from sprocketmq.errors import ConfigurationError, NetworkError, ProtocolError, RemoteError, RequestTimeout
-from sprocketmq.net.clock import Timer
+from sprocketmq.net.process.clock import Timer
 from sprocketmq.wire import bodies
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = ["Rebalancer"]
 

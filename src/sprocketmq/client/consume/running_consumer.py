@@ -37,8 +37,8 @@ from sprocketmq.core.group.subscription import TAG, parse_tag_expression, renewe
 from sprocketmq.core.retry import retry_schedule
 from sprocketmq.core.statistics import ConsumerStatistics, Window
 from sprocketmq.wire import bodies
-from sprocketmq.wire.command import Command
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.frames.command import Command
+from sprocketmq.wire.records.message import MessageQueue
 
 if TYPE_CHECKING:
     from sprocketmq.client.observe.recorder import Recorder

@@ -14,7 +14,7 @@ from sprocketmq.client.settings.namespace import unwrap, unwrap_queue
 from sprocketmq.client.settings.options import ClientOptions
 from sprocketmq.client.settings.pull_settings import PullSettings
 from sprocketmq.wire import bodies
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = ["RunningPullConsumer", "TopicWatch"]
 

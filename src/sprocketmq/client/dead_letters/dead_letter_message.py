@@ -9,8 +9,8 @@ from typing import Final
 from sprocketmq.client.results import SendResult
 from sprocketmq.client.settings.namespace import unwrap
 from sprocketmq.errors import RocketMQError
-from sprocketmq.wire import properties as props
-from sprocketmq.wire.message import Message, MessageExt, MessageQueue
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.message import Message, MessageExt, MessageQueue
 
 __all__ = ["DeadLetterMessage", "ReplayReport", "replay_copy"]
 

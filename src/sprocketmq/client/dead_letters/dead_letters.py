@@ -1,4 +1,4 @@
-"""The dead letters of a group: read, looked at, replayed to the topic they came from: AsyncDeadLetters, and DeadLetters, its blocking face.
+"""The dead letters of a group: read, looked at, replayed to the topic they came from: AsyncDeadLetters, and DeadLetters, its blocking form.
 
 Java's client has none of this; mqadmin and the dashboard look a single letter up. A dead letter is an ordinary message of the topic
 ``%DLQ%group``, one queue per broker, that nobody subscribes by itself:
@@ -23,8 +23,8 @@ from collections.abc import AsyncGenerator, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from sprocketmq.client.admin.session import AdminSession
+from sprocketmq.client.blocking_client import BlockingClient
 from sprocketmq.client.dead_letters.dead_letter_message import DeadLetterMessage, ReplayReport, replay_copy
-from sprocketmq.client.face import BlockingFace
 from sprocketmq.client.produce.producer import AsyncProducer
 from sprocketmq.client.results import PullResult, SendResult
 from sprocketmq.client.settings.namespace import wrap
@@ -41,10 +41,10 @@ from sprocketmq.errors import (
     RocketMQError,
     SignatureRefused,
 )
-from sprocketmq.net.engine import Engine
-from sprocketmq.wire import properties as props
-from sprocketmq.wire.message import MessageExt, MessageQueue
-from sprocketmq.wire.record import decode_records
+from sprocketmq.net.process.engine import Engine
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.message import MessageExt, MessageQueue
+from sprocketmq.wire.records.record import decode_records
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -342,7 +342,7 @@ def _fits(
     )
 
 
-class DeadLetters(BlockingFace):
+class DeadLetters(BlockingClient):
     """The dead letters of one group: read, looked at, sent again (AsyncDeadLetters: for callers with an event loop).
 
     ::

@@ -15,8 +15,8 @@ from sprocketmq.client.settings.namespace import unwrap
 from sprocketmq.client.settings.push_settings import PushSettings
 from sprocketmq.core.consume.process_queue import ProcessQueue
 from sprocketmq.core.statistics import ConsumerStatistics
-from sprocketmq.net.clock import Clock
-from sprocketmq.wire.message import MessageExt
+from sprocketmq.net.process.clock import Clock
+from sprocketmq.wire.records.message import MessageExt
 
 if TYPE_CHECKING:
     from sprocketmq.core.replay.decision_tape import Tape

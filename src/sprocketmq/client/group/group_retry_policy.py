@@ -20,7 +20,7 @@ from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.core.retry.retry_policy import RetryPolicy, read_retry_policy
 from sprocketmq.core.retry.retry_schedule import DelayLevels
 from sprocketmq.errors import NetworkError, ProtocolError, RemoteError, RequestTimeout
-from sprocketmq.net.clock import Clock
+from sprocketmq.net.process.clock import Clock
 from sprocketmq.wire import headers, requests
 from sprocketmq.wire.bodies import SubscriptionGroupConfig
 from sprocketmq.wire.codes import ResponseCode

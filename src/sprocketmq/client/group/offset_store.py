@@ -14,7 +14,7 @@ from sprocketmq.client.remoting.routes import Routes
 from sprocketmq.core.consume.consume_progress import OFFSET_NOT_FOUND, OFFSET_UNKNOWN, ConsumeProgress
 from sprocketmq.errors import ConfigurationError, NetworkError, ProtocolError, RemoteError, RequestTimeout
 from sprocketmq.wire.bodies import OffsetSerializeWrapper
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = ["LocalFileOffsetStore", "OffsetStore", "RemoteOffsetStore"]
 

@@ -32,9 +32,9 @@ from sprocketmq.client.remoting.routes import Routes
 from sprocketmq.core.retry.retry_schedule import retry_level, retry_topic
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout, RocketMQError
 from sprocketmq.wire import headers
-from sprocketmq.wire import properties as props
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.message import Message, MessageExt
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.message import Message, MessageExt
 
 __all__ = ["SEND_BACK_TIMEOUT_MS", "SendBack", "retry_copy"]
 

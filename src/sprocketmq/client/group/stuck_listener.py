@@ -26,7 +26,7 @@ import msgspec
 
 from sprocketmq import client
 from sprocketmq.logs import Lines
-from sprocketmq.wire.message import MessageExt, MessageQueue
+from sprocketmq.wire.records.message import MessageExt, MessageQueue
 
 __all__ = ["StuckListener", "StuckListenerCallback", "call_back", "task_stack", "tell", "thread_stack"]
 

@@ -42,8 +42,8 @@ from sprocketmq.core.consume.consume_result import acked_count, read_answer
 from sprocketmq.core.consume.consume_timeout import ConsumeTimeout, Settlement
 from sprocketmq.core.consume.process_queue import ProcessQueue
 from sprocketmq.core.retry.retry_schedule import FIRST_RETRY_LEVEL
-from sprocketmq.net.clock import Timer
-from sprocketmq.wire.message import MessageExt
+from sprocketmq.net.process.clock import Timer
+from sprocketmq.wire.records.message import MessageExt
 
 __all__ = ["ConcurrentListener", "ConcurrentService"]
 

@@ -26,7 +26,7 @@ from sprocketmq.client.hooks import ConsumeMessageContext
 from sprocketmq.client.listener_signals import ListenerSignal
 from sprocketmq.client.results import ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus, ConsumeOrderlyContext
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.wire.message import MessageExt
+from sprocketmq.wire.records.message import MessageExt
 from sprocketmq.wire.trace import ConsumeReturnType
 
 if TYPE_CHECKING:

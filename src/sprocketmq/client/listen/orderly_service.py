@@ -42,8 +42,8 @@ from sprocketmq.core.consume import orderly_turn
 from sprocketmq.core.consume.orderly_turn import ConsumeOrderlyStatus, OrderlyTurn, read_orderly_answer
 from sprocketmq.core.consume.process_queue import ProcessQueue
 from sprocketmq.core.retry import retry_schedule
-from sprocketmq.net.clock import Timer
-from sprocketmq.wire.message import MessageExt
+from sprocketmq.net.process.clock import Timer
+from sprocketmq.wire.records.message import MessageExt
 
 __all__ = ["OrderlyListener", "OrderlyService"]
 

@@ -14,8 +14,8 @@ from typing import Any, Protocol, TypeVar
 
 from sprocketmq.client.group.group import Group
 from sprocketmq.client.group.stuck_listener import StuckListener, call_back, tell
-from sprocketmq.net.clock import Timer
-from sprocketmq.wire.message import MessageExt
+from sprocketmq.net.process.clock import Timer
+from sprocketmq.wire.records.message import MessageExt
 
 __all__ = ["RunningCall", "StuckWatch"]
 

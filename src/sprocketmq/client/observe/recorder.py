@@ -33,9 +33,9 @@ from sprocketmq.client.settings.push_settings import PushSettings
 from sprocketmq.core.replay.decision_record import FORMAT, Line, read_lines
 from sprocketmq.core.replay.decision_tape import Tape
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.net.clock import Clock
+from sprocketmq.net.process.clock import Clock
 from sprocketmq.version import __version__
-from sprocketmq.wire.message import MessageExt
+from sprocketmq.wire.records.message import MessageExt
 
 __all__ = ["RecordedSendBack", "Recorder", "record_lines"]
 

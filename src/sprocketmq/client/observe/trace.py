@@ -28,8 +28,8 @@ from sprocketmq.client.results import SendStatus
 from sprocketmq.client.settings.options import ClientOptions
 from sprocketmq.client.settings.send_settings import SendSettings
 from sprocketmq.errors import RocketMQError
-from sprocketmq.wire import properties as props
-from sprocketmq.wire.message import Message
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.message import Message
 from sprocketmq.wire.trace import (
     CLOUD_TRACE_TOPIC_PREFIX,
     DEFAULT_REGION,

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sprocketmq.client.hooks import ConsumeMessageContext, SendMessageContext
 from sprocketmq.extras import missing_extra
-from sprocketmq.wire import properties as props
-from sprocketmq.wire.message import Message
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.message import Message
 from sprocketmq.wire.trace import MessageType
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Sending messages from a running event loop (Java: DefaultMQProducer). ``producer`` has the blocking face of it.
+"""Sending messages from a running event loop (Java: DefaultMQProducer). ``producer`` has the blocking client of it.
 
 Here are the public verbs; the instance and what sends are loaded by the first start.
 """
@@ -19,7 +19,7 @@ from sprocketmq.client.settings.send_settings import SendSettings
 from sprocketmq.client.settings.split_options import split_options
 from sprocketmq.client.settings.validators import check_group, check_range
 from sprocketmq.errors import ClosedError, ConfigurationError, RocketMQError
-from sprocketmq.wire.message import Message, MessageExt, MessageQueue
+from sprocketmq.wire.records.message import Message, MessageExt, MessageQueue
 
 if TYPE_CHECKING:
     from typing import Unpack

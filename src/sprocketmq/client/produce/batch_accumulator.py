@@ -37,11 +37,11 @@ from sprocketmq.client.settings.validators import check_queue, check_range
 from sprocketmq.core.produce.send_batches import Batch, SendBatches
 from sprocketmq.core.produce.send_latency import queue_of_sharding_key
 from sprocketmq.errors import ClosedError, ConfigurationError, RequestTimeout, RocketMQError
-from sprocketmq.net.clock import Clock, Timer
-from sprocketmq.wire import properties as props
-from sprocketmq.wire.batch import encode_element
+from sprocketmq.net.process.clock import Clock, Timer
 from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.message import Message, MessageQueue
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.batch import encode_element
+from sprocketmq.wire.records.message import Message, MessageQueue
 
 __all__ = ["BatchAccumulator", "ResultFuture"]
 

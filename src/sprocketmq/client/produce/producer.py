@@ -1,4 +1,4 @@
-"""Sending messages without an event loop: Producer, the blocking face of AsyncProducer (Java: DefaultMQProducer)."""
+"""Sending messages without an event loop: Producer, the blocking form of AsyncProducer (Java: DefaultMQProducer)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections import deque
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sprocketmq.client.face import BlockingFace
+from sprocketmq.client.blocking_client import BlockingClient
 from sprocketmq.client.produce.async_producer import AsyncProducer
 from sprocketmq.client.results import SendResult
-from sprocketmq.net.engine import Engine
-from sprocketmq.wire.message import Message, MessageExt, MessageQueue
+from sprocketmq.net.process.engine import Engine
+from sprocketmq.wire.records.message import Message, MessageExt, MessageQueue
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["AsyncProducer", "Producer"]
 
 
-class Producer(BlockingFace):
+class Producer(BlockingClient):
     """Sends messages; each verb waits for its result (AsyncProducer: for callers with an event loop). Safe to use from several threads.
 
     ::
@@ -42,9 +42,9 @@ class Producer(BlockingFace):
     """
 
     def __init__(self, group: str, *, engine: Engine | None = None, **options: Unpack[ProducerOptions]) -> None:
-        self._face_of(AsyncProducer(group, **options), engine)
+        self._wrap(AsyncProducer(group, **options), engine)
 
-    def _face_of(self, producer: AsyncProducer, engine: Engine | None) -> None:
+    def _wrap(self, producer: AsyncProducer, engine: Engine | None) -> None:
         super().__init__(engine)
         self._async = producer
         self._inbox: deque[tuple[Message, concurrent.futures.Future[SendResult], SendArguments]] = deque()

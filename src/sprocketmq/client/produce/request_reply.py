@@ -30,13 +30,13 @@ from sprocketmq.client.settings.namespace import wrap
 from sprocketmq.client.settings.validators import check_range
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout
 from sprocketmq.net.connection import Connection
-from sprocketmq.wire import properties as props
 from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.command import Command, response
-from sprocketmq.wire.compression import decompress
+from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.headers import ReplyMessageRequestHeader
-from sprocketmq.wire.message import Message, MessageExt, MessageQueue
-from sprocketmq.wire.sys_flag import COMPRESSED
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.compression import decompress
+from sprocketmq.wire.records.message import Message, MessageExt, MessageQueue
+from sprocketmq.wire.records.sys_flag import COMPRESSED
 
 __all__ = ["ReplyDesk", "reply_message", "reply_topic", "send_reply"]
 

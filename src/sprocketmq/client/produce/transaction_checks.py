@@ -27,13 +27,13 @@ from sprocketmq.core.transactions.open_transactions import (
 )
 from sprocketmq.errors import NetworkError, ProtocolError, RequestTimeout
 from sprocketmq.net.connection import Connection
-from sprocketmq.wire import properties as props
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.command import Command
+from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.headers import CheckTransactionStateRequestHeader, EndTransactionRequestHeader
-from sprocketmq.wire.message import MessageExt
-from sprocketmq.wire.record import decode_record
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.message import MessageExt
+from sprocketmq.wire.records.record import decode_record
 
 __all__ = ["Check", "TransactionChecks"]
 

@@ -1,4 +1,4 @@
-"""Sending within transactions: AsyncTransactionProducer, and TransactionProducer, its blocking face (Java: TransactionMQProducer).
+"""Sending within transactions: AsyncTransactionProducer, and TransactionProducer, its blocking form (Java: TransactionMQProducer).
 
     send_in_transaction:  half message stored --> execute(message) --COMMIT_MESSAGE---> END commit    consumers get it
                           (nobody sees it)            |  |`----------ROLLBACK_MESSAGE-> END rollback  nobody gets it
@@ -9,7 +9,7 @@ Laws
 1. ``execute`` runs only when the half is stored with SEND_OK; any other status rolls back without it.
 2. What ``execute`` returned is told to the broker once; what could not be told, or was not known, the broker asks for.
 3. ``execute`` and ``check`` never run on the event loop unless they are ``async def``: a plain ``execute`` runs in the caller's thread
-   (blocking face) or in a worker thread (async face), a plain ``check`` in ``check_thread_pool_max_size`` threads of the producer.
+   (blocking client) or in a worker thread (async client), a plain ``check`` in ``check_thread_pool_max_size`` threads of the producer.
 4. Which copy of the half an END names is decided by ``core.transactions.open_transactions``.
 """
 
@@ -35,11 +35,11 @@ from sprocketmq.core.transactions.open_transactions import (
     local_transaction_state,
 )
 from sprocketmq.errors import ConfigurationError, NetworkError, RequestTimeout, RocketMQError
-from sprocketmq.net.engine import Engine
-from sprocketmq.wire import properties as props
-from sprocketmq.wire.command import Command
-from sprocketmq.wire.message import Message, MessageQueue, format_host
-from sprocketmq.wire.message_id import decode_offset_message_id
+from sprocketmq.net.process.engine import Engine
+from sprocketmq.wire.frames.command import Command
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.message import Message, MessageQueue, format_host
+from sprocketmq.wire.records.message_id import decode_offset_message_id
 from sprocketmq.wire.send_frames import StoredAnswer
 
 if TYPE_CHECKING:
@@ -250,7 +250,7 @@ class AsyncTransactionProducer(AsyncProducer):
         result = await self._started().deliver(half.outgoing, half.begun.target, None, None, half.begun)
         return result, _place(result)
 
-    # -- the steps, which the blocking face takes one by one ---------------------------------------------------------------------------
+    # -- the steps, which the blocking client takes one by one ---------------------------------------------------------------------------
 
     def _chosen_execute(self, execute: ExecuteCallback | None) -> ExecuteCallback:
         chosen = execute if execute is not None else self._execute
@@ -389,7 +389,7 @@ class TransactionProducer(Producer):
             check_request_hold_max=check_request_hold_max,
             **options,
         )
-        self._face_of(self._transactional, engine)
+        self._wrap(self._transactional, engine)
 
     def send_in_transaction(
         self,

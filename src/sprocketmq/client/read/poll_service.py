@@ -21,7 +21,7 @@ from sprocketmq.core.consume.consume_result import ConsumeConcurrentlyStatus
 from sprocketmq.core.consume.polled_queues import PolledQueues
 from sprocketmq.core.consume.process_queue import ProcessQueue
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.wire.message import MessageExt, MessageQueue
+from sprocketmq.wire.records.message import MessageExt, MessageQueue
 
 __all__ = ["HandedOut", "MessageQueueListener", "PollService", "TopicQueuesListener", "call_listener"]
 

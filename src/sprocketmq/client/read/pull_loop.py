@@ -34,12 +34,12 @@ from sprocketmq.errors import (
     RequestTimeout,
 )
 from sprocketmq.wire import headers
-from sprocketmq.wire import properties as props
 from sprocketmq.wire.bodies import SubscriptionData
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.message import MessageExt, MessageQueue
-from sprocketmq.wire.record import decode_records
-from sprocketmq.wire.sys_flag import pull_sys_flag
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.message import MessageExt, MessageQueue
+from sprocketmq.wire.records.record import decode_records
+from sprocketmq.wire.records.sys_flag import pull_sys_flag
 
 __all__ = ["PullLoop", "PullOwner", "decode_pull"]
 
@@ -83,7 +83,7 @@ def decode_pull(
     topic's name without ``namespace``; ``unreadable`` gets those that cannot be opened.
 
     Raises:
-        ProtocolError, ConfigurationError: as ``wire.record.decode_records``.
+        ProtocolError, ConfigurationError: as ``wire.records.record.decode_records``.
     """
     limits = f"{props.MIN_OFFSET}\x01{result.min_offset}\x02{props.MAX_OFFSET}\x01{result.max_offset}\x02".encode()
     messages = decode_records(

@@ -52,16 +52,16 @@ from sprocketmq.errors import (
     SystemBusy,
     TopicNotExist,
 )
-from sprocketmq.net.engine import Engine
 from sprocketmq.net.pool import ConnectionPool
+from sprocketmq.net.process.engine import Engine
 from sprocketmq.wire import requests
-from sprocketmq.wire.acl_signature import Credentials
 from sprocketmq.wire.bodies import TopicConfig, TopicRouteData
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.command import Buffer
+from sprocketmq.wire.frames.acl_signature import Credentials
+from sprocketmq.wire.frames.command import Buffer
 from sprocketmq.wire.headers import GetTopicConfigRequestHeader
-from sprocketmq.wire.message import MessageQueue
-from sprocketmq.wire.record_layout import RECORD
+from sprocketmq.wire.records.message import MessageQueue
+from sprocketmq.wire.records.record_layout import RECORD
 
 if TYPE_CHECKING:
     import ssl
@@ -81,7 +81,7 @@ _QUEUE_OFFSET: Final = RECORD.picked("queue_offset")
 
 @dataclass(frozen=True, slots=True)
 class PulledChunk:
-    """One pull body. Of the records in ``body`` (see ``wire.record``) only those with ``start <= queue offset < end`` belong to it."""
+    """One pull body. Of the records in ``body`` (``wire.records.record``) only those with ``start <= queue offset < end`` belong to it."""
 
     queue: MessageQueue
     start: int
@@ -208,7 +208,7 @@ class QueueReader:
         self._changed: asyncio.Condition | None = None
         self._main: concurrent.futures.Future[None] | None = None
 
-    # -- the blocking face -----------------------------------------------------------------------------------------------------
+    # -- the blocking client -----------------------------------------------------------------------------------------------------
 
     def __enter__(self) -> QueueReader:
         return self

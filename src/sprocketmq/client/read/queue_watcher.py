@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from sprocketmq.core.consume.process_queue import ProcessQueue
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = ["QueueWatcher"]
 

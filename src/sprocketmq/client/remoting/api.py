@@ -16,10 +16,10 @@ from sprocketmq.errors import remote_error
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.wire import bodies, headers, requests
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.command import Buffer, Command
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.frames.command import Buffer, Command
+from sprocketmq.wire.records.message import MessageQueue
+from sprocketmq.wire.records.sys_flag import pull_sys_flag
 from sprocketmq.wire.requests.declaration import A, B, H, Request
-from sprocketmq.wire.sys_flag import pull_sys_flag
 
 __all__ = ["RemotingApi"]
 

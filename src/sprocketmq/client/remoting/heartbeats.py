@@ -24,7 +24,7 @@ import msgspec
 from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.client.remoting.paced_work import PacedWork
 from sprocketmq.errors import NetworkError, RemoteError, RequestTimeout
-from sprocketmq.net.clock import Clock
+from sprocketmq.net.process.clock import Clock
 from sprocketmq.wire import bodies
 
 __all__ = ["Heartbeats"]

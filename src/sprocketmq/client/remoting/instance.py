@@ -41,14 +41,14 @@ from sprocketmq.client.settings.send_settings import SendSettings
 from sprocketmq.client.settings.shared_options import address_set, check_shared
 from sprocketmq.core.group.rebalance import REBALANCE_INTERVAL_MS, REBALANCE_MIN_INTERVAL_MS
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout, RocketMQError
-from sprocketmq.net import fork
 from sprocketmq.net.address import local_ip
-from sprocketmq.net.clock import Clock
 from sprocketmq.net.connection import Connection, RequestHandler, bytes_while_waiting
 from sprocketmq.net.pool import ConnectionPool
+from sprocketmq.net.process import fork
+from sprocketmq.net.process.clock import Clock
 from sprocketmq.wire import bodies
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.frames.command import Command, response
 
 __all__ = ["ClientInstance", "ConsumerMember"]
 
@@ -124,7 +124,7 @@ class ClientInstance:
         self.heartbeats = Heartbeats(self.api, self.clock, self._heartbeat_targets, self._heartbeat_data, self.spawn)
         self._closed = False
         self.is_inherited = False
-        fork.watch(self)
+        fork.register(self)
         # What brokers ask that no consumer answers, by request code: producers' parts (transaction checks, replies) put themselves here.
         self.handlers: dict[int, RequestHandler] = {}
         self.inner_sender = self.sender(SendSettings(group=_INNER_PRODUCER_GROUP))
@@ -173,7 +173,7 @@ class ClientInstance:
             return instance
         return None
 
-    def left_behind(self) -> None:
+    def after_fork_in_child(self) -> None:
         """In a forked child: all of it is the parent's. Who asks for this client id here gets an instance of its own."""
         self._closed = self.is_inherited = True
         ClientInstance._instances.pop(self._key, None)

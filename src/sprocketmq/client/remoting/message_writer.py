@@ -12,16 +12,16 @@ from sprocketmq.client.settings.namespace import wrap
 from sprocketmq.client.settings.send_settings import SendSettings
 from sprocketmq.client.settings.validators import check_message, check_range
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.net.clock import Clock
+from sprocketmq.net.process.clock import Clock
 from sprocketmq.wire import headers
-from sprocketmq.wire import properties as props
-from sprocketmq.wire.batch import encode_batch
 from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.command import Command, request
-from sprocketmq.wire.compression import CompressionType, compress
-from sprocketmq.wire.message import Message, MessageQueue
+from sprocketmq.wire.frames.command import Command, request
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.batch import encode_batch
+from sprocketmq.wire.records.compression import CompressionType, compress
+from sprocketmq.wire.records.message import Message, MessageQueue
+from sprocketmq.wire.records.sys_flag import TRANSACTION_PREPARED_TYPE
 from sprocketmq.wire.send_frames import SendTemplate
-from sprocketmq.wire.sys_flag import TRANSACTION_PREPARED_TYPE
 
 __all__ = ["MessageWriter", "Outgoing"]
 

@@ -20,7 +20,7 @@ from typing import Final
 from sprocketmq.client.settings.namesrv_addr import is_address_server, parse_addresses
 from sprocketmq.errors import ConfigurationError, NetworkError, RequestTimeout
 from sprocketmq.net.pool import ConnectionPool
-from sprocketmq.wire.command import Command
+from sprocketmq.wire.frames.command import Command
 
 __all__ = ["FIRST_REREAD_MS", "REREAD_INTERVAL_MS", "NameServers"]
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from sprocketmq.core.pace import Pace
-from sprocketmq.net.clock import Clock, Timer
+from sprocketmq.net.process.clock import Clock, Timer
 
 __all__ = ["PacedWork"]
 

@@ -21,7 +21,7 @@ from sprocketmq.errors import ClosedError, NetworkError, RequestTimeout, RocketM
 from sprocketmq.net.waiting_line import WaitingLine
 from sprocketmq.wire.bodies import TopicRouteData
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = ["Routes"]
 

@@ -50,16 +50,16 @@ from sprocketmq.errors import (
     RequestTimeout,
     RocketMQError,
 )
-from sprocketmq.net.clock import Clock
 from sprocketmq.net.connection import Connection
+from sprocketmq.net.process.clock import Clock
 from sprocketmq.wire import headers, requests
-from sprocketmq.wire import properties as props
-from sprocketmq.wire.batch import encode_batch
-from sprocketmq.wire.command import Command
-from sprocketmq.wire.message import Message, MessageQueue
+from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.recall_handle import RecallHandle
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.batch import encode_batch
+from sprocketmq.wire.records.message import Message, MessageQueue
+from sprocketmq.wire.records.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK
 from sprocketmq.wire.send_frames import StoredAnswer
-from sprocketmq.wire.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK
 
 if TYPE_CHECKING:
     from sprocketmq.core.transactions.open_transactions import HalfPlace, LocalTransactionState
@@ -231,7 +231,7 @@ class Sender:
         return keys[:count]
 
     async def send_elements(self, topic: str, elements: bytes | memoryview) -> SendResult:
-        """A batch that is written already (``wire.batch``), by who knows what is in it; only while ``is_unseen``."""
+        """A batch that is written already (``wire.records.batch``), by who knows what is in it; only while ``is_unseen``."""
         return await self.deliver(self.writer.elements(topic, elements), None, None)
 
     async def send_again(self, message: Message, sys_flag: int, sharding_key: str | None = None) -> SendResult:

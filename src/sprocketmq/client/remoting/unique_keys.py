@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
 
-from sprocketmq.net import fork
-from sprocketmq.wire.message_id import unique_key_after, unique_key_prefix
+from sprocketmq.net.process import fork
+from sprocketmq.wire.records.message_id import unique_key_after, unique_key_prefix
 
 __all__ = ["UniqueKeys"]
 
@@ -20,7 +20,7 @@ _NUMBERS: Final = struct.Struct(f">{_BLOCK}H")
 
 
 class UniqueKeys:
-    """Makes unique keys. One per client instance; a forked child makes keys of its own (``net.fork`` tells it, so that no
+    """Makes unique keys. One per client instance; a forked child makes keys of its own (``net.process.fork`` tells it, so that no
     key costs a system call).
 
     Args:
@@ -37,9 +37,9 @@ class UniqueKeys:
         self._prefix = unique_key_prefix(self._ip, os.getpid(), self._maker)
         self._month_start_ms = self._next_month_ms = 0
         self._stem, self._stem_ms = "", -1  # what the keys of one millisecond have in common
-        fork.watch(self)
+        fork.register(self)
 
-    def left_behind(self) -> None:
+    def after_fork_in_child(self) -> None:
         """In a forked child: another process id, and another maker, because ids of processes come again."""
         self._maker = random.SystemRandom().getrandbits(32)
         self._prefix = unique_key_prefix(self._ip, os.getpid(), self._maker)

@@ -21,7 +21,7 @@ from stat import S_ISREG
 from typing import Final, NoReturn
 
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.wire.acl_signature import Credentials
+from sprocketmq.wire.frames.acl_signature import Credentials
 
 __all__ = ["KeyFile"]
 

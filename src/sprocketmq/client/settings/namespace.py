@@ -20,7 +20,7 @@ import re
 from typing import Final
 
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = ["check_namespace", "namespace_of_endpoint", "unwrap", "unwrap_queue", "wrap", "wrap_queue"]
 

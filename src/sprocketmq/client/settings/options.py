@@ -16,11 +16,11 @@ from sprocketmq.client.settings.namesrv_addr import resolve_namesrv_addr
 from sprocketmq.client.settings.validators import check_range, check_settings, check_topic
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.address import local_ip
-from sprocketmq.net.clock import Clock, SystemClock
+from sprocketmq.net.process.clock import Clock, SystemClock
 
 if TYPE_CHECKING:
     from sprocketmq.client.settings.key_file import KeyFile
-    from sprocketmq.wire.acl_signature import Credentials
+    from sprocketmq.wire.frames.acl_signature import Credentials
 
 __all__ = ["DEFAULT_INSTANCE_NAME", "SYSTEM_CLOCK", "ClientOptions"]
 
@@ -114,7 +114,7 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if self.ssl_context is not None and not isinstance(self.ssl_context, ssl.SSLContext):
             raise ConfigurationError(f"ssl_context is {self.ssl_context!r}, an ssl.SSLContext is allowed")
         if not callable(getattr(self.clock, "call_later", None)):
-            raise ConfigurationError(f"clock is {self.clock!r}, a sprocketmq.net.clock.Clock is allowed")
+            raise ConfigurationError(f"clock is {self.clock!r}, a sprocketmq.net.process.clock.Clock is allowed")
         if self.namespace is None:
             force_setattr(self, "namespace", namespace_of_endpoint(self.addresses))
         for name, namespace in (("namespace", self.namespace), ("namespace_v2", self.namespace_v2)):
@@ -157,7 +157,7 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             return KeyFile(self.secret_key_file, self.access_key, self.security_token)
         if not self.access_key or not self.secret_key:
             return None
-        from sprocketmq.wire.acl_signature import Credentials  # only who signs pays for it
+        from sprocketmq.wire.frames.acl_signature import Credentials  # only who signs pays for it
 
         return Credentials(self.access_key, self.secret_key, self.security_token)
 

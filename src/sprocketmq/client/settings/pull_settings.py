@@ -14,7 +14,7 @@ from sprocketmq.core.consume.consume_progress import ConsumeFromWhere
 from sprocketmq.core.group.allocation import AVG, AllocationStrategy, MachineRoomResolver
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.bodies import MessageModel
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = ["PullSettings"]
 

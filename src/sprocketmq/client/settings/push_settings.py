@@ -26,7 +26,7 @@ from sprocketmq.core.consume.queue_lock import LOCAL_LOCK_MAX_LIVE_MS, UNLOCK_DE
 from sprocketmq.core.group.allocation import AVG, AllocationStrategy, MachineRoomResolver, strategy_by_name
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.bodies import MessageModel
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = ["MessageModel", "PushSettings", "consume_timestamp_ms"]
 

@@ -19,7 +19,7 @@ from sprocketmq.client.settings.validators import (
 from sprocketmq.core.produce.route_table import DEFAULT_TOPIC
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.compression import CompressionType
+from sprocketmq.wire.records.compression import CompressionType
 
 __all__ = ["RETRY_RESPONSE_CODES", "SendSettings"]
 

@@ -10,8 +10,8 @@ import logging
 from enum import Enum
 
 from sprocketmq.errors import ConfigurationError, ProtocolError
-from sprocketmq.net.calm_log import CalmLog
-from sprocketmq.wire.message import MessageExt, MessageQueue
+from sprocketmq.net.rate_limited_log import RateLimitedLog
+from sprocketmq.wire.records.message import MessageExt, MessageQueue
 
 __all__ = ["UnreadableBodies", "UnreadableBody"]
 
@@ -42,7 +42,7 @@ class UnreadableBodies:
 
     def __init__(self, choice: UnreadableBody | None, group: str, queue: MessageQueue) -> None:
         self._choice, self._group, self._queue = choice, group, queue
-        self._calm = CalmLog(log, level=logging.ERROR)
+        self._failures = RateLimitedLog(log, level=logging.ERROR)
 
     def settle(
         self,
@@ -76,7 +76,7 @@ class UnreadableBodies:
             if choice is UnreadableBody.SKIP:
                 messages = [one for one in messages if one is not message]
             sentence = "group %s: the body of message %s at offset %d of %s cannot be opened (%s), so %s"
-            self._calm.tell(
+            self._failures.log(
                 now_ms / 1000, sentence, self._group, message.message_id, place, self._queue, error, _ENDS[choice]
             )
         return messages, next_offset

@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from sprocketmq.core.resource_names import control_character_problem
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.wire import properties as props
-from sprocketmq.wire.message import Message, MessageQueue, check_flag
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.message import Message, MessageQueue, check_flag
 
 __all__ = [
     "MAX_BODY_BYTES",

@@ -19,7 +19,7 @@ from sprocketmq.core.resource_names import HALF_TOPIC, OP_TOPIC, TRANS_CHECK_MAX
 from sprocketmq.core.retry.retry_schedule import RETRY_PREFIX, SCHEDULE_TOPIC
 from sprocketmq.core.timer_schedule import TIMER_TOPIC
 from sprocketmq.errors import ProtocolError
-from sprocketmq.wire.command import Command
+from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.requests.access import (
     ADMIN,
     CHANGE_CLUSTER,

@@ -14,7 +14,7 @@ from sprocketmq.core.access.need_readers import Place, Reader, reader_of
 from sprocketmq.core.access.rights import Need
 from sprocketmq.errors import ProtocolError
 from sprocketmq.wire import requests
-from sprocketmq.wire.command import Command
+from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.requests.declaration import Peer
 
 __all__ = ["needs_of"]

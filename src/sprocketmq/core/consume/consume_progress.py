@@ -24,7 +24,7 @@ import msgspec
 
 from sprocketmq.core.retry.retry_schedule import is_retry_topic
 from sprocketmq.wire.bodies import ConsumeFromWhere
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = [
     "OFFSET_NOT_FOUND",

@@ -35,7 +35,7 @@ import msgspec
 
 from sprocketmq.core.consume.consume_result import is_number
 from sprocketmq.core.consume.process_queue import ProcessQueue
-from sprocketmq.wire.message import MessageExt
+from sprocketmq.wire.records.message import MessageExt
 
 __all__ = [
     "LOCK_REFUSED_DELAY_MS",

@@ -29,7 +29,7 @@ from collections.abc import Iterable
 import msgspec
 
 from sprocketmq.core.consume.queue_lock import LocalQueueLock
-from sprocketmq.wire.message import MessageExt, MessageQueue
+from sprocketmq.wire.records.message import MessageExt, MessageQueue
 
 __all__ = ["PULL_MAX_IDLE_MS", "ProcessQueue", "QueueSnapshot"]
 

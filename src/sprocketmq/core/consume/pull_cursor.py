@@ -39,7 +39,7 @@ import msgspec
 from sprocketmq.core.consume import flow_control
 from sprocketmq.core.consume.flow_control import FlowControlCause, FlowLimits
 from sprocketmq.core.consume.process_queue import ProcessQueue
-from sprocketmq.wire.message import MessageExt, MessageQueue
+from sprocketmq.wire.records.message import MessageExt, MessageQueue
 
 __all__ = [
     "BROKER_FLOW_CONTROL_DELAY_MS",

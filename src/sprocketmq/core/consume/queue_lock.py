@@ -25,7 +25,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = [
     "BROKER_LOCK_MAX_LIVE_MS",

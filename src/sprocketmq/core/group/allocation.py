@@ -26,7 +26,7 @@ from typing import ClassVar, Protocol, TypeVar
 from msgspec import Struct
 
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = [
     "AVG",

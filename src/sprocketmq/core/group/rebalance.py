@@ -31,7 +31,7 @@ import msgspec
 
 from sprocketmq.core.consume.process_queue import PULL_MAX_IDLE_MS, ProcessQueue
 from sprocketmq.core.group.allocation import queue_order
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = [
     "REBALANCE_INTERVAL_MS",

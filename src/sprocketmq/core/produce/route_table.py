@@ -22,7 +22,7 @@ from sprocketmq.core.group.allocation import java_order
 from sprocketmq.core.resource_names import MAX_QUEUES
 from sprocketmq.errors import ConfigurationError, ProtocolError
 from sprocketmq.wire.bodies import BrokerData, QueueData, TopicRouteData
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = [
     "DEFAULT_TOPIC",

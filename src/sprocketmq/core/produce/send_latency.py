@@ -23,7 +23,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from sprocketmq.wire.hashing import java_hash
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = ["ISOLATED_LATENCY_MS", "LatencyFaultTable", "QueueRoundRobin", "queue_of_sharding_key"]
 

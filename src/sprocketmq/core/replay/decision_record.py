@@ -41,8 +41,8 @@ from sprocketmq.core.consume.queue_lock import LocalQueueLock
 from sprocketmq.core.group import allocation, rebalance
 from sprocketmq.core.group.rebalance import RebalanceTable
 from sprocketmq.errors import ProtocolError
-from sprocketmq.wire import properties as props
-from sprocketmq.wire.message import MessageExt, MessageQueue
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.message import MessageExt, MessageQueue
 
 __all__ = ["FORMAT", "MACHINES", "Codec", "Line", "Recorded", "queue_text", "read_lines", "state_of"]
 

@@ -26,7 +26,7 @@ from sprocketmq.core.group import allocation
 from sprocketmq.core.group.rebalance import RebalanceTable
 from sprocketmq.core.replay.decision_record import FORMAT, MACHINES, Codec, Line
 from sprocketmq.errors import ProtocolError
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = ["Difference", "Replay", "Step"]
 

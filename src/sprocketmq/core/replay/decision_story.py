@@ -31,7 +31,7 @@ from sprocketmq.core.retry.retry_schedule import (
     max_reconsume_times,
     retry_level,
 )
-from sprocketmq.wire.message import MessageExt, MessageQueue
+from sprocketmq.wire.records.message import MessageExt, MessageQueue
 
 __all__ = ["Delivery", "Happening", "Hold", "QueueStory", "Story", "duration"]
 

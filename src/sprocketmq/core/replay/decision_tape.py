@@ -33,7 +33,7 @@ from sprocketmq.core.consume.pull_cursor import PullCursor, PullDue, PullLater
 from sprocketmq.core.consume.queue_lock import LocalQueueLock
 from sprocketmq.core.group.rebalance import RebalanceTable
 from sprocketmq.core.replay.decision_record import MACHINES, Codec, Line, Recorded, state_of
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = ["Tape"]
 

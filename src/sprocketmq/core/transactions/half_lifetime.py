@@ -68,6 +68,11 @@ class HalfLifetime:
         asked_ms = self.timeout_ms + (questions - kept) * self.interval_ms
         return max(0, min(asked_ms, self.reserved_ms - kept * self.interval_ms) - _MARGIN_MS)
 
+    @property
+    def given_up_within_ms(self) -> int:
+        """How old a half is at most when its broker asks about it for the last time, or gives it up."""
+        return self.timeout_ms + (max(1, self.check_max) + 1) * self.interval_ms + _MARGIN_MS
+
     def __str__(self) -> str:
         settings = (
             f"transactionTimeOut={self.timeout_ms}, transactionCheckMax={self.check_max}, "

@@ -24,7 +24,7 @@ from enum import Enum
 
 import msgspec
 
-from sprocketmq.wire.sys_flag import (
+from sprocketmq.wire.records.sys_flag import (
     TRANSACTION_COMMIT_TYPE,
     TRANSACTION_NOT_TYPE,
     TRANSACTION_ROLLBACK_TYPE,

@@ -4,8 +4,9 @@ Blocking face, async inside.
 Spark gives a Python source no second chance: an exception out of ``latestOffset`` kills the query. So everything asked here is tried again
 until ``retry_timeout_ms`` is over, as long as the failure is one that passes (no connection, no answer, broker busy); only then it raises.
 
-One ``Cluster`` per process and name server address: Spark forks its Python workers and uses them for many batches, so connections are made
-on first use, kept, and never carried over a fork.
+A process has one set of connections for each name server address and account: Spark forks its Python workers and uses them for many
+batches, so connections are made on first use, kept while they are among the last that were used (``shared_clients``), and never carried
+over a fork.
 
 What is asked through it has files of its own: ``queue_bounds`` (what brokers hold), ``offset_search`` (a look at messages),
 ``group_progress`` (what a group committed), ``sent_back`` (rows on their way back), ``shown_rows``, ``responder`` (transactional writes).
@@ -14,12 +15,11 @@ What is asked through it has files of its own: ``queue_bounds`` (what brokers ho
 from __future__ import annotations
 
 import asyncio
-import copy
-import os
 import random
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterable
+import weakref
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final, TypeVar
 
@@ -30,14 +30,15 @@ from sprocketmq.client.settings.namesrv_addr import parse_addresses
 from sprocketmq.core.retry.retry_schedule import DLQ_PREFIX, RETRY_PREFIX
 from sprocketmq.errors import NetworkError, RequestTimeout, RocketMQError, SignatureRefused, SystemBusy, TopicNotExist
 from sprocketmq.net.connection import Connection
-from sprocketmq.net.engine import Engine
 from sprocketmq.net.pool import ConnectionPool
+from sprocketmq.net.process.engine import Engine
+from sprocketmq.spark.cluster.shared_clients import SharedClients, close_when_dropped
 from sprocketmq.spark.options.access import PLAIN, Access
 from sprocketmq.spark.options.named_topics import LEDGER_PREFIX
 from sprocketmq.wire import bodies, headers
 from sprocketmq.wire.codes import RequestCode, ResponseCode, Version
-from sprocketmq.wire.command import Command, response
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.frames.command import Command, response
+from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = ["Cluster", "can_pass", "is_apache_4", "is_system_topic"]
 
@@ -64,37 +65,49 @@ class _Route:
     good_until_s: float
 
 
+class _Connections:
+    """What all ``Cluster`` objects of one address and account share; closed when the last of them is gone."""
+
+    def __init__(self, namesrv_addr: str, access: Access) -> None:
+        self.engine = Engine.shared()
+        # Group -> what its member here tells tools of itself.
+        self.members: dict[str, Callable[[], bodies.ConsumerRunningInfo]] = {}
+        # The pool must not hold this object, which would never be gone then.
+        self.pool = ConnectionPool(
+            _asked_by_a_broker(self.members), ssl_context=access.ssl_context, credentials=access.credentials
+        )
+        self.api = RemotingApi(self.pool, NameServers(self.pool, parse_addresses(namesrv_addr)))
+        self.routes: dict[str, _Route] = {}
+        self.by_patience: weakref.WeakValueDictionary[int, Cluster] = weakref.WeakValueDictionary()
+        close_when_dropped(self, self.engine, self.pool.aclose)
+
+
 class Cluster:
-    """All brokers behind a name server, as the Spark parts see them. Use :meth:`at`, not the constructor.
+    """All brokers behind a name server, as the Spark parts see them. Use :meth:`at`, not the constructor, and keep the object for
+    as long as it is used: its connections may be closed when nobody has it.
 
     What blocks tries again, and raises NetworkError, RequestTimeout or RemoteError when it still fails after ``retry_timeout_ms``; the
     coroutines ask once, for who calls them within ``run`` or ``retrying``.
     """
 
-    _by_process: ClassVar[dict[tuple[int, str, Access], dict[int, Cluster]]] = {}  # of each: by its patience
+    shared: ClassVar[SharedClients[tuple[str, Access], _Connections]] = SharedClients()
 
-    def __init__(self, namesrv_addr: str, access: Access = PLAIN) -> None:
-        self.engine = Engine.shared()
+    def __init__(self, namesrv_addr: str, retry_timeout_ms: int, connections: _Connections) -> None:
         self.namesrv_addr = namesrv_addr
-        self.retry_timeout_ms = 60_000
-        self.pool = ConnectionPool(
-            self._asked_by_a_broker, ssl_context=access.ssl_context, credentials=access.credentials
-        )
-        self.api = RemotingApi(self.pool, NameServers(self.pool, parse_addresses(namesrv_addr)))
-        self._routes: dict[str, _Route] = {}
-        # Group -> what its member here tells tools of itself.
-        self.members: dict[str, Callable[[], bodies.ConsumerRunningInfo]] = {}
+        self.retry_timeout_ms = retry_timeout_ms
+        self._connections = connections
+        self.engine, self.pool, self.api = connections.engine, connections.pool, connections.api
+        self.members, self._routes = connections.members, connections.routes
 
     @classmethod
     def at(cls, namesrv_addr: str, retry_timeout_ms: int = 60_000, access: Access = PLAIN) -> Cluster:
         """This process's cluster object for ``namesrv_addr``, who it is there, and this patience; those that differ in the last share
         connections, routes and members."""
-        by_patience = cls._by_process.setdefault((os.getpid(), namesrv_addr, access), {})
-        cluster = by_patience.get(retry_timeout_ms)
+        connections = cls.shared.get((namesrv_addr, access), lambda _: _Connections(namesrv_addr, access))
+        cluster = connections.by_patience.get(retry_timeout_ms)
         if cluster is None:
-            first = next(iter(by_patience.values()), None)
-            cluster = by_patience[retry_timeout_ms] = cls(namesrv_addr, access) if first is None else copy.copy(first)
-            cluster.retry_timeout_ms = retry_timeout_ms
+            made = cls(namesrv_addr, retry_timeout_ms, connections)
+            cluster = connections.by_patience.setdefault(retry_timeout_ms, made)
         return cluster
 
     # -- routes ----------------------------------------------------------------------------------------------------------------
@@ -246,12 +259,18 @@ class Cluster:
                 raise answer
         return members
 
-    def _asked_by_a_broker(self, connection: Connection, command: Command) -> Command:
+
+def _asked_by_a_broker(
+    members: Mapping[str, Callable[[], bodies.ConsumerRunningInfo]],
+) -> Callable[[Connection, Command], Command]:
+    def answer(connection: Connection, command: Command) -> Command:
         if command.code == RequestCode.GET_CONSUMER_RUNNING_INFO:
             group = command.header(headers.GetConsumerRunningInfoRequestHeader).consumer_group
-            if group in self.members:
-                return response(command, body=self.members[group]().encode())
+            if group in members:
+                return response(command, body=members[group]().encode())
         return response(command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f"request code {command.code} is not served")
+
+    return answer
 
 
 def is_system_topic(topic: str) -> bool:

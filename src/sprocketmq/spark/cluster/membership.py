@@ -32,7 +32,7 @@ from sprocketmq.version import __version__
 from sprocketmq.wire import bodies
 from sprocketmq.wire.bodies import running_info
 from sprocketmq.wire.hashing import tags_code
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = ["HEARTBEAT_S", "Membership"]
 

@@ -1,14 +1,14 @@
 """Pull bodies (raw commit log records back to back) into Arrow record batches, without a Python object per message.
 
-The fields of a record are those of ``wire.record_layout`` (Java: MessageDecoder).
+The fields of a record are those of ``wire.records.record_layout`` (Java: MessageDecoder).
 
 Theory. ``record_starts`` finds where records start. All fixed fields then come out of one strided gather: a NumPy structured type laid
 over every byte position, indexed by the starts. Bodies are slices of the buffer that Arrow or NumPy copies in C. ``property_columns`` reads
 the properties of all records together.
 
 Records that do not fit this mould (IPv6 hosts, magic V2 of long topics, inner batches, odd properties) send their whole batch through
-``wire.record.decode_records``, one object per message. Both ways give the same rows; the tests hold them against each other. Compressed
-bodies are common and only cost themselves; a batch has as many as unpack to a bounded size.
+``wire.records.record.decode_records``, one object per message. Both ways give the same rows; the tests hold them against each other.
+Compressed bodies are common and only cost themselves; a batch has as many as unpack to a bounded size.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from sprocketmq.spark.columns.byte_columns import slices
 from sprocketmq.spark.columns.property_columns import OddProperties, PropertyColumns, property_columns
 from sprocketmq.spark.columns.pull_body import PullBody
 from sprocketmq.spark.columns.record_starts import record_starts
-from sprocketmq.wire import properties as props
-from sprocketmq.wire import sys_flag as flags
-from sprocketmq.wire.compression import decompress
-from sprocketmq.wire.message import MessageExt, format_host
-from sprocketmq.wire.record import decode_records
-from sprocketmq.wire.record_layout import (
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records import sys_flag as flags
+from sprocketmq.wire.records.compression import decompress
+from sprocketmq.wire.records.message import MessageExt, format_host
+from sprocketmq.wire.records.record import decode_records
+from sprocketmq.wire.records.record_layout import (
     MAGIC_V1,
     MIN_RECORD_BYTES,
     PROPERTIES_LENGTH,
@@ -328,6 +328,11 @@ def _plain_topic(message: MessageExt, entry: PullBody) -> str:
     return topic
 
 
+def _microseconds(time_ms: int) -> int:
+    """As NumPy computes it, modulo 2**64: the time of a damaged record may be any number, and must not cost its batch."""
+    return (time_ms * 1000 + (1 << 63)) % (1 << 64) - (1 << 63)
+
+
 _PLAIN: Final[dict[str, Callable[[MessageExt, PullBody], Any]]] = {
     "topic": _plain_topic,
     "brokerName": lambda message, entry: entry.queue.broker_name,
@@ -339,8 +344,8 @@ _PLAIN: Final[dict[str, Callable[[MessageExt, PullBody], Any]]] = {
     "tags": lambda message, entry: message.properties.get(props.TAGS),
     "properties": lambda message, entry: list(message.properties.items()),
     "body": lambda message, entry: bytes(message.body),
-    "bornTimestamp": lambda message, entry: message.born_timestamp_ms * 1000,
-    "storeTimestamp": lambda message, entry: message.store_timestamp_ms * 1000,
+    "bornTimestamp": lambda message, entry: _microseconds(message.born_timestamp_ms),
+    "storeTimestamp": lambda message, entry: _microseconds(message.store_timestamp_ms),
     "bornHost": lambda message, entry: message.born_host,
     "storeHost": lambda message, entry: message.store_host,
     "reconsumeTimes": lambda message, entry: message.reconsume_times,

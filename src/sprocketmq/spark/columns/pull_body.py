@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sprocketmq.wire.command import Buffer
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.frames.command import Buffer
+from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = ["PullBody"]
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from sprocketmq.errors import ProtocolError
-from sprocketmq.wire.record_layout import MAGIC_V1, MIN_RECORD_BYTES, RECORD
+from sprocketmq.wire.records.record_layout import MAGIC_V1, MIN_RECORD_BYTES, RECORD
 
 if TYPE_CHECKING:
     from sprocketmq.spark.columns.pull_body import PullBody

@@ -19,7 +19,7 @@ from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.losses import Loss, counted, merged
 from sprocketmq.spark.read.counted_losses import LOSSES
 from sprocketmq.spark.source import RocketMQDataSource
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from sprocketmq.spark.read.lag import LagReport
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.options.option_table import SECRETS
-from sprocketmq.wire.acl_signature import Credentials
+from sprocketmq.wire.frames.acl_signature import Credentials
 
 if TYPE_CHECKING:
     import ssl

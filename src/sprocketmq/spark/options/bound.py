@@ -15,7 +15,7 @@ from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.offsets import queues_from_json
 from sprocketmq.spark.options.given_options import GivenOptions
 from sprocketmq.spark.options.named_topics import check_topics_are_read
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = ["Bound", "bounds_of"]
 

@@ -11,7 +11,7 @@ from sprocketmq.spark.options.access import PLAIN, Access
 from sprocketmq.spark.options.given_options import GivenOptions
 from sprocketmq.spark.options.named_topics import LEDGER_PREFIX, topic_to_write
 from sprocketmq.spark.options.option_table import OPTION_OF, SEND_STATUSES
-from sprocketmq.wire.compression import CompressionType, check_library
+from sprocketmq.wire.records.compression import CompressionType, check_library
 
 __all__ = ["SinkOptions", "sink_options"]
 

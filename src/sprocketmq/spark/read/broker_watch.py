@@ -31,7 +31,7 @@ from sprocketmq.spark.losses import QueueBounds, Reason
 from sprocketmq.spark.options.read_options import ReadOptions
 from sprocketmq.spark.read.queue_bounds import gone_queues, held_bounds
 from sprocketmq.wire import bodies
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = ["BrokerWatch", "Pace", "check_sql92", "is_read", "source_topics"]
 

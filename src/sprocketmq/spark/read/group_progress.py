@@ -12,7 +12,7 @@ from sprocketmq.errors import RocketMQError
 from sprocketmq.spark.cluster.cluster import Cluster, can_pass, is_apache_4
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = ["ShownProgress", "commit_offsets", "committed_offsets", "query_committed"]
 

@@ -26,7 +26,7 @@ from typing import Any
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.losses import Loss, counted
 from sprocketmq.spark.offsets import VERSION, StreamOffset, queues_from_json, queues_to_json
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = ["HeadReport", "LagReport", "SourceLag", "source_lag"]
 

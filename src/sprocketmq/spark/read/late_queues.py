@@ -22,7 +22,7 @@ from sprocketmq.spark.options.late_start import LateStart
 from sprocketmq.spark.options.read_options import ReadOptions
 from sprocketmq.spark.read.group_progress import query_committed
 from sprocketmq.spark.read.offset_search import search_by_time
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = ["LateQueues", "late_rule"]
 

@@ -14,8 +14,8 @@ from typing import Final
 from sprocketmq.errors import RocketMQError
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.losses import QueueBounds
-from sprocketmq.wire.message import MessageExt, MessageQueue
-from sprocketmq.wire.record import decode_records
+from sprocketmq.wire.records.message import MessageExt, MessageQueue
+from sprocketmq.wire.records.record import decode_records
 
 __all__ = ["Look", "first_held", "look_at", "offsets_by_time", "search_by_time"]
 

@@ -29,7 +29,7 @@ from sprocketmq.spark.losses import Loss, QueueBounds, Reason
 from sprocketmq.spark.offsets import QueueRange, StreamOffset
 from sprocketmq.spark.options.bound import Bound
 from sprocketmq.spark.read.trigger_limits import ByteLimit, limited_end
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = [
     "Facts",

@@ -22,7 +22,7 @@ from sprocketmq.spark.cluster.cluster import Cluster, can_pass, is_apache_4
 from sprocketmq.spark.losses import QueueBounds, Reason
 from sprocketmq.wire import bodies
 from sprocketmq.wire.codes import Version
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = ["gone_queues", "held_bounds"]
 
@@ -30,7 +30,8 @@ __all__ = ["gone_queues", "held_bounds"]
 def held_bounds(
     cluster: Cluster, queues: Sequence[MessageQueue], *, partial: bool = False
 ) -> dict[MessageQueue, QueueBounds]:
-    """What the brokers hold of each queue: one question per topic and broker.
+    """What the brokers hold of each queue, in the order of queues: one question per topic and broker.
+    An error names the first that it is about.
 
     ``partial`` leaves the queues of a broker that cannot be reached, or does not know the topic, out, so that one broker's restart
     does not hold up the others; it still raises when there are queues and no broker answers at all.
@@ -49,7 +50,7 @@ def held_bounds(
         for answer in answers:
             if not isinstance(answer, RocketMQError):
                 held.update(answer)
-        return held
+        return {queue: held[queue] for queue in sorted(held)}
 
     return cluster.run(ask)
 

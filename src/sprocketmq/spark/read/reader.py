@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 from sprocketmq.client.read.queue_reader import QueueReader
 from sprocketmq.core.retry.retry_schedule import RETRY_PREFIX
 from sprocketmq.errors import RemoteError
-from sprocketmq.net.kept_memory import keep_freed_memory
+from sprocketmq.net.process.malloc_settings import raise_malloc_thresholds
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.columns.decode import BatchDecoder
 from sprocketmq.spark.columns.pull_body import PullBody
@@ -30,7 +30,7 @@ from sprocketmq.spark.read.offset_search import first_held, offsets_by_time
 from sprocketmq.spark.read.partitions import pack, task_count
 from sprocketmq.spark.read.plan import Facts, resolve_batch, resolve_end, resolve_start
 from sprocketmq.spark.read.queue_bounds import gone_queues, held_bounds
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = [
     "BatchReader",
@@ -154,7 +154,7 @@ def read_ranges(options: ReadOptions, schema: StructType, ranges: Sequence[Queue
         DataLoss: a range is (partly) deleted and ``failOnDataLoss`` is true.
         NetworkError, RequestTimeout, RemoteError: a broker cannot be read; Spark runs the task again.
     """
-    keep_freed_memory()
+    raise_malloc_thresholds()
     decoder = BatchDecoder(_arrow_schema(schema), options.tags)
     for expression, kind, part in _by_filter(options, ranges):
         left = list(part)

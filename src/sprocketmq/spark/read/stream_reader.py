@@ -53,7 +53,7 @@ from sprocketmq.spark.read.plan import Step, next_step, resolve_start, unfinishe
 from sprocketmq.spark.read.queue_bounds import held_bounds
 from sprocketmq.spark.read.reader import facts_for, partitions_for, read_partition, report_losses, tasks_for
 from sprocketmq.spark.read.trigger_limits import ByteLimit, MessageSizes, TriggerDelay
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = ["StreamReader"]
 

@@ -21,14 +21,15 @@ from sprocketmq.client.settings.send_settings import SendSettings
 from sprocketmq.core.retry.retry_schedule import retry_level
 from sprocketmq.errors import ConfigurationError, RemoteError, RocketMQError
 from sprocketmq.net.address import local_ip
-from sprocketmq.net.clock import SystemClock
+from sprocketmq.net.process.clock import SystemClock
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.columns.fetched_rows import fetched_rows
 from sprocketmq.spark.options.access import PLAIN, Access
 from sprocketmq.spark.options.source_columns import CONTENT
 from sprocketmq.spark.retry.bad_rows import BadRow
-from sprocketmq.wire import properties as props
-from sprocketmq.wire.message import Message, MessageExt, MessageQueue
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.message import Message, MessageExt, MessageQueue
+from sprocketmq.wire.records.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 __all__ = ["fetched_again", "joined_again", "retry_copies", "send_copies"]
 
 _ROWS_PER_QUERY: Final = 200
+# Of a row's columns, beside those that a copy needs.
+_IF_THERE: Final = ("storeHost", "sysFlag")
+_COMPRESSION: Final = COMPRESSED | COMPRESSION_TYPE_MASK
 _AT_ONCE: Final = 64
 _TRY_MS: Final = 10_000
 _LONGEST_REASON_BYTES: Final = 1024
@@ -61,7 +65,7 @@ def fetched_again(
             f"{len(refused)} bad rows cannot be sent back, the first is {row.message} ({error}), and the rows lack {', '.join(missing)} "
             "to send a new copy; keep the columns of the source in the rows that process returns"
         )
-    wanted = ["brokerName", "commitLogOffset", *CONTENT, *(name for name in ("storeHost",) if name in bad.columns)]
+    wanted = ["brokerName", "commitLogOffset", *CONTENT, *(name for name in _IF_THERE if name in bad.columns)]
     for at in range(0, len(refused), _ROWS_PER_QUERY):
         part = {row.place: row for row, _ in refused[at : at + _ROWS_PER_QUERY]}
         send(joined_again(fetched_rows(bad.where(_is_one_of(part)).select(wanted)), part))
@@ -175,6 +179,9 @@ async def _send_all(
                 raise
 
         outgoing = writer.one(copy, None, 0, None, None, None)
+        sys_flag = (row.content or {}).get("sysFlag") or 0
+        if sys_flag & COMPRESSED:  # a body that could not be opened here goes as it is and says so (Sender.send_again)
+            outgoing.body, outgoing.sys_flag = copy.body, outgoing.sys_flag & ~_COMPRESSION | sys_flag & _COMPRESSION
         await cluster.retrying(ask)
 
     # No send may be under way when this returns.

@@ -34,7 +34,7 @@ from sprocketmq.spark.retry.bad_rows import BadRow, bad_row
 from sprocketmq.spark.retry.hand_back import HandBack
 from sprocketmq.spark.retry.kept_verdicts import KeptVerdicts
 from sprocketmq.spark.retry.verdict_columns import ACTIONS, action_of, check_delay_level, check_verdict, said
-from sprocketmq.wire import properties as props
+from sprocketmq.wire.records import properties as props
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -227,7 +227,7 @@ class RowRetry:
         here = [f.col(name) for name in (*_NEEDED, *_USEFUL, "action") if name in bad.columns]
         if "reason" in bad.columns:
             explained = f.col("reason").isNotNull() & (f.col("reason") != "")
-            heavy = [name for name in ("body", "properties", "storeHost") if name in bad.columns]
+            heavy = [name for name in ("body", "properties", "storeHost", "sysFlag") if name in bad.columns]
             here += [f.col("reason"), *(f.when(explained, f.col(name)).alias(name) for name in heavy)]
         return bad.select(*here)
 

@@ -1,11 +1,11 @@
-"""Plain rows into the elements of batches, by columns: no Python object per row (the elements: ``wire.batch``).
+"""Plain rows into the elements of batches, by columns: no Python object per row (the elements: ``wire.records.batch``).
 
     properties of the map, TAGS, KEYS, notes, UNIQ_KEY   --> one text a row, joined by Arrow
     head, body, length, text                             --> one element a row, joined by Arrow: back to back as a request carries them
 
-Law: what is made here is what ``row_messages`` and ``wire.batch`` make of the same rows, byte for byte but for the unique keys. A batch
-with anything else in it than plain rows is left to them, errors included: rows with a queue, a sharding key or a delay, several topics,
-values that are blank or hold separators, keys of several words.
+Law: what is made here is what ``row_messages`` and ``wire.records.batch`` make of the same rows, byte for byte but for the unique keys.
+A batch with anything else in it than plain rows is left to them, errors included: rows with a queue, a sharding key or a delay, several
+topics, values that are blank or hold separators, keys of several words.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.columns.byte_columns import binary
 from sprocketmq.spark.columns.property_columns import MANY_NAMES
 from sprocketmq.spark.send.row_messages import LEFT_OUT, SEND_COLUMNS
-from sprocketmq.wire import properties as props
-from sprocketmq.wire.batch import ELEMENT
-from sprocketmq.wire.properties import MAX_PROPERTIES_BYTES
-from sprocketmq.wire.record_layout import PROPERTIES_LENGTH, PROPERTIES_LENGTH_TYPE
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.batch import ELEMENT
+from sprocketmq.wire.records.properties import MAX_PROPERTIES_BYTES
+from sprocketmq.wire.records.record_layout import PROPERTIES_LENGTH, PROPERTIES_LENGTH_TYPE
 
 __all__ = ["Elements", "element_rows"]
 

@@ -25,8 +25,8 @@ from sprocketmq.core.retry.retry_schedule import DLQ_PREFIX, RETRY_PREFIX
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.options.given_options import other_words
 from sprocketmq.spark.options.source_columns import COLUMNS, CONTENT
-from sprocketmq.wire import properties as props
-from sprocketmq.wire.message import Message, MessageExt
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.message import Message, MessageExt
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -57,6 +57,7 @@ ACK_COLUMNS: Final[dict[str, tuple[str, ...]]] = {
     "body": ("binary",),
     "properties": ("map<string,string>",),
     "storeHost": ("string",),
+    "sysFlag": ("int",),
 }
 # Dead letters go as they are: the rest of their columns tells where they were.
 REPLAY_COLUMNS: Final[dict[str, tuple[str, ...]]] = {

@@ -30,13 +30,13 @@ from sprocketmq.errors import (
     SignatureRefused,
     SystemBusy,
 )
-from sprocketmq.net.engine import Engine
-from sprocketmq.net.kept_memory import keep_freed_memory
+from sprocketmq.net.process.engine import Engine
+from sprocketmq.net.process.malloc_settings import raise_malloc_thresholds
 from sprocketmq.spark.options.sink_options import SinkOptions
 from sprocketmq.spark.send.row_messages import SEND_COLUMNS, OutgoingRow
-from sprocketmq.wire import properties as props
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = ["FIRST_PAUSE_S", "LONGEST_PAUSE_S", "AsMessages", "RowSender", "may_pass"]
 
@@ -56,7 +56,7 @@ class RowSender:
     """
 
     def __init__(self, options: SinkOptions, producer: AsyncProducer) -> None:
-        keep_freed_memory()
+        raise_malloc_thresholds()
         self._options = options
         self._producer = producer
         self._engine = Engine.shared()

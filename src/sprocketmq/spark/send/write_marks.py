@@ -21,7 +21,7 @@ from functools import reduce
 from typing import TYPE_CHECKING, Final
 
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.wire import properties as props
+from sprocketmq.wire.records import properties as props
 
 if TYPE_CHECKING:
     from pyspark import TaskContext

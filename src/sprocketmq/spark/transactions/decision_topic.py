@@ -16,8 +16,8 @@ from sprocketmq.core.transactions.decision_ledger import Decision, DecisionLedge
 from sprocketmq.core.transactions.open_transactions import LocalTransactionState
 from sprocketmq.errors import NetworkError, RemoteError
 from sprocketmq.spark.transactions.ledger_place import find_place, volatile_settings
-from sprocketmq.wire.message import MessageQueue
-from sprocketmq.wire.record import decode_records
+from sprocketmq.wire.records.message import MessageQueue
+from sprocketmq.wire.records.record import decode_records
 
 __all__ = ["DecisionTopic", "read_records"]
 

@@ -50,7 +50,7 @@ from sprocketmq.spark.transactions.half_messages import HalfLane, HalfSender
 from sprocketmq.spark.transactions.responder import BATCH, LEDGER, PARTITION, QUERY, Responder
 from sprocketmq.spark.transactions.settling import Settling
 from sprocketmq.spark.transactions.shown_rows import HALF_TOPIC
-from sprocketmq.wire.message import Message, MessageQueue
+from sprocketmq.wire.records.message import Message, MessageQueue
 
 __all__ = ["ExactlyOnce", "HalvesSent"]
 
@@ -110,14 +110,18 @@ class ExactlyOnce:
             done.skipped = standing is Standing.DECIDED
         marks = {QUERY: done.query, BATCH: str(done.batch), PARTITION: str(_partition()), LEDGER: options.ledger_topic}
         sender = HalfSender(options, responder.producer, marks, done.attempt)
-        topics = {options.topic} if options.topic else set()
+        topics: set[str] = {options.topic} if options.topic else set()
         try:
             for batch in batches:
                 done.rows += batch.num_rows
                 if batch.num_rows and not options.topic:
                     topics.update(pc.unique(batch.column("topic")).to_pylist())
                 if batch.num_rows and not done.skipped:
-                    sender.send(batch)
+                    responder.note_halves(topics)
+                    try:
+                        sender.send(batch)
+                    finally:  # it may have taken long
+                        responder.note_halves(topics)
         except Exception:
             self._take_back(responder, sender.lanes)
             raise

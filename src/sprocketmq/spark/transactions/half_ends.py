@@ -27,8 +27,8 @@ from sprocketmq.errors import RocketMQError
 from sprocketmq.spark.transactions.half_messages import Half, HalfLane
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.command import Command
 from sprocketmq.wire.end_frames import EndTemplate
+from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.headers import EndTransactionRequestHeader
 
 __all__ = ["end_lane"]

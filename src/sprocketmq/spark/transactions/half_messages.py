@@ -32,8 +32,8 @@ from sprocketmq.spark.options.sink_options import SinkOptions
 from sprocketmq.spark.send.row_messages import OutgoingRow, outgoing_rows
 from sprocketmq.spark.send.row_sender import FIRST_PAUSE_S, LONGEST_PAUSE_S, RowSender, may_pass
 from sprocketmq.spark.transactions.responder import ATTEMPT, SEQUENCE, TRY, half_name
-from sprocketmq.wire import properties as props
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.message import MessageQueue
 from sprocketmq.wire.send_frames import StoredAnswer
 
 __all__ = ["Half", "HalfLane", "HalfSender"]

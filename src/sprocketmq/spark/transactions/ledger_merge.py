@@ -21,7 +21,7 @@ from sprocketmq.errors import ConfigurationError, NetworkError
 from sprocketmq.spark.transactions.decision_topic import read_records
 from sprocketmq.spark.transactions.ledger_place import NOTHING, READ, READ_WRITE, homes_of, masters_of, set_permission
 from sprocketmq.spark.transactions.responder import Responder
-from sprocketmq.wire.message import Message, MessageQueue
+from sprocketmq.wire.records.message import Message, MessageQueue
 
 __all__ = ["Known", "Merged", "merge_ledger"]
 

@@ -26,7 +26,7 @@ from sprocketmq.client.remoting.masters import MASTER, known_master
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, TopicNotExist
 from sprocketmq.wire import headers, requests
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = [
     "NOTHING",

@@ -14,8 +14,10 @@ Laws
 from __future__ import annotations
 
 import logging
-import os
+import time
+import weakref
 from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
 from typing import ClassVar, Final
 
 from sprocketmq.client.produce.transaction_producer import AsyncTransactionProducer
@@ -24,14 +26,15 @@ from sprocketmq.core.transactions.half_lifetime import HalfLifetime
 from sprocketmq.core.transactions.open_transactions import LocalTransactionState
 from sprocketmq.errors import RocketMQError
 from sprocketmq.spark.cluster.cluster import Cluster
+from sprocketmq.spark.cluster.shared_clients import SharedClients, close_when_dropped
 from sprocketmq.spark.options.sink_options import SinkOptions
 from sprocketmq.spark.transactions.decision_topic import DecisionTopic
 from sprocketmq.spark.transactions.shown_rows import HALF_TOPIC, ShownRows
-from sprocketmq.wire import properties as props
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.message import MessageExt, MessageQueue
-from sprocketmq.wire.properties import PGROUP
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.message import MessageExt, MessageQueue
+from sprocketmq.wire.records.properties import PGROUP
 
 __all__ = [
     "ATTEMPT",
@@ -57,6 +60,9 @@ TRY: Final = props.SPARK_TRY
 LEDGER: Final = props.SPARK_LEDGER
 
 _CONFIG_TIMEOUT_MS: Final = 3_000
+# How long halves are kept is asked again, when a broker did not say.
+_ASK_AGAIN_S: Final = 30.0
+_AWAY_S: Final = 72 * 3_600.0  # MessageStoreConfig.fileReservedTime
 # Below the time between two questions of a broker.
 _CHECK_PATIENCE_MS: Final = 10_000
 
@@ -72,9 +78,13 @@ class Responder:
     ``answers`` counts what it told.
     """
 
-    _by_process: ClassVar[dict[tuple[object, ...], Responder]] = {}
+    shared: ClassVar[SharedClients[tuple[object, ...], Responder]] = SharedClients(drops=False)
 
-    def __init__(self, options: SinkOptions, topics: frozenset[str]) -> None:
+    def __init__(self, options: SinkOptions, topics: frozenset[str], key: tuple[object, ...]) -> None:
+        self._key = key
+        self._half_topics: frozenset[str] = frozenset()
+        self._last_half_s: float | None = None
+        self._needed_until_s = 0.0
         self.cluster = Cluster.at(options.namesrv_addr, options.retry_timeout_ms, options.access)
         self.engine = self.cluster.engine
         self.topics = topics
@@ -84,7 +94,7 @@ class Responder:
         self.answers: Counter[str] = Counter()
         self.producer = AsyncTransactionProducer(
             options.group,
-            check=self._check,
+            check=_check_by(weakref.ref(self)),
             check_thread_pool_max_size=64,
             check_request_hold_max=100_000,
             namesrv_addr=options.namesrv_addr,
@@ -100,24 +110,55 @@ class Responder:
         """Started, and known to the brokers of ``topics``."""
         limits_ms = options.send_timeout_ms, options.retry_timeout_ms
         of_rows = options.producer_settings().values()
-        key = (os.getpid(), options.namesrv_addr, options.group, options.access, *limits_ms, *of_rows)
-        known = cls._by_process.get(key)
-        if known is not None and topics <= known.topics:
-            return known
-        if known is not None:
-            known.close()
-            topics |= known.topics
-        responder = cls(options, topics)
-        responder.engine.run(responder.producer.start())
-        cls._by_process[key] = responder
+        key = (options.namesrv_addr, options.group, options.access, *limits_ms, *of_rows)
+
+        def make(known: Responder | None) -> Responder:
+            # The one that lacks a topic goes when its last user has let go of it: the new one answers for its halves, too.
+            return cls(options, topics if known is None else topics | known.topics, key)._started()
+
+        responder = cls.shared.get(key, make, lambda known: topics <= known.topics)
+        for surplus in cls.shared.surplus():
+            if not surplus.client.is_needed():
+                cls.shared.drop(surplus)
         return responder
+
+    def _started(self) -> Responder:
+        self.engine.run(self.producer.start())
+        close_when_dropped(self, self.engine, self.producer.shutdown)
+        return self
 
     def close(self) -> None:
         """Leave the group."""
+        self.shared.remove(self)
         self.engine.run(self.producer.shutdown())
-        for key, responder in list(self._by_process.items()):
-            if responder is self:
-                del self._by_process[key]
+
+    def note_halves(self, topics: Iterable[str]) -> None:
+        """Halves for ``topics`` are sent now: brokers may ask about them for as long as they keep them."""
+        self._half_topics = self._half_topics.union(topic for topic in topics if topic)
+        self._last_half_s = time.monotonic()
+        self.shared.keep(self._key, self)
+
+    def is_needed(self) -> bool:
+        """Whether a broker may still ask about a half that was sent here."""
+        sent_s, now_s = self._last_half_s, time.monotonic()
+        if sent_s is None:
+            return False
+        if self._needed_until_s <= now_s:
+            try:
+                kept_ms = self.engine.run(self._halves_kept_ms())
+                self._needed_until_s = sent_s + kept_ms / 1000
+            except RocketMQError:  # a broker is away; one that stays away asks nothing
+                self._needed_until_s = min(now_s + _ASK_AGAIN_S, sent_s + _AWAY_S)
+        return now_s < self._needed_until_s
+
+    async def _halves_kept_ms(self) -> int:
+        kept_ms = 0
+        for topic in self._half_topics:
+            route = await self.cluster.route(topic)
+            for queue in route.queue_datas if route is not None else ():
+                address = await self.cluster.broker_address(queue.broker_name, topic)
+                kept_ms = max(kept_ms, (await self.lifetime(address)).given_up_within_ms)
+        return kept_ms
 
     def ledger(self, topic: str) -> DecisionTopic:
         """This process's reader of a ledger."""
@@ -196,3 +237,13 @@ class Responder:
         if not (timeout.isdigit() and interval.isdigit()):
             return 0
         return quiet_time_ms(int(timeout), 0 if can_tell else int(interval))
+
+
+def _check_by(responder: weakref.ref[Responder]) -> Callable[[MessageExt], Awaitable[LocalTransactionState]]:
+    """A producer that held its responder would keep it for ever."""
+
+    async def check(message: MessageExt) -> LocalTransactionState:
+        known = responder()
+        return LocalTransactionState.UNKNOWN if known is None else await known._check(message)
+
+    return check

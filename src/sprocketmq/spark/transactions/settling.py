@@ -28,9 +28,9 @@ from sprocketmq.spark.send.row_sender import may_pass
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.headers import ResumeCheckHalfMessageRequestHeader
-from sprocketmq.wire.message import MessageExt, MessageQueue
-from sprocketmq.wire.properties import REAL_TOPIC
-from sprocketmq.wire.record import decode_records
+from sprocketmq.wire.records.message import MessageExt, MessageQueue
+from sprocketmq.wire.records.properties import REAL_TOPIC
+from sprocketmq.wire.records.record import decode_records
 
 if TYPE_CHECKING:
     from sprocketmq.spark.transactions.responder import Responder

@@ -22,8 +22,8 @@ from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.headers import UNIQUE_KEY_QUERY, QueryMessageRequestHeader
-from sprocketmq.wire.message import MessageExt, MessageQueue
-from sprocketmq.wire.record import decode_records
+from sprocketmq.wire.records.message import MessageExt, MessageQueue
+from sprocketmq.wire.records.record import decode_records
 
 __all__ = ["HALF_TOPIC", "ShownRows"]
 

@@ -12,7 +12,6 @@ Law: ``send`` returns only when every row is stored, with a status that the user
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from itertools import chain
@@ -23,16 +22,17 @@ import pyarrow as pa
 from sprocketmq.client.produce.producer import AsyncProducer
 from sprocketmq.client.results import SendResult
 from sprocketmq.errors import NetworkError
-from sprocketmq.net.engine import Engine
+from sprocketmq.net.process.engine import Engine
+from sprocketmq.spark.cluster.shared_clients import SharedClients, close_when_dropped
 from sprocketmq.spark.options.sink_options import SinkOptions
 from sprocketmq.spark.send.row_columns import Elements, element_rows
 from sprocketmq.spark.send.row_messages import OutgoingRow, outgoing_rows, replayed_rows
 from sprocketmq.spark.send.row_sender import AsMessages, RowSender
 from sprocketmq.spark.send.write_marks import Stamp
 from sprocketmq.spark.write.refused_rows import RefusedRows
-from sprocketmq.wire import properties as props
-from sprocketmq.wire.batch import batch_element_size
-from sprocketmq.wire.message import Message, MessageQueue
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.batch import batch_element_size
+from sprocketmq.wire.records.message import Message, MessageQueue
 
 __all__ = ["MessageSender"]
 
@@ -45,8 +45,24 @@ _ADDED_BYTES: Final = 256
 _FEW_ROWS: Final = 16
 
 
+class _StartedProducer:
+    """A producer that is shut down when nobody has this object; whoever uses the producer keeps it."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self.producer = AsyncProducer(
+            options.group,
+            namesrv_addr=options.namesrv_addr,
+            send_msg_timeout_ms=options.send_timeout_ms,
+            **options.producer_settings(),
+            **options.access.client_options(),
+        )
+        engine = Engine.shared()
+        engine.run(self.producer.start())
+        close_when_dropped(self, engine, self.producer.shutdown)
+
+
 class MessageSender(RowSender):
-    """Sends the rows of one task. Producers are kept per process: Spark uses its workers again for later batches.
+    """Sends the rows of one task. Tasks of one process share their producers: Spark uses its workers again for later batches.
 
     Args:
         options: of the sink.
@@ -54,34 +70,19 @@ class MessageSender(RowSender):
         replay_id: of a replay of dead letters (mode replay).
     """
 
-    _producers: ClassVar[dict[tuple[object, ...], AsyncProducer]] = {}
+    producers: ClassVar[SharedClients[tuple[object, ...], _StartedProducer]] = SharedClients()
 
     def __init__(self, options: SinkOptions, stamp: Stamp | None = None, replay_id: str | None = None) -> None:
-        super().__init__(options, self._started_producer(options))
+        settings = options.producer_settings()
+        key = (options.namesrv_addr, options.group, options.access, options.send_timeout_ms, *settings.values())
+        self._started = self.producers.get(key, lambda _: _StartedProducer(options))
+        super().__init__(options, self._started.producer)
         self._stamp = stamp
         self.refused = RefusedRows(options, stamp)
         replayed = partial(replayed_rows, replay_id=replay_id)
         sent = partial(outgoing_rows, refuse=self.refused, max_bytes=options.max_message_bytes)
         self._as_messages: AsMessages = replayed if options.mode == "replay" else sent
         self._longest_plain = min(_BATCH_BYTES // 2, options.max_message_bytes, options.compress_from_bytes - 1)
-
-    @classmethod
-    def _started_producer(cls, options: SinkOptions) -> AsyncProducer:
-        settings = options.producer_settings()
-        of_user = (options.namesrv_addr, options.group, options.access, options.send_timeout_ms)
-        key = (os.getpid(), *of_user, *settings.values())
-        producer = cls._producers.get(key)
-        if producer is None:
-            producer = AsyncProducer(
-                options.group,
-                namesrv_addr=options.namesrv_addr,
-                send_msg_timeout_ms=options.send_timeout_ms,
-                **settings,
-                **options.access.client_options(),
-            )
-            Engine.shared().run(producer.start())
-            cls._producers[key] = producer
-        return producer
 
     def send(self, batch: pa.RecordBatch) -> None:
         """Send all rows and wait until they are stored.

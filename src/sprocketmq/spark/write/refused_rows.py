@@ -30,7 +30,7 @@ from sprocketmq.spark.retry.sent_back import SendBack
 from sprocketmq.spark.send.row_messages import LEFT_OUT
 from sprocketmq.spark.send.write_marks import Stamp
 from sprocketmq.spark.transactions.ledger_place import masters_of
-from sprocketmq.wire import properties as props
+from sprocketmq.wire.records import properties as props
 
 __all__ = ["RefusedRows"]
 

@@ -9,7 +9,7 @@ Laws: what a Java broker that opens the store of a killed one makes of the times
    what the disk has of log and queues.
 2. The same scan gives it the keys that the index lacks, so the second is not later than what the disk has of the index either.
 3. It deletes each index file that ends later than the third (IndexService.load), and never looks at the keys before its scan again. So
-   the third runs ahead of the entries: ``cover_index`` comes before them, and a clean stop sets it to what is true.
+   the third runs ahead of the entries: ``raise_index_timestamp`` comes before them, and a clean stop sets it to what is true.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _INDEX_TIME_AT = _LAYOUT.at["index_msg_timestamp"]
 _INDEX_TIME = _LAYOUT.single("index_msg_timestamp")
 
 
-class _Part:
+class _Section:
     """A part of ours: its place, its mark, its fields."""
 
     def __init__(self, at: int, mark: bytes, *fields: tuple[str, str]) -> None:
@@ -58,8 +58,8 @@ class _Part:
 
 _OURS_AT = 2048
 # A record begins there, and it and all before it are flushed with their queue entries.
-_DURABLE = _Part(_OURS_AT, b"SPRKTMQ1", ("offset", "q"))
-_INDEX = _Part(
+_DURABLE = _Section(_OURS_AT, b"SPRKTMQ1", ("offset", "q"))
+_INDEX = _Section(
     2112,
     b"SPRKTIX1",
     ("offset", "q"),  # every record before it is in the index
@@ -70,11 +70,11 @@ _INDEX = _Part(
     ("store_timestamp_ms", "q"),  # of the record before the offset
 )
 # At the last clean stop.
-_CENSUS = _Part(2176, b"SPRKTCQ1", ("end_of_log", "q"), ("queues", "q"), ("sum_of_their_ends", "q"))
+_QUEUE_TOTALS = _Section(2176, b"SPRKTCQ1", ("end_of_log", "q"), ("queues", "q"), ("sum_of_their_ends", "q"))
 # The first two timestamps as we wrote them; a Java broker that writes the file has others.
-_STAMP = _Part(2208, b"SPRKTTM1", ("physic_msg_timestamp", "q"), ("logics_msg_timestamp", "q"))
+_STAMP = _Section(2208, b"SPRKTTM1", ("physic_msg_timestamp", "q"), ("logics_msg_timestamp", "q"))
 # CRC-32 of ours before it; where it is wrong a bit has flipped, and none of ours counts.
-_SEAL = _Part(2240, b"SPRKTSL1", ("crc", "I"))
+_CHECKSUM = _Section(2240, b"SPRKTSL1", ("crc", "I"))
 INDEX_AHEAD_MS = 60_000
 _LARGEST_INT64 = (1 << 63) - 1
 _OPEN = os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0)
@@ -106,7 +106,7 @@ class Checkpoint:
         self.indexed_timestamp: int | None = None  # what law 2 holds the second timestamp to; None = there is no index
         self.is_ours = False  # since we wrote the file no Java broker has
         self.index_numbers: tuple[int, int] | None = None  # slots and entries of an index file
-        self.census: tuple[int, int, int] | None = None  # (end of the log, queues, sum of their ends)
+        self.queue_totals: tuple[int, int, int] | None = None  # (end of the log, queues, sum of their ends)
         self._writing = threading.Lock()  # what is packed first is written first
 
     @property
@@ -134,8 +134,8 @@ class Checkpoint:
             self.master_flushed_offset,
             self.confirm_phy_offset,
         ) = _TIMES.unpack_from(raw)
-        seal = _SEAL.read(raw)
-        if seal is not None and seal != (zlib.crc32(raw[_OURS_AT : _SEAL.at]),):
+        seal = _CHECKSUM.read(raw)
+        if seal is not None and seal != (zlib.crc32(raw[_OURS_AT : _CHECKSUM.at]),):
             _log.warning("%s is damaged: the start looks at the log more closely", self.path)
             return
         (self.durable_offset,) = _DURABLE.read(raw) or (None,)
@@ -144,8 +144,8 @@ class Checkpoint:
             offset, name, slot_count, entry_limit, count, time_ms = index
             self.index_numbers = (slot_count, entry_limit) if slot_count > 0 < entry_limit else None
             self.index_mark = IndexProgress(name.rstrip(b"\0").decode("ascii", "replace"), offset, count, time_ms)
-        census = _CENSUS.read(raw)
-        self.census = None if census is None else (census[0], census[1], census[2])
+        queue_totals = _QUEUE_TOTALS.read(raw)
+        self.queue_totals = None if queue_totals is None else (queue_totals[0], queue_totals[1], queue_totals[2])
         self.is_ours = _STAMP.read(raw) == (self.physic_msg_timestamp, self.logics_msg_timestamp)
 
     def save(self) -> None:
@@ -184,12 +184,12 @@ class Checkpoint:
             name, offset, count, time_ms = self.index_mark
             numbers = self.index_numbers or (0, 0)
             _INDEX.write(raw, offset, name.encode("ascii", "replace"), *numbers, count, time_ms)
-        if self.census is not None:
-            _CENSUS.write(raw, *self.census)
-        _SEAL.write(raw, zlib.crc32(raw[_OURS_AT : _SEAL.at]))
+        if self.queue_totals is not None:
+            _QUEUE_TOTALS.write(raw, *self.queue_totals)
+        _CHECKSUM.write(raw, zlib.crc32(raw[_OURS_AT : _CHECKSUM.at]))
         return raw
 
-    def cover_index(self, store_timestamp_ms: int) -> None:
+    def raise_index_timestamp(self, store_timestamp_ms: int) -> None:
         """Before an index file gets an entry of a record stored then: law 3, which a kill puts to the test, so nothing is synced.
 
         Raises:

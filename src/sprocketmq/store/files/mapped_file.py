@@ -2,7 +2,7 @@
 
 A file always has its full length on disk (Apache refuses to start otherwise) but takes only the space that was written: it is sparse.
 Writing to a sparse mapping when the disk is full kills the process with SIGBUS, so zeros are written ahead of the writer, in steps, and the
-kernel is asked whether the pages may be written (``ensure_space`` and ``disk_space``; for the log mostly by ``space_ahead``): a full disk
+kernel is asked whether the pages may be written (``ensure_space`` and ``disk_space``; for the log mostly by ``preallocation``): a full disk
 becomes StoreNotWritable before a byte of a message is touched. It is also the cheapest way to bring new pages in: a page fault in a hole
 makes Linux read ahead up to megabytes of nothing (3 ms for a queue's first entry). On tmpfs even reading a hole takes space, so who looks
 for the end of the data reads ``data``, which ends where the hole begins.

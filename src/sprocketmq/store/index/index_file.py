@@ -99,8 +99,8 @@ class IndexFile:
         self._map: mmap.mmap | None = None
         self._slots: NDArray[np.int32] | None = None
         self._entries: NDArray[np.void] | None = None
-        self._sure_pages = bytearray((self._entries_at + PAGE_BYTES - 1) // PAGE_BYTES)
-        self._sure_entry_bytes = 0
+        self._allocated_pages = bytearray((self._entries_at + PAGE_BYTES - 1) // PAGE_BYTES)
+        self._allocated_entry_bytes = 0
 
     def __repr__(self) -> str:
         return f"IndexFile({self.path!r}, {self.header.index_count - 1} of {self.entry_limit - 1} entries)"
@@ -148,7 +148,7 @@ class IndexFile:
         self._slots = self._entries = None
         mapping, self._map = self._map, None
         # As in MappedFile: what was sure of a mapping is not of the next one.
-        self._sure_pages, self._sure_entry_bytes = bytearray(len(self._sure_pages)), 0
+        self._allocated_pages, self._allocated_entry_bytes = bytearray(len(self._allocated_pages)), 0
         if mapping is not None:
             with contextlib.suppress(BufferError):  # somebody still looks at it: the mapping goes with the last view
                 mapping.close()
@@ -218,7 +218,7 @@ class IndexFile:
                 begin_timestamp=int(store_timestamps[0]), begin_physical_offset=int(physical_offsets[0])
             )
         places = hashes % self.slot_count
-        self._make_sure(places, first + count)
+        self._ensure_space(places, first + count)
         before = slots[places].astype(np.int64)
         before[(before <= 0) | (before >= first)] = 0
         numbers = np.arange(first, first + count)
@@ -248,47 +248,47 @@ class IndexFile:
         return count
 
     def _count(self, header: IndexHeader) -> None:
-        """Law 3. The page is sure: ``_make_sure`` came before."""
+        """Write the header (law 3). ``_ensure_space`` has allocated its page before."""
         _HEADER.pack_into(self._mapping(), 0, *header)
         self.header = header
         self.changes += 1  # behind what it counts: the flush thread reads it first
 
-    def _make_sure(self, places: Ints, entries_end: int) -> None:
+    def _ensure_space(self, places: Ints, entries_end: int) -> None:
         """Have the disk's space for these slots and for the entries before ``entries_end``, before a mapped page is touched."""
         if self.path is None:
             return
         import numpy as np
 
         pages = (places * SLOT_SIZE_BYTES + HEADER_SIZE_BYTES) // PAGE_BYTES
-        sure = np.frombuffer(self._sure_pages, np.bool_)
-        missing = [] if sure[pages].all() else sorted(set(pages[~sure[pages]].tolist()))
-        if not sure[0] and 0 not in missing:
+        allocated = np.frombuffer(self._allocated_pages, np.bool_)
+        missing = [] if allocated[pages].all() else sorted(set(pages[~allocated[pages]].tolist()))
+        if not allocated[0] and 0 not in missing:
             missing.append(0)  # the header's
         entries_end_at = self._entries_at + entries_end * ENTRY_SIZE_BYTES
-        if not missing and entries_end_at <= self._sure_entry_bytes:
+        if not missing and entries_end_at <= self._allocated_entry_bytes:
             return
         mapping = self._mapping()
         try:
             for page in missing:
                 allow_writes(mapping, self.path, page * PAGE_BYTES, (page + 1) * PAGE_BYTES)
-                self._sure_pages[page] = 1
-            begin = self._sure_entry_bytes or self._entries_at + self.header.index_count * ENTRY_SIZE_BYTES
-            if entries_end_at > self._sure_entry_bytes:
+                self._allocated_pages[page] = 1
+            begin = self._allocated_entry_bytes or self._entries_at + self.header.index_count * ENTRY_SIZE_BYTES
+            if entries_end_at > self._allocated_entry_bytes:
                 end = min(max(entries_end_at, begin + _step(begin - self._entries_at)), self.size_bytes)
                 end = write_zeros(self.path, begin, min(end + -end % PAGE_BYTES, self.size_bytes))
                 allow_writes_at_ends(mapping, self.path, begin, end)
-                self._sure_entry_bytes = end
+                self._allocated_entry_bytes = end
                 if end < entries_end_at:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError as error:
             raise not_writable(self.path, error) from error
 
-    def repair(self, log_end: int, sure_count: int | None = None) -> None:
+    def repair(self, log_end: int, durable_count: int | None = None) -> None:
         """After a crash: keep the entries that are sound and point before ``log_end``, and work the slots out anew.
 
         Args:
             log_end: physical offset of the log's end.
-            sure_count: indexCount of what the disk is sure to have; None = whatever is counted.
+            durable_count: indexCount of what the disk is sure to have; None = whatever is counted.
 
         Raises:
             StoreNotWritable: no space.
@@ -298,7 +298,7 @@ class IndexFile:
         slots, entries = self._arrays()
         sound, table, used = 1, np.zeros(self.slot_count, np.int64), 0
         last = self.header.begin_physical_offset
-        counted = self.header.index_count if sure_count is None else min(self.header.index_count, sure_count)
+        counted = self.header.index_count if durable_count is None else min(self.header.index_count, durable_count)
         while sound < counted:
             chunk = entries[sound : min(counted, sound + _AT_ONCE)]
             offsets, hashes = chunk["physical_offset"].astype(np.int64), chunk["hash"].astype(np.int64)
@@ -312,7 +312,7 @@ class IndexFile:
                 break
         used = int(np.count_nonzero(table))
         wrong = np.flatnonzero(table != self.slots())
-        self._make_sure(wrong, sound)
+        self._ensure_space(wrong, sound)
         slots[wrong] = table[wrong]
         self._count_only(sound, used)
 
@@ -357,7 +357,7 @@ class IndexFile:
     def slot(self, place: int) -> int:
         """Number of the newest entry in a slot, 0 = none."""
         at = HEADER_SIZE_BYTES + place * SLOT_SIZE_BYTES
-        if self.path is None or self._sure_pages[at // PAGE_BYTES]:
+        if self.path is None or self._allocated_pages[at // PAGE_BYTES]:
             (number,) = _SLOT.unpack_from(self._mapping(), at)
         else:
             (number,) = _SLOT.unpack(self._read(at, SLOT_SIZE_BYTES))

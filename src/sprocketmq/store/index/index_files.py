@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["TAG_TYPE", "IndexFiles", "index_text", "work_of"]
+__all__ = ["TAG_TYPE", "IndexFiles", "index_text", "indexing_cost"]
 
 TAG_TYPE = "T"  # MessageConst.INDEX_TAG_TYPE
 
@@ -39,7 +39,7 @@ def index_text(topic: str, key: str, index_type: str = "") -> str:
     return f"{topic}#{TAG_TYPE}#{key}" if index_type == TAG_TYPE else f"{topic}#{key}"
 
 
-def work_of(properties_bytes: int, spaces: int) -> int:
+def indexing_cost(properties_bytes: int, spaces: int) -> int:
     """What a record costs to index, in ordinary ones: its properties may hold sixteen thousand keys, at a microsecond each."""
     return 1 + properties_bytes // 4096 + spaces // 4
 
@@ -60,16 +60,16 @@ class IndexFiles:
         self._max_results = config.max_msgs_num_batch
         self.files: list[IndexFile] = []
         self._needs_repair = False
-        self._sure: IndexProgress | None = None
+        self._durable: IndexProgress | None = None
         self._new_file = False
-        self._rest: tuple[Ints, Ints, Ints] | None = None
+        self._pending: tuple[Ints, Ints, Ints] | None = None
 
-    def load(self, *, clean_stop: bool = True, sure: IndexProgress | None = None) -> None:
+    def load(self, *, clean_stop: bool = True, durable: IndexProgress | None = None) -> None:
         """Find the files that exist.
 
         Args:
             clean_stop: the headers are true.
-            sure: after a crash, how far the disk has the index; None = as far as the headers say.
+            durable: after a crash, how far the disk has the index; None = as far as the headers say.
 
         Raises:
             StoreCorrupt: a file has a wrong length.
@@ -86,7 +86,7 @@ class IndexFiles:
             file = IndexFile(path, self.slot_count, self.entry_limit, read_only=self.read_only)
             file.load()
             self.files.append(file)
-        self._needs_repair, self._sure = not clean_stop, sure
+        self._needs_repair, self._durable = not clean_stop, durable
         if not clean_stop:  # what a killed process wrote, names too, may be in the page cache only
             self._new_file = bool(self.files)
             for file in self.files:
@@ -102,23 +102,23 @@ class IndexFiles:
             return
         kept = []
         for file in self.files:
-            sure_count = self._sure_count(file)
-            if sure_count is not None or file.header.end_physical_offset >= log_end:
-                file.repair(log_end, sure_count)
+            durable_count = self._durable_count(file)
+            if durable_count is not None or file.header.end_physical_offset >= log_end:
+                file.repair(log_end, durable_count)
             if file.header.index_count > 1:
                 kept.append(file)
             else:
                 file.delete()
         self.files, self._needs_repair = kept, False
 
-    def _sure_count(self, file: IndexFile) -> int | None:
+    def _durable_count(self, file: IndexFile) -> int | None:
         """indexCount of what the disk is sure to have of a file; None = the file is as it should be."""
-        sure, counted = self._sure, file.header.index_count
-        if not self._needs_repair or (sure is not None and file.name < sure.newest_file):
+        durable, counted = self._durable, file.header.index_count
+        if not self._needs_repair or (durable is not None and file.name < durable.newest_file):
             return None
-        if sure is None:
+        if durable is None:
             return counted
-        return min(sure.index_count, counted) if file.name == sure.newest_file else 1
+        return min(durable.index_count, counted) if file.name == durable.newest_file else 1
 
     @property
     def newest_count(self) -> int:
@@ -139,24 +139,24 @@ class IndexFiles:
         """Add entries in this order, making files as they fill up.
 
         Raises:
-            StoreNotWritable: no space; what is left is added by ``put_rest``, which has to come before any other entry.
+            StoreNotWritable: no space; what is left is added by ``put_pending``, which has to come before any other entry.
         """
-        self._rest = hashes, physical_offsets, store_timestamps
-        self.put_rest()
+        self._pending = hashes, physical_offsets, store_timestamps
+        self.put_pending()
 
-    def put_rest(self) -> None:
+    def put_pending(self) -> None:
         """Add what an earlier ``put`` could not. Raises as ``put``."""
-        while self._rest is not None:
-            hashes, physical_offsets, store_timestamps = self._rest
+        while self._pending is not None:
+            hashes, physical_offsets, store_timestamps = self._pending
             if not self.files or self.files[-1].is_full:
                 self._create(int(store_timestamps[0]))
             done = self.files[-1].put(hashes, physical_offsets, store_timestamps)
             left = len(hashes) - done
-            self._rest = (hashes[done:], physical_offsets[done:], store_timestamps[done:]) if left else None
+            self._pending = (hashes[done:], physical_offsets[done:], store_timestamps[done:]) if left else None
 
     @property
-    def has_rest(self) -> bool:
-        return self._rest is not None
+    def has_pending(self) -> bool:
+        return self._pending is not None
 
     def _create(self, now_ms: int) -> None:
         path = None

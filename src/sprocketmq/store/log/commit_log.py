@@ -1,13 +1,13 @@
-"""The log of all records, in the order of arrival. Java: CommitLog.
+"""The commit log: all records in the order of arrival. Java: CommitLog.
 
-A sequence of equally long files. A record never crosses a file's end: when it does not fit together with the 8 bytes of a filler, the
-rest of the file is declared blank (int32 remaining size, int32 blank magic) and the record opens the next file. The log ends where no
-valid record begins; everything behind the end is zero.
+The log is a sequence of files of equal length. A record never crosses the end of a file. If a record and the 8 bytes of a filler do not
+fit, the writer marks the rest of the file as blank (int32 remaining size, int32 blank magic) and puts the record into the next file. The
+log ends at the first place where no valid record begins. Every byte after the end is zero.
 
-Torn writes. The kernel keeps what a killed process wrote, but a kill can fall into the middle of a copy. So a record's first eight bytes
-(size and magic) are written last: before that store the record does not exist, after it the record is whole. A batch is written the same
-way, its first header last of all, so it exists whole or not at all. After a power loss pages may be missing anywhere behind the last
-flush: that is what the checks of ``view_at`` are for.
+Torn writes: the kernel keeps what a killed process wrote, but a kill can interrupt a copy. The writer therefore stores the first eight
+bytes of a record (size and magic) last. Without them the record does not exist; with them it is complete. A batch is written the same
+way, with the first header last, so either the whole batch exists or nothing of it. After a power failure, any page after the last flush
+may be missing. The checks of ``view_at`` find such records.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from collections.abc import Iterator
 from sprocketmq.errors import ConfigurationError, ProtocolError, StoreCorrupt
 from sprocketmq.store.files.mapped_file import StoreFile
 from sprocketmq.store.files.mapped_file_queue import MappedFileQueue
-from sprocketmq.store.files.space_ahead import SpaceAhead
-from sprocketmq.wire.record import RecordView, blank_size, check_record, encode_blank
-from sprocketmq.wire.record_layout import BLANK_BYTES, HOSTS_V6, LAYOUTS, MAGIC_V1, RECORD, V6_SHIFT
+from sprocketmq.store.files.preallocation import Preallocator
+from sprocketmq.wire.records.record import RecordView, blank_size, check_record, encode_blank
+from sprocketmq.wire.records.record_layout import BLANK_BYTES, HOSTS_V6, LAYOUTS, MAGIC_V1, RECORD, V6_SHIFT
 
 __all__ = ["CommitLog"]
 
@@ -39,7 +39,7 @@ class CommitLog:
     Attributes:
         at: position of the end in the last file; ``start``: physical offset where that file begins.
         room: position up to which a record may reach in it (a filler still fits behind); ``view``: that file, writable.
-        space: who makes that room.
+        preallocator: allocates that room on the disk ahead of the writer.
         last_store_timestamp_ms: of the newest record.
         indexed_offset: where the newest record that has its queue entry begins; -1 = none yet. The checkpoint takes it.
     """
@@ -50,8 +50,8 @@ class CommitLog:
         "files",
         "indexed_offset",
         "last_store_timestamp_ms",
+        "preallocator",
         "room",
-        "space",
         "start",
         "view",
     )
@@ -60,7 +60,7 @@ class CommitLog:
         self.files = files
         self.file_size_bytes = files.file_size_bytes
         self.view, self.at, self.room, self.start = _NO_VIEW, 0, -1, 0
-        self.space = SpaceAhead()
+        self.preallocator = Preallocator()
         self.last_store_timestamp_ms = 0
         self.indexed_offset = -1
 
@@ -97,14 +97,14 @@ class CommitLog:
         if file is None or self.at + needed > self.file_size_bytes:
             file = self._roll(file, needed)
         else:
-            self.space.ensure(file, self.at, self.at + needed)
+            self.preallocator.ensure(file, self.at, self.at + needed)
         self.view, self.room = file.view, file.room - BLANK_BYTES
 
     def _roll(self, full: StoreFile | None, needed: int) -> StoreFile:
         following = self.max_offset if full is None else full.start + full.size_bytes
         # An empty next file may be there already: a crash fell between its creation and its first record.
         file = self.files.file_at(following) or self.files.create_file(following)
-        self.space.ensure(file, 0, needed)
+        self.preallocator.ensure(file, 0, needed)
         if full is not None and self.at < full.size_bytes:  # only now: the filler says that the next file exists
             full.ensure_space(self.at, self.at + BLANK_BYTES)
             full.view[self.at : self.at + BLANK_BYTES] = encode_blank(full.size_bytes - self.at)
@@ -118,7 +118,7 @@ class CommitLog:
         view, at = self.view, self.at
         end = at + len(record)
         view[at + 8 : end] = record[8:]
-        view[at : at + 8] = record[:8]  # law of torn writes: the head goes last
+        view[at : at + 8] = record[:8]  # last, see "Torn writes" above
         self.at = end
 
     # -- reading ---------------------------------------------------------------------------------------------------------------
@@ -218,9 +218,9 @@ class CommitLog:
                 at += record.size
                 self.last_store_timestamp_ms = record.store_timestamp_ms
                 continue
-            following = self.behind_filler(at)
+            following = self.offset_after_filler(at)
             if following is None and at < sound_until:
-                following = self.behind_damage(at, check_crc)
+                following = self.offset_after_damage(at, check_crc)
             if following is None or following >= limit:
                 break
             at = following
@@ -237,13 +237,13 @@ class CommitLog:
         else:
             self.start, self.at = 0, 0
 
-    def behind_filler(self, physical_offset: int) -> int | None:
+    def offset_after_filler(self, physical_offset: int) -> int | None:
         file = self.files.file_at(physical_offset)
         if file is None:
             return None
         return file.start + file.size_bytes if blank_size(file.data, physical_offset - file.start) else None
 
-    def behind_damage(self, physical_offset: int, check_crc: bool) -> int | None:
+    def offset_after_damage(self, physical_offset: int, check_crc: bool) -> int | None:
         """Where the next valid record begins, if something lies at ``physical_offset`` that is none; None where the log ends.
 
         The head of a record is written last: where it is zero nothing was finished.
@@ -280,7 +280,7 @@ class CommitLog:
             at += _PIECE_BYTES - 16
         return None
 
-    def has_data_behind_end(self) -> bool:
+    def has_data_after_end(self) -> bool:
         """Whether anything but zeros follows the end at once, or another file follows: then the tail has to be cut."""
         if not self.files.files:
             return False
@@ -291,7 +291,7 @@ class CommitLog:
             return True
         return any(file.data[self.at : self.at + 64])
 
-    def has_records_behind_end(self) -> bool:
+    def has_records_after_end(self) -> bool:
         """Whether anything but zeros follows the end at once, or in a later file.
 
         One without a record is there when a disk had a place for its name and none for its bytes (``_roll``): the log goes on there.

@@ -3,7 +3,7 @@
 A Python object per record costs several microseconds; here a record costs about a third of one. The starts are found by following the
 sizes (the only step that has to go record by record), everything else is gathered for all records together. Names and separators
 of the properties are compared with those of the batch's first record ("a template"): nearly all records of a producer share them, so the
-place of KEYS, UNIQ_KEY or TAGS is worked out once. What does not fit a template goes the long way, through ``wire.record``.
+place of KEYS, UNIQ_KEY or TAGS is worked out once. What does not fit a template goes the long way, through ``wire.records.record``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sprocketmq.wire.record_layout import HOSTS_V6, LAYOUTS, MAGIC_V1, MAGIC_V2, MIN_RECORD_BYTES, RECORD, V6_SHIFT
+from sprocketmq.wire.records.record_layout import (
+    HOSTS_V6,
+    LAYOUTS,
+    MAGIC_V1,
+    MAGIC_V2,
+    MIN_RECORD_BYTES,
+    RECORD,
+    V6_SHIFT,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,7 +48,7 @@ HEAD = np.dtype(RECORD.columns())
 _SIZE = RECORD.picked("size")
 _SIZE_TYPE = RECORD.numpy_type("size")
 # By the v6 bits of sysFlag: what stands behind a host, and the length of the head.
-_BEHIND_HOSTS = tuple(layout.picked("store_timestamp_ms", "body_length").unpack_from for layout in LAYOUTS)
+_AFTER_HOSTS = tuple(layout.picked("store_timestamp_ms", "body_length").unpack_from for layout in LAYOUTS)
 _HEAD_SIZES = np.array([layout.size for layout in LAYOUTS], np.int64)
 _MANY_TEMPLATES = 4
 _FEW_RECORDS = 4
@@ -153,7 +161,7 @@ def _fill(batch: RecordBatch, file_start: int) -> None:
     last = len(octets) - 1
     head_bytes: Ints | int = RECORD.size
     if (batch.sys_flag & HOSTS_V6).any():
-        head_bytes = _read_behind_hosts(batch, body_bytes)
+        head_bytes = _read_after_hosts(batch, body_bytes)
     v2 = (head["magic"] == MAGIC_V2).astype(np.int64)
     ends = starts + batch.size
     batch.body_at = starts + head_bytes
@@ -181,14 +189,14 @@ def _fill(batch: RecordBatch, file_start: int) -> None:
         batch.end = int(batch.starts[-1] + batch.size[-1])
 
 
-def _read_behind_hosts(batch: RecordBatch, body_bytes: Ints) -> Ints:
+def _read_after_hosts(batch: RecordBatch, body_bytes: Ints) -> Ints:
     """Read the fields behind an IPv6 host at their true places; the length of each record's head."""
     hosts = (batch.sys_flag & HOSTS_V6) >> V6_SHIFT
     head_bytes: Ints = _HEAD_SIZES[hosts]
     for index in np.flatnonzero(hosts).tolist():
         at = int(batch.starts[index])
         if at + int(head_bytes[index]) <= len(batch.data):
-            behind = _BEHIND_HOSTS[int(hosts[index])](batch.data, at)
+            behind = _AFTER_HOSTS[int(hosts[index])](batch.data, at)
             batch.store_timestamp[index], body_bytes[index] = behind
         else:
             body_bytes[index] = -1

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC, DelayLevels
 from sprocketmq.wire.hashing import tags_code
-from sprocketmq.wire.properties import DELAY, TAGS, get_property
-from sprocketmq.wire.record import RecordView
+from sprocketmq.wire.records.properties import DELAY, TAGS, get_property
+from sprocketmq.wire.records.record import RecordView
 
 __all__ = ["tags_code_of_record"]
 

@@ -1,14 +1,14 @@
 """The index of one queue: for each message a unit that says where its record is (``store.queue.unit``). Java: ConsumeQueue.
 
 Laws (``store.tools.check`` tests them all):
-1. Units are dense: every offset in [min_offset, max_offset) has one, and its record says the same topic, queue and offset.
-2. Physical offsets grow with the offset.
-3. Everything behind max_offset is zero on disk, so that the end can be found again.
-4. A queue that begins above 0 has filler units (0, 0x7FFFFFFF, 0) before its first one in that file.
+1. Units are dense: every offset in [min_offset, max_offset) has one, and its record has the same topic, queue and offset.
+2. Physical offsets increase with the offset.
+3. Every byte after max_offset is zero on disk, so that a start can find the end.
+4. A queue that begins above 0 has filler units (0, 0x7FFFFFFF, 0) before its first unit in that file.
 
-The last file is mapped while the queue is written, an older one while it is read; where there is no mapping, plain reads do. Mappings
-cost a file descriptor each, so ``MappedBudget`` unmaps the queues that had no traffic, and the old files that were mapped first, when there
-are too many. What is in the page cache survives both that and kill -9.
+The last file is mapped while the queue is written, an older file while it is read. Files that are not mapped are read with ordinary reads.
+A mapping may cost a file descriptor, so ``MappedBudget`` limits the mappings: it unmaps queues without traffic, and of the old files those
+that were mapped first. The page cache keeps the data after an unmap and after kill -9.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sprocketmq.errors import StoreNotWritable
 from sprocketmq.store.files.mapped_file import StoreFile
 from sprocketmq.store.files.mapped_file_queue import MappedFileQueue
 from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT, UNIT_SIZE_BYTES
-from sprocketmq.wire.record_layout import MAX_TOPIC_V1_BYTES, TOPIC_LENGTH_V1
+from sprocketmq.wire.records.record_layout import MAX_TOPIC_V1_BYTES, TOPIC_LENGTH_V1
 
 __all__ = ["ConsumeQueue", "MappedBudget"]
 

@@ -113,7 +113,7 @@ class ConsumeQueueTable:
         """Recovery: the log is gone, or the whole index has to be rebuilt."""
         self.delete_queues(list(self.queues))
 
-    def census(self, log_end: int) -> tuple[int, int, int]:
+    def queue_totals(self, log_end: int) -> tuple[int, int, int]:
         """(end of the log, queues with entries, sum of their ends): what the checkpoint keeps to notice lost queues."""
         ends = [queue.max_offset for queue in self.queues.values() if queue.max_offset]
         return log_end, len(ends), sum(ends)

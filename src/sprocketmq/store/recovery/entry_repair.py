@@ -1,13 +1,13 @@
-"""Queue entries that their records do not confirm: a bit flipped on the disk, or a page was lost. What the log knows is put back.
+"""Repair of queue entries that do not match their records, because a bit flipped on the disk or a page was lost.
 
-    entry of offset n --> does the record there say this topic, queue and n?        the cheap look of every read: its head
-                            no: the places one flipped bit away                      the usual damage, found in microseconds
-                                the log between the neighbours' records              up to so many records
-                            found: the entry is written anew
-                            not found: the record is damaged or gone; a filler takes the entry's place, readers step over it
+    entry of offset n --> does the record there have this topic, queue and offset?  every read checks the head of the record
+                            no: try the places that differ in one bit               the usual damage, found in microseconds
+                                scan the log between the records of the neighbours  up to a limit of records
+                            found: the entry is written again
+                            not found: the record is damaged or gone; a filler replaces the entry, and readers skip it
 
-Either way the log file gets one line that names topic, queue and offset. Apache answers each pull over such an entry with what lies there,
-or waits at it for ever; nothing is lost silently here.
+In both cases one log line names topic, queue and offset. Apache answers a pull at such an entry with whatever lies there, or waits there
+for ever.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from sprocketmq.store.log.commit_log import CommitLog
 from sprocketmq.store.log.tags_code import tags_code_of_record
 from sprocketmq.store.queue.consume_queue import ConsumeQueue
 from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT
-from sprocketmq.wire.record import RecordView
+from sprocketmq.wire.records.record import RecordView
 
-__all__ = ["confirms", "find_record", "mend_entry", "mended_units"]
+__all__ = ["confirms", "find_record", "repair_entry", "repaired_units"]
 
 _BITS = 63
 _NEIGHBOURS = 64  # entries looked at on either side for one that is sound
@@ -72,7 +72,7 @@ def _between_neighbours(log: CommitLog, queue: ConsumeQueue, offset: int) -> Rec
     for _ in range(_MOST_RECORDS):
         record = log.view_at(at, check_crc=False) if at < end else None
         if record is None:
-            following = log.behind_filler(at) if at < end else None
+            following = log.offset_after_filler(at) if at < end else None
             if following is None:
                 return None
             at = following
@@ -83,7 +83,7 @@ def _between_neighbours(log: CommitLog, queue: ConsumeQueue, offset: int) -> Rec
     return None
 
 
-def mend_entry(log: CommitLog, queue: ConsumeQueue, offset: int, levels: DelayLevels) -> bool:
+def repair_entry(log: CommitLog, queue: ConsumeQueue, offset: int, levels: DelayLevels) -> bool:
     """Put right the entry of ``offset``, which its record does not confirm; whether the record was found."""
     record = find_record(log, queue, offset)
     physical_offset, size_bytes, tags_code = queue.unit(offset)
@@ -110,13 +110,13 @@ def mend_entry(log: CommitLog, queue: ConsumeQueue, offset: int, levels: DelayLe
     return True
 
 
-def mended_units(log: CommitLog, queue: ConsumeQueue, offset: int, count: int, levels: DelayLevels) -> bytes:
-    """The raw entries from ``offset`` on, each confirmed by the head of its record; those that were not are mended first."""
+def repaired_units(log: CommitLog, queue: ConsumeQueue, offset: int, count: int, levels: DelayLevels) -> bytes:
+    """The raw entries from ``offset`` on, each confirmed by the head of its record; those that were not are repaired first."""
     raw = queue.unit_bytes(offset, count)
-    agrees, queue_id, mended = log.has_head, queue.queue_id, False
+    agrees, queue_id, repaired = log.has_head, queue.queue_id, False
     for index, (physical_offset, size_bytes, _) in enumerate(UNIT.iter_unpack(raw), offset):
         if size_bytes != FILLER_SIZE and not agrees(physical_offset, size_bytes, queue_id, index):
             if not queue.files.read_only:
-                mend_entry(log, queue, index, levels)
-            mended = True
-    return queue.unit_bytes(offset, count) if mended else raw
+                repair_entry(log, queue, index, levels)
+            repaired = True
+    return queue.unit_bytes(offset, count) if repaired else raw

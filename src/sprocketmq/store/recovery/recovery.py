@@ -1,19 +1,19 @@
-"""Finding the true end of a store, and making log and queues agree again. Java: CommitLog.recoverNormally / recoverAbnormally.
+"""Recovery: find the true end of a store, then make log and queues agree. Java: CommitLog.recoverNormally / recoverAbnormally.
 
-    where to begin      after a clean stop (no ``abort`` file): behind the newest record that any queue knows; at the first file if the
-                        checkpoint's census says that queues are lost
-                        after a crash: at the checkpoint's durable offset; else (Apache's checkpoint) in the newest file whose first
-                        record is older than the checkpoint, behind what was stored a minute before it; else, or when the queues have
-                        a hole, at the first file
-    forward             each valid record must have its queue entry: missing ones are added, wrong ones (torn) are rewritten
-    the end             the first place where no valid record begins; a filler leads on to the next file
-    cut                 everything behind the end becomes zero in the log, and entries that point there go from the queues
+    where to begin      after a clean stop (no ``abort`` file): after the newest record that a queue knows; at the first file if the queue
+                        totals of the checkpoint say that queues are lost
+                        after a crash: at the durable offset of the checkpoint; without one (a checkpoint of Apache), in the newest file
+                        whose first record is older than the checkpoint, after the records stored more than a minute before it;
+                        otherwise, or if a queue has a hole, at the first file
+    forward             each valid record needs its queue entry: missing entries are added, wrong (torn) entries are rewritten
+    the end             the first place where no valid record begins; a filler leads to the next file
+    truncate            every byte after the end becomes zero in the log, and queue entries that point there are removed
 
-The first records of a scan are looked at one by one, the rest many at once (``record_batch``): records whose entries are all there, or
-follow on those that are, cost two microseconds each, checksum included; whatever is unusual in a batch goes one by one again.
+The first records of a scan are read one by one, the others in batches (``record_batch``). A batch costs two microseconds per record,
+checksum included, if the entries are there or follow directly on those that are there. Other records are again read one by one.
 
-Laws afterwards are those of ``commit_log`` and ``consume_queue``; ``store.tools.check`` proves them. Recovery may be killed at any point
-and begins anew: it only writes what the records say, and it cuts the queues before the log's tail is ever written again.
+After recovery the laws of ``commit_log`` and ``consume_queue`` hold; ``store.tools.check`` tests them. Recovery may be killed at any point
+and starts again: it writes only what the records say, and it truncates the queues before anything is written to the end of the log.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from sprocketmq.store.queue.consume_queue import ConsumeQueue
 from sprocketmq.store.queue.consume_queue_ext import ConsumeQueueExtTable, is_extension_address
 from sprocketmq.store.queue.consume_queue_table import ConsumeQueueTable
 from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT, UNIT_SIZE_BYTES, unit_type
-from sprocketmq.store.recovery.entry_repair import confirms, find_record, mend_entry
-from sprocketmq.wire.properties import TAGS
-from sprocketmq.wire.record import RecordView
-from sprocketmq.wire.record_layout import BODY_CRC_MASK
+from sprocketmq.store.recovery.entry_repair import confirms, find_record, repair_entry
+from sprocketmq.wire.records.properties import TAGS
+from sprocketmq.wire.records.record import RecordView
+from sprocketmq.wire.records.record_layout import BODY_CRC_MASK
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["Recovery", "is_indexed"]
+__all__ = ["Recovery", "has_queue_entry"]
 
 _TRANSACTION_MASK, _PREPARED, _ROLLBACK = 0xC, 0x4, 0xC
 _LARGEST_QUEUE_OFFSET = (1 << 63) // UNIT_SIZE_BYTES - 1
@@ -63,7 +63,7 @@ _EVERYWHERE = 1 << 63
 _log = logging.getLogger("sprocketmq.store")
 
 
-def is_indexed(sys_flag: int) -> bool:
+def has_queue_entry(sys_flag: int) -> bool:
     """Whether a record has a queue entry: all but prepared and rolled back transaction records."""
     return sys_flag & _TRANSACTION_MASK not in (_PREPARED, _ROLLBACK)
 
@@ -103,8 +103,8 @@ class Recovery:
             self._queues.delete_all()
             log.end_at(0)
             return
-        self._delete_first_lives()
-        self.begin = self._after_newest_entry() if clean_stop else self._safe_begin()
+        self._delete_resurrected_queues()
+        self.begin = self._begin_after_clean_stop() if clean_stop else self._begin_after_crash()
         complete = self._scan()
         if complete and clean_stop:
             complete = not self._has_lost_queues()
@@ -115,10 +115,10 @@ class Recovery:
             self.begin = log.min_offset
             self._scan()
         if not clean_stop:
-            self._drop_tails()
+            self._drop_unconfirmed_tails()
         self._cut(clean_stop)
 
-    def _delete_first_lives(self) -> None:
+    def _delete_resurrected_queues(self) -> None:
         """Queues of deleted topics that are there again: a power cut took back that their files were removed.
 
         One with an entry of a second life is none of them: the scan puts it right.
@@ -129,13 +129,13 @@ class Recovery:
             if end is None:
                 continue
             newest = max(queue.min_offset, self._confirmed_end(queue, None) - 1)
-            # Nothing is cut here: an entry of a second life may be damaged, and then the log has to be read again (_drop_tails).
+            # Do not truncate here: an entry of the recreated topic may be damaged. _drop_unconfirmed_tails then reads the log again.
             if all(queue.unit(offset)[0] < end for offset in range(newest, queue.max_offset)):
                 _log.info("topic %s was deleted; its queue %d that is there again goes", topic, queue_id)
                 gone.append((topic, queue_id))
         self._queues.delete_queues(gone)
 
-    def _drop_tails(self) -> None:
+    def _drop_unconfirmed_tails(self) -> None:
         """Take away the entries behind the newest one that its record confirms.
 
         Those behind the log's end are what a crash leaves. But where the newest confirmed entry is older than the scan, the one behind it
@@ -163,33 +163,35 @@ class Recovery:
 
     def _has_lost_queues(self) -> bool:
         """Whether the queues are fewer or shorter than those that were there when the log was closed at its present end."""
-        census = self._checkpoint.census
+        queue_totals = self._checkpoint.queue_totals
         end = self._log.max_offset
         # Another end: Apache has written since.
-        return census is not None and census[0] == end and census != self._queues.census(end)
+        return queue_totals is not None and queue_totals[0] == end and queue_totals != self._queues.queue_totals(end)
 
     # -- where to begin --------------------------------------------------------------------------------------------------------
 
-    def _after_newest_entry(self) -> int:
+    def _begin_after_clean_stop(self) -> int:
         newest = max((self._newest_end(queue) for queue in self._queues.queues.values()), default=self._log.min_offset)
-        census, last = self._checkpoint.census, self._log.files.files[-1]
+        queue_totals, last = self._checkpoint.queue_totals, self._log.files.files[-1]
         if (
-            census is not None
-            and newest <= census[0] <= last.start + last.size_bytes
-            and self._queues.census(0)[1:] == census[1:]
+            queue_totals is not None
+            and newest <= queue_totals[0] <= last.start + last.size_bytes
+            and self._queues.queue_totals(0)[1:] == queue_totals[1:]
         ):
-            newest = census[0]  # the last records have no entries: half messages, or those of a topic that was deleted
+            newest = queue_totals[
+                0
+            ]  # the last records have no entries: half messages, or those of a topic that was deleted
         return max(newest, self._log.min_offset)
 
     def _newest_end(self, queue: ConsumeQueue, log_end: int | None = None) -> int:
         """Where the record of the last entry ends; entries that their record does not confirm are dropped first.
 
         Apache cuts a queue without zeroing, so stale entries may follow the true end. An entry with a flipped bit is no stale one: it is
-        mended, and those behind it stay.
+        repaired, and those behind it stay.
         """
         kept = self._confirmed_end(queue, log_end)
         while kept < queue.max_offset and self._is_damaged(queue, kept, log_end):
-            mend_entry(self._log, queue, kept, self._levels)
+            repair_entry(self._log, queue, kept, self._levels)
             kept = self._confirmed_end(queue, log_end)
         if kept < queue.max_offset:
             queue.truncate_to(kept)
@@ -226,7 +228,7 @@ class Recovery:
             end = first
         return end
 
-    def _safe_begin(self) -> int:
+    def _begin_after_crash(self) -> int:
         log, durable = self._log, self._checkpoint.durable_offset
         if not self._queues.queues:
             return log.min_offset
@@ -275,7 +277,7 @@ class Recovery:
         for record in self._log.scan(self.begin, check_crc=self._check_crc, sound_until=self._sound_until):
             self.record_count += 1
             seen += 1
-            if is_indexed(record.sys_flag) and not self._index(record, from_first):
+            if has_queue_entry(record.sys_flag) and not self._index(record, from_first):
                 return False
             at = record.physical_offset + record.size
             if seen == _FEW_RECORDS:
@@ -297,9 +299,9 @@ class Recovery:
                 log.last_store_timestamp_ms = int(batch.store_timestamp[-1])
                 at = file.start + batch.end
                 continue
-            following = log.behind_filler(at)
+            following = log.offset_after_filler(at)
             if following is None and at < self._sound_until:
-                following = log.behind_damage(at, self._check_crc)
+                following = log.offset_after_damage(at, self._check_crc)
             if following is None or log.files.file_at(following) is None:
                 break
             at = following
@@ -463,15 +465,15 @@ class Recovery:
             if not clean_stop:
                 self._cut_queue(queue)
             queue.clean(log.min_offset)
-            self._keep_first(queue)
-        if log.has_data_behind_end() or not clean_stop:
+            self._restore_first_entry(queue)
+        if log.has_data_after_end() or not clean_stop:
             log.truncate_to_end()
         if not clean_stop:
             log.files.new_files = True  # the names, too, may be in the page cache only
         if log.last_store_timestamp_ms == 0:
             log.last_store_timestamp_ms = self._checkpoint.physic_msg_timestamp
 
-    def _keep_first(self, queue: ConsumeQueue) -> None:
+    def _restore_first_entry(self, queue: ConsumeQueue) -> None:
         """The entry before the first kept one may have been taken for expired because a bit of it is flipped."""
         before = queue.min_offset - 1
         if (
@@ -479,7 +481,7 @@ class Recovery:
             and queue.files.files
             and self._is_damaged(queue, before, None)
         ):
-            mend_entry(self._log, queue, before, self._levels)
+            repair_entry(self._log, queue, before, self._levels)
             queue.min_offset = before
 
     def _cut_queue(self, queue: ConsumeQueue) -> None:

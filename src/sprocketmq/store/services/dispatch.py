@@ -13,7 +13,8 @@ tells that the newest files are lost: then the index goes on from what is there,
 Laws
 1. Every record before ``offset`` that has keys has its entries, each at least once (a crash or a full file in the middle of a record
    may give some twice; queries give each record once).
-2. ``dispatch`` does at most the work it is asked for: a record with many keys, or with long properties, counts as several (``work_of``).
+2. ``dispatch`` does at most the work it is asked for. A record with many keys, or with long properties, counts as several records
+   (``indexing_cost``).
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ import logging
 from typing import TYPE_CHECKING
 
 from sprocketmq.store.files.checkpoint import Checkpoint, IndexProgress
-from sprocketmq.store.index.index_files import TAG_TYPE, IndexFiles, index_text, work_of
+from sprocketmq.store.index.index_files import TAG_TYPE, IndexFiles, index_text, indexing_cost
 from sprocketmq.store.log.commit_log import CommitLog
 from sprocketmq.wire.hashing import index_hash, java_hash
-from sprocketmq.wire.properties import KEY_SEPARATOR, KEYS, TAGS, UNIQ_KEY, get_property
-from sprocketmq.wire.record_layout import BLANK_BYTES
+from sprocketmq.wire.records.properties import KEY_SEPARATOR, KEYS, TAGS, UNIQ_KEY, get_property
+from sprocketmq.wire.records.record_layout import BLANK_BYTES
 
 if TYPE_CHECKING:
     import numpy as np
@@ -74,7 +75,7 @@ class Dispatcher:
         """How far the index is behind the log."""
         if self._offset is None:
             return self._log.max_offset - self._log.min_offset
-        return self._log.max_offset - max(self._offset, self._log.min_offset) or int(self._index.has_rest)
+        return self._log.max_offset - max(self._offset, self._log.min_offset) or int(self._index.has_pending)
 
     def dispatch(self, max_records: int) -> int:
         """Index up to ``max_records`` records, fewer where they have many keys (law 2), but one; how much was done (0 = nothing is left).
@@ -89,7 +90,7 @@ class Dispatcher:
                 return 0
             self._index.make_ready(log.max_offset)
             self._offset = self._begin()
-        self._index.put_rest()
+        self._index.put_pending()
         at, end = max(self._offset, log.min_offset), log.max_offset
         file = log.files.file_at(at)
         if file is None or at >= end:
@@ -103,7 +104,7 @@ class Dispatcher:
         if run is not None:
             work = run.record_count  # of one each
             time_ms = run.last_store_timestamp
-            self._cover(run.store_timestamps)
+            self._raise_index_timestamp(run.store_timestamps)
             self._offset = file.start + run.end  # before the entries: what a full disk keeps out is kept by the index
             if len(run.hashes):
                 self._index.put(run.hashes, run.physical_offsets, run.store_timestamps)
@@ -112,19 +113,19 @@ class Dispatcher:
             work = _cut_to(batch, max_records)
             if work:
                 time_ms = int(batch.store_timestamp[-1])
-                self._cover(batch.store_timestamp)
+                self._raise_index_timestamp(batch.store_timestamp)
                 self._offset = file.start + batch.end
                 self._put(batch)
             else:
-                self._offset = self._behind_gap(at, file.start + file.size_bytes, end)
+                self._offset = self._offset_after_gap(at, file.start + file.size_bytes, end)
         index = self._index
         self.progress = IndexProgress(index.newest_name, self._offset, index.newest_count, time_ms)
         return work or 1
 
-    def _cover(self, store_timestamps: Ints) -> None:
+    def _raise_index_timestamp(self, store_timestamps: Ints) -> None:
         """Before the entries of records that were stored then."""
         if self._checkpoint is not None and len(store_timestamps):
-            self._checkpoint.cover_index(int(store_timestamps.max()))
+            self._checkpoint.raise_index_timestamp(int(store_timestamps.max()))
 
     @property
     def index_numbers(self) -> tuple[int, int]:
@@ -139,9 +140,9 @@ class Dispatcher:
         """
         self._index.sync()
 
-    def _behind_gap(self, at: int, file_end: int, end: int) -> int:
-        if self._log.behind_filler(at) is None and file_end - at >= BLANK_BYTES:
-            found = self._log.behind_damage(at, check_crc=False)
+    def _offset_after_gap(self, at: int, file_end: int, end: int) -> int:
+        if self._log.offset_after_filler(at) is None and file_end - at >= BLANK_BYTES:
+            found = self._log.offset_after_damage(at, check_crc=False)
             if found is not None and found < end:
                 return found
             _log.error(
@@ -185,11 +186,11 @@ class Dispatcher:
 
 
 def _cut_to(batch: RecordBatch, max_records: int) -> int:
-    """Law 2: leave so many of the records that their work is not more than that, but one; their work."""
+    """Cut the batch to records whose indexing cost is at most ``max_records``, but keep one record (law 2). Return the cost."""
     data, done = batch.data, 0
     places = zip(batch.properties_at.tolist(), batch.properties_bytes.tolist(), strict=True)
     for number, (at, size) in enumerate(places):
-        work = work_of(size, bytes(data[at : at + size]).count(b" "))
+        work = indexing_cost(size, bytes(data[at : at + size]).count(b" "))
         if number and done + work > max_records:
             batch.cut(number)
             break
@@ -209,7 +210,7 @@ def keys_of(batch: RecordBatch, *, tags: bool = True) -> tuple[Ints, Ints, Ints]
     for indexes, values in value_groups(batch, _NAMES if tags else _NAMES[:2]):
         one_by_one = indexes if values is None else indexes[~ascii_topics[indexes]]
         for index in one_by_one.tolist():
-            odd += _keys_the_long_way(batch, index, tags)
+            odd += _keys_of_record(batch, index, tags)
         if values is None:
             continue
         if len(one_by_one):
@@ -260,7 +261,7 @@ def _positive(hashes: Hashes) -> Ints:
     return signed
 
 
-def _keys_the_long_way(batch: RecordBatch, index: int, tags: bool) -> list[tuple[int, int, int]]:
+def _keys_of_record(batch: RecordBatch, index: int, tags: bool) -> list[tuple[int, int, int]]:
     try:
         topic = batch.topic(index).decode()
     except UnicodeDecodeError:  # nobody can ask for it

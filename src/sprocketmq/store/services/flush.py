@@ -1,19 +1,19 @@
-"""Bringing written bytes to the disk, on a thread of its own. Java: GroupCommitService, FlushRealTimeService, FlushConsumeQueueService.
+"""Flushing written bytes to the disk, on a thread. Java: GroupCommitService, FlushRealTimeService, FlushConsumeQueueService.
 
-Group commit: all who wait when the thread gets to work share one fdatasync. The thread notes the log's end *before* it syncs; what
-is written while it syncs belongs to the next round. It never touches a mapping, only paths (``mapped_file`` says why), so the owner
-loop goes on appending meanwhile.
+Group commit: all callers that wait when the thread starts a round share one fdatasync. The thread reads the end of the log *before* it
+syncs; bytes written during the sync belong to the next round. The thread never touches a mapping, only paths (see ``mapped_file``), so the
+owner loop appends in the meantime.
 
-A failed fdatasync is final: the kernel may have dropped the pages, and a second call would report success for data that is gone. Every
-waiter gets the error, and the store takes no more messages. What cannot be opened because the process has no descriptors left was not
-synced at all: it is tried again.
+A failed fdatasync is final: the kernel may have dropped the pages, and a second call would report success for lost data. Every waiter gets
+the error, and the store refuses further messages. A file that could not be opened because the process has no free descriptors was not
+synced at all; it is tried again.
 
-A sync costs milliseconds whatever it brings, so the queues are synced in rounds. A round notes the log's indexed end and the queues with
-new entries, syncs some of them each second, and moves the checkpoint to the noted place when the last one is done: with up to 64 written
-queues once a second, with up to 1,024 at most every 16 seconds. With more, one sync of the whole file system every ten seconds does it.
-Nothing is lost by being late: entries can be rebuilt from the log, and a restart after a crash only reads a little more of it.
+A sync takes milliseconds however little it writes, so the queues are synced in rounds. A round notes the indexed end of the log and the
+queues with new entries, syncs some of them each second, and moves the checkpoint to the noted place after the last one. With up to 64
+written queues a round takes a second, with up to 1,024 at most 16 seconds. With more queues, one sync of the whole file system every ten
+seconds replaces the round. A late sync loses nothing: recovery rebuilds entries from the log, it only reads a little more of it.
 
-The index by key is synced once a minute, and when the store is closed: its pages lie scattered, and it too can be rebuilt.
+The index by key is synced once a minute and when the store is closed: its pages are scattered, and it can be rebuilt too.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Deleting what is old. Java: DefaultMessageStore.CleanCommitLogService, CleanConsumeQueueService.
+"""Retention: deleting old files. Java: DefaultMessageStore.CleanCommitLogService, CleanConsumeQueueService.
 
-A commit log file is expired when its youngest message is older than ``file_reserved_time`` hours; the store time of the next file's first
-record stands for that, because it needs no file times and follows the broker's clock. The file that is being written never goes. Expired
-files go in the hours of ``delete_when``, or at any hour when the disk is fuller than ``disk_max_used_space_ratio``; above
-``disk_space_clean_forcibly_ratio`` the oldest file goes though it is not expired; above ``disk_space_warning_level_ratio`` the store
-refuses appends until there is room again. Reads go on in any case. Queue and index files that only point before the first kept record go
-with the log files; the last file of each stays.
+A commit log file has expired if its youngest message is older than ``file_reserved_time`` hours. The store time of the first record of
+the next file is used for this: it needs no file times and follows the broker's clock. The file that is being written is never deleted.
+Expired files are deleted in the hours of ``delete_when``, or at any hour if the disk is fuller than ``disk_max_used_space_ratio``. Above
+``disk_space_clean_forcibly_ratio`` the oldest file is deleted even if it has not expired. Above ``disk_space_warning_level_ratio`` the
+store refuses appends until there is space again; reads continue. Queue and index files that point only before the first kept record are
+deleted together with the log files, except the last file of each.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["Retention"]
 
 
-class KeptStore(Protocol):
+class CleanableStore(Protocol):
     """What of a store retention looks at and cuts."""
 
     config: StoreConfig
@@ -49,7 +49,7 @@ class KeptStore(Protocol):
 class Retention:
     """``clean`` is one round; the broker calls it every ten seconds."""
 
-    def __init__(self, store: KeptStore) -> None:
+    def __init__(self, store: CleanableStore) -> None:
         self._store = store
         self._disk_full: StoreNotWritable | None = None
 

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from sprocketmq.store.index.index_files import TAG_TYPE, index_text, work_of
+from sprocketmq.store.index.index_files import TAG_TYPE, index_text, indexing_cost
 from sprocketmq.store.log.record_batch import HEAD, equal_sizes, hash_rows
 from sprocketmq.wire.hashing import index_hash, java_hash
-from sprocketmq.wire.properties import KEYS, TAGS, UNIQ_KEY
-from sprocketmq.wire.record_layout import HOSTS_V6, MAGIC_V1, PROPERTIES_LENGTH, RECORD, TOPIC_LENGTH_V1
+from sprocketmq.wire.records.properties import KEYS, TAGS, UNIQ_KEY
+from sprocketmq.wire.records.record_layout import HOSTS_V6, MAGIC_V1, PROPERTIES_LENGTH, RECORD, TOPIC_LENGTH_V1
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -70,7 +70,7 @@ def uniform_keys(
     length_at = properties_at - PROPERTIES_LENGTH.size
     if len(tail) < properties_at or PROPERTIES_LENGTH.unpack_from(tail, length_at)[0] != len(tail) - properties_at:
         return None
-    if work_of(len(tail) - properties_at, tail.count(b" ")) > 1:  # each of them counts as several
+    if indexing_cost(len(tail) - properties_at, tail.count(b" ")) > 1:  # each of them counts as several
         return None
     spans = _spans(tail, properties_at)
     topic_bytes = tail[1:length_at]

@@ -1,6 +1,6 @@
 """How far the timer messages are: the file ``config/timercheck`` and the answer to GET_TIMER_CHECK_POINT. Java: timer.TimerCheckpoint.
 
-4096 bytes: the fields of ``TimerCheck``, an int64 each; at 2048 ours, see ``live_progress``; zero elsewhere. The first part is
+4096 bytes: the fields of ``TimerCheck``, an int64 each; at 2048 ours, see ``mapped_progress``; zero elsewhere. The first part is
 written when log and wheel are on the disk; a slave asks its master for it.
 """
 

@@ -4,7 +4,7 @@
 
     timerwheel, timerlog/    kept by the page cache: a kill loses nothing of them
     config/timercheck        written when log and wheel are on the disk: where to begin after a power cut, and what Apache reads
-    timercheck, from 2048    queue_offset, read_ms, done: to the last step, while the machine runs (``live_progress``)
+    timercheck, from 2048    queue_offset, read_ms, done: to the last step, while the machine runs (``mapped_progress``)
 
 Laws
     1. Every queue entry before ``queue_offset`` is delivered, or in the log and linked from its slot.
@@ -20,7 +20,7 @@ import os
 from collections.abc import Callable
 from typing import Any, Final
 
-from sprocketmq.store.files.live_progress import LiveProgress
+from sprocketmq.store.files.mapped_progress import MappedProgress
 from sprocketmq.store.timer.timer_check import TimerCheck, load_timer_check, save_timer_check
 from sprocketmq.store.timer.timer_log import MAGIC_DELETE, TimerLog, TimerUnit
 from sprocketmq.store.timer.timer_wheel import Slot, TimerWheel
@@ -50,7 +50,7 @@ class TimerFiles:
         self.log = TimerLog(self._path("timerlog"), file_size_bytes)
         self._check_path = self._path("config", "timercheck")
         self.check = TimerCheck()
-        self._live = LiveProgress(self._check_path, _LIVE_AT)
+        self._progress = MappedProgress(self._check_path, _LIVE_AT)
         self.queue_offset = self.read_ms = self.done = 0
         self.skip_before = (0, 0)
         self._known: Any = None  # sorted physical offsets of units at or behind queue_offset
@@ -69,14 +69,14 @@ class TimerFiles:
             StoreCorrupt: a file has a length or name that the format does not allow.
             StoreNotWritable: a repair could not be written.
         """
-        check, live = load_timer_check(self._check_path), self._live.load()
+        check, live = load_timer_check(self._check_path), self._progress.load()
         self.check = check or TimerCheck()
         self.log.load()
         self.log.recover(self.check.last_timer_log_flush_pos)
         self._loaded = True
         self.read_ms = self.check.last_read_time_ms
         if live is not None and len(live) == 3 and live[1] >= self.read_ms:
-            self.read_ms, self.done = live[1], 0 if self._live.differs else live[2]
+            self.read_ms, self.done = live[1], 0 if self._progress.differs else live[2]
         known_queue_offset = max(self.check.last_timer_queue_offset, live[0] if live else 0)
         newest = self.log.last_unit()
         if newest is None:
@@ -159,20 +159,20 @@ class TimerFiles:
             self.log.end = position  # the unit is written over by the next one
             raise
 
-    def make_notable(self) -> None:
+    def ensure_progress_file(self) -> None:
         """Before a step: have the place where it is noted. A full disk may have space for the step and none for its note, and the step
         would be done again.
 
         Raises:
             StoreNotWritable: no space.
         """
-        if not self._live.count:
-            self._live.save((self.queue_offset, self.read_ms, self.done))
+        if not self._progress.count:
+            self._progress.save((self.queue_offset, self.read_ms, self.done))
 
-    def note(self, queue_offset: int, read_ms: int, done: int) -> None:
-        """A step was done; cannot fail after ``make_notable``."""
-        self.make_notable()
-        live = self._live
+    def record_progress(self, queue_offset: int, read_ms: int, done: int) -> None:
+        """A step was done; cannot fail after ``ensure_progress_file``."""
+        self.ensure_progress_file()
+        live = self._progress
         if queue_offset != self.queue_offset:
             live.change(0, queue_offset)
         if read_ms != self.read_ms:
@@ -202,6 +202,6 @@ class TimerFiles:
         self._is_named = True
 
     def close(self) -> None:
-        self._live.close()
+        self._progress.close()
         self.wheel.close()
         self.log.close()

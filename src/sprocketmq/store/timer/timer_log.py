@@ -1,7 +1,7 @@
-"""The timer log: one unit for each message that waits for its time, linked backwards by slot. Java: timer.TimerLog.
+"""The timer log: one unit for each waiting message, linked backwards by slot. Java: timer.TimerLog.
 
-Files of ``timerlog/`` have 100 MiB; what no longer fits a unit and a blank is closed by a blank. Positions count through all files, as in
-the commit log. Files go when the last record they point to has gone.
+The files of ``timerlog/`` have 100 MiB. A blank ends a file that has no room for a unit and a blank. Positions count through all files,
+as in the commit log. A file is deleted when the log no longer has the last record that it points to.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The timer wheel: for each second, where the list of messages due then ends in the timer log. Java: timer.TimerWheel, Slot.
+"""The timer wheel: for each second, where the list of the messages due then ends in the timer log. Java: timer.TimerWheel, Slot.
 
-The file ``timerwheel`` has the slots of two weeks, 2 x 604,800; the slot of a time is at ``time / precision % slots``. It is sparse and
-made with the first timer message. The slots that still matter are also kept in a dict, which is what is asked; the file only follows.
+The file ``timerwheel`` has the slots of two weeks, 2 x 604,800. The slot of a time is at ``time / precision % slots``. The file is sparse
+and is created with the first timer message. Slots that are still needed are also kept in a dict. Reads use the dict; the file only
+follows it.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Checks of the log: from the first file on, records follow each other without a gap, across fillers; each has a sound structure, a true
 body checksum and its own physical offset; behind the end there is nothing. Checks of each queue: entries are dense, in the order of the
 log, and each record says the same topic, queue and offset; every record that should have an entry has it. The rest (index by key,
-checkpoint, consumer and delay offsets) is in ``check_beside``. Problems are yielded as they are found; nothing is changed.
+checkpoint, consumer and delay offsets) is in ``check_auxiliary_files``. Problems are yielded as they are found; nothing is changed.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from sprocketmq.store.message_store import StoreConfig
 from sprocketmq.store.queue.consume_queue import ConsumeQueue
 from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT
 from sprocketmq.store.queue_log_store import QueueLogStore
-from sprocketmq.store.recovery.recovery import is_indexed
-from sprocketmq.store.tools.check_beside import check_beside
+from sprocketmq.store.recovery.recovery import has_queue_entry
+from sprocketmq.store.tools.check_auxiliary_files import check_auxiliary_files
 from sprocketmq.store.tools.check_report import Problem, StoreSummary
 
 __all__ = ["Problem", "StoreSummary", "check_directory", "check_store", "open_read_only"]
@@ -52,7 +52,7 @@ def check_directory(
     try:
         summary = summary if summary is not None else StoreSummary()
         yield from check_store(store, summary)
-        yield from check_beside(store, root, summary)
+        yield from check_auxiliary_files(store, root, summary)
     finally:
         store.index.unmap()
         store.consume_queues.unmap()
@@ -89,11 +89,11 @@ def open_read_only(path: str | os.PathLike[str], config: StoreConfig | None = No
     store = QueueLogStore(config, log_path, queue_path, index_path, read_only=True)
     store.commit_log.files.load()
     store.consume_queues.load()
-    store.commit_log.end_at(_behind_files(store))
+    store.commit_log.end_at(_end_of_files(store))
     return store
 
 
-def _behind_files(store: QueueLogStore) -> int:
+def _end_of_files(store: QueueLogStore) -> int:
     files = store.commit_log.files.files
     return files[-1].start + files[-1].size_bytes if files else 0
 
@@ -128,7 +128,7 @@ def _check_log(store: QueueLogStore, orphans: dict[tuple[str, int], int], summar
     while at < end:
         record = log.view_at(at)
         if record is None:
-            following = log.behind_filler(at)
+            following = log.offset_after_filler(at)
             if following is None:
                 yield Problem(f"commitlog at {at}", f"no valid record begins here, but the log goes on to {end}")
                 return
@@ -137,7 +137,7 @@ def _check_log(store: QueueLogStore, orphans: dict[tuple[str, int], int], summar
         summary.record_count += 1
         summary.record_bytes += record.size
         summary.newest_timestamp_ms = max(summary.newest_timestamp_ms, record.store_timestamp_ms)
-        if is_indexed(record.sys_flag):
+        if has_queue_entry(record.sys_flag):
             key = record.topic_bytes.decode("utf-8", "backslashreplace"), record.queue_id
             queue = queues.get(key)
             if queue is None or not queue.max_offset:
@@ -147,7 +147,7 @@ def _check_log(store: QueueLogStore, orphans: dict[tuple[str, int], int], summar
                     f"commitlog at {at}", f"this record of {key[0]}/{key[1]}/{record.queue_offset} has no queue entry"
                 )
         at += record.size
-    if log.has_records_behind_end():
+    if log.has_records_after_end():
         yield Problem(f"commitlog at {end}", "the log ends here, but bytes that are not zero follow")
 
 

@@ -12,10 +12,10 @@ from sprocketmq.store.message_store import StoreConfig
 from sprocketmq.store.queue.unit import FILLER_SIZE
 from sprocketmq.store.services.dispatch import index_texts
 from sprocketmq.store.tools.check import open_read_only
-from sprocketmq.wire.message_id import offset_message_id
-from sprocketmq.wire.properties import decode_properties
-from sprocketmq.wire.record import RecordView
-from sprocketmq.wire.sys_flag import COMPRESSED
+from sprocketmq.wire.records.message_id import offset_message_id
+from sprocketmq.wire.records.properties import decode_properties
+from sprocketmq.wire.records.record import RecordView
+from sprocketmq.wire.records.sys_flag import COMPRESSED
 
 __all__ = ["StoreInspector"]
 
@@ -106,11 +106,11 @@ class StoreInspector:
         found = [
             record for offset in offsets if (record := log.view_at(offset, check_crc=False)) and _has(record, wanted)
         ]
-        behind = self._records_from(max(index.end_physical_offset, log.min_offset))
+        behind = self._records_after(max(index.end_physical_offset, log.min_offset))
         found += [record for record in behind if _has(record, wanted) and record.physical_offset not in offsets]
         return [_fields(record) for record in found[-count:]]
 
-    def _records_from(self, physical_offset: int) -> Iterator[RecordView]:
+    def _records_after(self, physical_offset: int) -> Iterator[RecordView]:
         log, at = self._store.commit_log, physical_offset
         while True:
             record = log.view_at(at, check_crc=False)
@@ -118,7 +118,7 @@ class StoreInspector:
                 yield record
                 at += record.size
                 continue
-            following = log.behind_filler(at)
+            following = log.offset_after_filler(at)
             if following is None:
                 return
             at = following

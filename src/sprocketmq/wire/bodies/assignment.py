@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sprocketmq.wire.bodies.body import Body
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = [
     "MessageQueueAssignment",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from sprocketmq.errors import ProtocolError
-from sprocketmq.wire import fastjson
+from sprocketmq.wire.text import fastjson
 
 if TYPE_CHECKING:
     from typing import Self
@@ -20,7 +20,7 @@ class Body(msgspec.Struct, rename="camel"):
     """Base of the typed bodies: camelCase on the wire, every field with the default of Java's class where a peer may leave it out."""
 
     def encode(self) -> bytes:
-        """The JSON text in the dialect of fastjson: see ``wire.fastjson``.
+        """The JSON text in the dialect of fastjson: see ``wire.text.fastjson``.
 
         Returns:
             UTF-8.

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import msgspec
 
-from sprocketmq.wire import fastjson
 from sprocketmq.wire.bodies.body import Body
 from sprocketmq.wire.bodies.topic_config import DataVersion
+from sprocketmq.wire.text import fastjson
 
 __all__ = ["SubscriptionGroupConfig", "SubscriptionGroupList", "SubscriptionGroupWrapper"]
 

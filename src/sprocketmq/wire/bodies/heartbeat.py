@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from sprocketmq.errors import ProtocolError
-from sprocketmq.wire import fastjson
 from sprocketmq.wire.bodies.body import Body, NamedEnum
+from sprocketmq.wire.text import fastjson
 
 if TYPE_CHECKING:
     from typing import Self

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from sprocketmq.wire.bodies.body import Body
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = ["LockBatchRequestBody", "LockBatchResponseBody", "UnlockBatchRequestBody"]
 

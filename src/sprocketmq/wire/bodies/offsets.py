@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from sprocketmq.wire import fastjson
 from sprocketmq.wire.bodies.body import Body
 from sprocketmq.wire.bodies.topic_config import DataVersion
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
+from sprocketmq.wire.text import fastjson
 
 __all__ = [
     "ConsumerOffsetSerializeWrapper",

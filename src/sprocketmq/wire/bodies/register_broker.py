@@ -16,10 +16,10 @@ from typing import Any, Final
 import msgspec
 
 from sprocketmq.errors import ProtocolError
-from sprocketmq.wire import fastjson
 from sprocketmq.wire.bodies.body import Body
 from sprocketmq.wire.bodies.topic_config import DataVersion, TopicConfig, TopicConfigSerializeWrapper
-from sprocketmq.wire.compression import MAX_DECOMPRESSED_BYTES, decompress
+from sprocketmq.wire.records.compression import MAX_DECOMPRESSED_BYTES, decompress
+from sprocketmq.wire.text import fastjson
 
 __all__ = ["RegisterBrokerBody", "RegistrationTopics"]
 _INT32: Final = struct.Struct(">i")

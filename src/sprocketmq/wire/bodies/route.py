@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from sprocketmq.wire import fastjson
 from sprocketmq.wire.bodies.body import Body
+from sprocketmq.wire.text import fastjson
 
 __all__ = [
     "BrokerData",

@@ -8,7 +8,7 @@ import msgspec
 
 from sprocketmq.wire.bodies.body import Body, NamedEnum
 from sprocketmq.wire.bodies.heartbeat import SubscriptionData
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = [
     "PROP_CLIENT_VERSION",

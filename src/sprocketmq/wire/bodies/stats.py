@@ -6,7 +6,7 @@ import msgspec
 
 from sprocketmq.wire.bodies.body import Body
 from sprocketmq.wire.bodies.heartbeat import SubscriptionData
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = [
     "BrokerStatsData",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from sprocketmq.wire import fastjson
 from sprocketmq.wire.bodies.body import Body
+from sprocketmq.wire.text import fastjson
 
 __all__ = [
     "CreateTopicListRequestBody",

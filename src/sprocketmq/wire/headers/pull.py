@@ -8,7 +8,7 @@ __all__ = ["PullMessageRequestHeader", "PullMessageResponseHeader"]
 
 
 class PullMessageRequestHeader(ExtHeader):
-    """``sys_flag`` holds PULL_* bits of ``wire.sys_flag``; ``suspend_timeout_millis`` is how long the broker may hold the request."""
+    """``sys_flag`` holds PULL_* bits of ``wire.records.sys_flag``, ``suspend_timeout_millis`` how long the broker may hold it."""
 
     consumer_group: str
     topic: str

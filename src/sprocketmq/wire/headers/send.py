@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from sprocketmq.wire.headers.ext_header import ExtHeader, Int32, Int64
 
 if TYPE_CHECKING:
-    from sprocketmq.wire.command import Command
+    from sprocketmq.wire.frames.command import Command
 
 __all__ = [
     "ConsumerSendMsgBackRequestHeader",
@@ -24,7 +24,7 @@ __all__ = [
 
 
 class SendMessageRequestHeader(ExtHeader):
-    """Codes 10 and 324. ``properties`` is the text form of ``wire.properties``; ``bname`` the broker the queue belongs to."""
+    """Codes 10 and 324. ``properties`` is the text form of ``wire.records.properties``; ``bname`` the broker the queue belongs to."""
 
     producer_group: str
     topic: str

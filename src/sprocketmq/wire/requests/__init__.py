@@ -7,7 +7,7 @@
 
 Whatever else is known about a request follows from its declaration: which handlers a server must have, what access control asks for, which
 header fields are looked at before a handler sees them, how a client asks and reads the answer, what a handover refuses, and the table in
-docs/reference/requests.md. A family loads when it is used: a producer never needs most of them.
+docs/requests.md. A family loads when it is used: a producer never needs most of them.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from sprocketmq.wire.command import Command
+from sprocketmq.wire.frames.command import Command
 
 __all__ = [
     "ADMIN",

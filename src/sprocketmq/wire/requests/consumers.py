@@ -18,7 +18,7 @@ from sprocketmq.wire.bodies.heartbeat import CheckClientConfigRequestBody, Heart
 from sprocketmq.wire.bodies.locks import LockBatchRequestBody, LockBatchResponseBody, UnlockBatchRequestBody
 from sprocketmq.wire.bodies.running_info import ConsumeMessageDirectlyResult, ConsumerRunningInfo
 from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.command import Command
+from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.headers.consumers import (
     ConsumeMessageDirectlyResultRequestHeader,
     GetConsumerConnectionListRequestHeader,

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from sprocketmq.wire.bodies import Body
 from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.command import Buffer, Command, request
+from sprocketmq.wire.frames.command import Buffer, Command, request
 from sprocketmq.wire.headers import ExtHeader
 from sprocketmq.wire.requests.access import AccessNeeds
 
@@ -48,7 +48,7 @@ class Peer(Flag):
 
 
 class Records(Body):
-    """Message records, one behind the other, as the store has them (see ``wire.record``). No JSON."""
+    """Message records, one behind the other, as the store has them (see ``wire.records.record``). No JSON."""
 
 
 class MessageBody(Body):
@@ -56,7 +56,7 @@ class MessageBody(Body):
 
 
 class PropertiesText(Body):
-    """Java's properties, ``key=value`` by line (see ``wire.java_properties``). No JSON."""
+    """Java's properties, ``key=value`` by line (see ``wire.text.java_properties``). No JSON."""
 
 
 class JsonList(Body):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sprocketmq.errors import ConfigurationError, ProtocolError
 from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.command import Command
+from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.headers.lookup import (
     QueryMessageRequestHeader,
     QueryMessageResponseHeader,
@@ -24,7 +24,7 @@ from sprocketmq.wire.headers.transactions import (
     EndTransactionRequestHeader,
     ResumeCheckHalfMessageRequestHeader,
 )
-from sprocketmq.wire.message_id import decode_offset_message_id
+from sprocketmq.wire.records.message_id import decode_offset_message_id
 from sprocketmq.wire.requests.access import (
     CONSUME,
     CONSUME_OR_LOOK,

@@ -14,7 +14,7 @@ from sprocketmq.core.sql92 import MAX_DEPTH, MAX_LENGTH, MAX_WORDS, compile_sql9
 from sprocketmq.core.sql92.compiler import _compile
 from sprocketmq.core.sql92.parser import parse
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.wire.properties import encode_properties
+from sprocketmq.wire.records.properties import encode_properties
 
 FROZEN: dict[str, Any] = json.loads((Path(__file__).parents[3] / "golden" / "sql92.json").read_text("utf-8"))
 

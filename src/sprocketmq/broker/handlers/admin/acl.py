@@ -16,7 +16,7 @@ from sprocketmq.errors import ConfigurationError, StoreError
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.headers import (
     CreateAccessConfigRequestHeader,
     DeleteAccessConfigRequestHeader,

@@ -17,7 +17,7 @@ from sprocketmq.net.connection import Connection
 from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import AclInfo, UserInfo
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.headers import (
     AclSubjectRequestHeader,
     DeleteAclRequestHeader,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire import requests
-from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.frames.command import Command, response
 
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.headers import ExchangeHAInfoHeader, HandoverRequestHeader
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from sprocketmq.net.connection import Connection
 from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import KVTable
 from sprocketmq.wire.codes import ANNOUNCED_VERSION
-from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.frames.command import Command, response
 
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker

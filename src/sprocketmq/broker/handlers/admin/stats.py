@@ -11,10 +11,10 @@ import datetime
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
+from sprocketmq.broker.chunked_work import in_chunks
 from sprocketmq.broker.handlers.limits import answer_in_a_frame
-from sprocketmq.broker.steps import in_steps
 from sprocketmq.net.connection import Connection
-from sprocketmq.wire import fastjson, requests
+from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import (
     ConsumeStats,
     ConsumeStatsList,
@@ -24,8 +24,8 @@ from sprocketmq.wire.bodies import (
     TopicStatsTable,
 )
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.command import Command, response
-from sprocketmq.wire.frame import MAX_FRAME_BYTES
+from sprocketmq.wire.frames.command import Command, response
+from sprocketmq.wire.frames.frame import MAX_FRAME_BYTES
 from sprocketmq.wire.headers import (
     GetConsumeStatsInBrokerHeader,
     GetConsumeStatsRequestHeader,
@@ -33,7 +33,8 @@ from sprocketmq.wire.headers import (
     QueryConsumeTimeSpanRequestHeader,
     ViewBrokerStatsDataRequestHeader,
 )
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
+from sprocketmq.wire.text import fastjson
 
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
@@ -63,7 +64,7 @@ def topic_stats(broker: Broker, connection: Connection, command: Command, now_ms
         return answer_in_a_frame(command, None, text, "ask for the offsets of its queues one by one (codes 30 and 31)")
 
     put_tps = broker.statistics.put_per_second(topic)
-    return broker.answer_in_steps(connection, command, answer())
+    return broker.answer_in_chunks(connection, command, answer())
 
 
 def consume_stats(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
@@ -82,7 +83,7 @@ def consume_stats(broker: Broker, connection: Connection, command: Command, now_
         text, _, _ = await _stats(broker, group, list(dict.fromkeys(topics)))
         return answer_in_a_frame(command, None, text, "ask for one topic at a time")
 
-    return broker.answer_in_steps(connection, command, answer())
+    return broker.answer_in_chunks(connection, command, answer())
 
 
 async def _rows(
@@ -90,7 +91,7 @@ async def _rows(
 ) -> bytes:
     """A table of queues without its braces, made in steps."""
     found = []
-    async for share in in_steps(queues, _QUEUES_PER_STEP):
+    async for share in in_chunks(queues, _QUEUES_PER_STEP):
         table = {
             MessageQueue(topic, broker.config.broker_name, queue_id): row(topic, queue_id) for topic, queue_id in share
         }
@@ -170,12 +171,12 @@ def consume_time_span(broker: Broker, connection: Connection, command: Command, 
         )
 
     async def answer() -> Command:
-        shares = in_steps(queues, _QUEUES_PER_STEP)
+        shares = in_chunks(queues, _QUEUES_PER_STEP)
         found = [fastjson.dumps([span(queue_id) for queue_id in share])[1:-1] async for share in shares]
         text = b'{"consumeTimeSpanSet":[%b]}' % b",".join(found)
         return answer_in_a_frame(command, None, text, "ask for the queues one by one (code 208)")
 
-    return broker.answer_in_steps(connection, command, answer())
+    return broker.answer_in_chunks(connection, command, answer())
 
 
 def _text(time_ms: int) -> str:
@@ -200,7 +201,7 @@ def broker_consume_stats(broker: Broker, connection: Connection, command: Comman
 
     async def of_group(group: str, body: ConsumeStatsList) -> bytes:
         texts = []
-        async for topics in in_steps(broker.offsets.topics_of(group), _TOPICS_PER_STEP):
+        async for topics in in_chunks(broker.offsets.topics_of(group), _TOPICS_PER_STEP):
             for topic in topics:
                 config = broker.topics.get(topic)
                 if config is None or (ordered_only and not config.order) or not _is_of_interest(broker, group, topic):
@@ -213,7 +214,7 @@ def broker_consume_stats(broker: Broker, connection: Connection, command: Comman
 
     async def answer() -> Command:
         body, texts, size = ConsumeStatsList(broker_addr=broker.address), list[bytes](), 0
-        async for groups in in_steps(list(broker.groups.table), _TOPICS_PER_STEP):
+        async for groups in in_chunks(list(broker.groups.table), _TOPICS_PER_STEP):
             for group in groups:
                 text = await of_group(group, body)
                 texts.append(text)
@@ -226,7 +227,7 @@ def broker_consume_stats(broker: Broker, connection: Connection, command: Comman
         text = body.encode().replace(b'"consumeStatsList":[', b'"consumeStatsList":[' + b",".join(texts), 1)
         return answer_in_a_frame(command, None, text, "ask for one group at a time (code 208)")
 
-    return broker.answer_in_steps(connection, command, answer())
+    return broker.answer_in_chunks(connection, command, answer())
 
 
 HANDLERS = {

@@ -18,13 +18,13 @@ from sprocketmq.core.timer_schedule import java_long
 from sprocketmq.errors import ProtocolError, RocketMQError
 from sprocketmq.net.connection import Connection
 from sprocketmq.store.message_store import StoredMessage
-from sprocketmq.wire import properties as props
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.hashing import tags_code
 from sprocketmq.wire.headers import RecallMessageRequestHeader, RecallMessageResponseHeader
 from sprocketmq.wire.recall_handle import RecallHandle
+from sprocketmq.wire.records import properties as props
 
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker

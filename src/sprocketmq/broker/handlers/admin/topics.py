@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from sprocketmq.broker.chunked_work import LongTable, encode_in_chunks
 from sprocketmq.broker.handlers.limits import answer_in_a_frame, too_many_named
 from sprocketmq.broker.handlers.pages import page_of
-from sprocketmq.broker.steps import Long, text_in_steps
 from sprocketmq.broker.tables.table_file import not_saved
 from sprocketmq.core.resource_names import queue_number_problem, topic_name_problem
 from sprocketmq.core.retry.retry_schedule import retry_topic
@@ -34,7 +34,7 @@ from sprocketmq.wire.bodies import (
     TopicList,
 )
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.headers import (
     CreateTopicRequestHeader,
     GetAllTopicConfigRequestHeader,
@@ -157,11 +157,11 @@ def all_topic_config(broker: Broker, connection: Connection, command: Command, n
         return TopicConfigAndMappingSerializeWrapper(topic_config_table=found, data_version=version)
 
     async def answer() -> Command:
-        body = await text_in_steps(Long("topicConfigTable", list(table), body_of))
+        body = await encode_in_chunks(LongTable("topicConfigTable", list(table), body_of))
         header = GetAllTopicConfigResponseHeader(total_topic_num=len(topics.table))
         return answer_in_a_frame(command, header, body, "ask for pages (topicSeq)")
 
-    return broker.answer_in_steps(connection, command, answer())
+    return broker.answer_in_chunks(connection, command, answer())
 
 
 def topic_config(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:

@@ -26,8 +26,8 @@ from sprocketmq.wire.bodies import (
     SetMessageRequestModeRequestBody,
 )
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.command import Command, response
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.frames.command import Command, response
+from sprocketmq.wire.records.message import MessageQueue
 
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker

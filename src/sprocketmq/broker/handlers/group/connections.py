@@ -20,7 +20,7 @@ from sprocketmq.wire.bodies import (
     TopicList,
 )
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.headers import (
     GetProducerConnectionListRequestHeader,
     QuerySubscriptionByConsumerRequestHeader,

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sprocketmq.broker.steps import in_steps
+from sprocketmq.broker.chunked_work import in_chunks
 from sprocketmq.net.connection import Connection
-from sprocketmq.wire import fastjson, requests
+from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import ConsumeQueueData, QueryConsumeQueueResponseBody
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.headers import QueryConsumeQueueRequestHeader
+from sprocketmq.wire.text import fastjson
 
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
@@ -48,7 +49,7 @@ def query_consume_queue(broker: Broker, connection: Connection, command: Command
 
     async def answer() -> Command:
         rows = []
-        async for share in in_steps(range(header.index, min(high, header.index + count))):
+        async for share in in_chunks(range(header.index, min(high, header.index + count))):
             data = [
                 ConsumeQueueData(physic_offset=unit.physical_offset, physic_size=unit.size, tags_code=unit.tags_code)
                 for unit in store.units(topic, queue_id, share[0], len(share))
@@ -58,7 +59,7 @@ def query_consume_queue(broker: Broker, connection: Connection, command: Command
         text = body.encode().replace(_NO_ROWS, _NO_ROWS + b",".join(rows), 1)
         return response(command, body=text)
 
-    return broker.answer_in_steps(connection, command, answer())
+    return broker.answer_in_chunks(connection, command, answer())
 
 
 HANDLERS = {requests.offsets.QUERY_CONSUME_QUEUE: query_consume_queue}

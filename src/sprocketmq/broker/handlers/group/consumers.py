@@ -31,7 +31,7 @@ from sprocketmq.wire.bodies import (
 )
 from sprocketmq.wire.bodies import Connection as ConnectionBody
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.headers import (
     GetConsumerConnectionListRequestHeader,
     GetConsumerListByGroupRequestHeader,

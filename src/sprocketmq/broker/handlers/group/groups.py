@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from sprocketmq.broker.chunked_work import LongTable, encode_in_chunks
 from sprocketmq.broker.handlers.limits import answer_in_a_frame, too_many_named
 from sprocketmq.broker.handlers.pages import page_of
-from sprocketmq.broker.steps import Long, text_in_steps
 from sprocketmq.core.resource_names import group_name_problem
 from sprocketmq.core.topic_attributes import GROUP_ATTRIBUTES, alter
 from sprocketmq.errors import ConfigurationError
@@ -27,7 +27,7 @@ from sprocketmq.wire.bodies import (
     SubscriptionGroupWrapper,
 )
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.headers import (
     DeleteSubscriptionGroupRequestHeader,
     GetAllSubscriptionGroupRequestHeader,
@@ -104,10 +104,10 @@ def all_groups(broker: Broker, connection: Connection, command: Command, now_ms:
 
     async def answer() -> Command:
         header = GetAllSubscriptionGroupResponseHeader(total_group_num=len(groups.table))
-        body = await text_in_steps(Long("subscriptionGroupTable", list(table), body_of))
+        body = await encode_in_chunks(LongTable("subscriptionGroupTable", list(table), body_of))
         return answer_in_a_frame(command, header, body, "ask for pages (groupSeq)")
 
-    return broker.answer_in_steps(connection, command, answer())
+    return broker.answer_in_chunks(connection, command, answer())
 
 
 def delete_group(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sprocketmq.broker.chunked_work import in_chunks
 from sprocketmq.broker.security.name_checks import lock_problem
-from sprocketmq.broker.steps import in_steps
 from sprocketmq.core.resource_names import MAX_QUEUES
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import LockBatchRequestBody, LockBatchResponseBody, UnlockBatchRequestBody
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.command import Command, response
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.frames.command import Command, response
+from sprocketmq.wire.records.message import MessageQueue
 
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
@@ -35,14 +35,14 @@ def lock_batch(broker: Broker, connection: Connection, command: Command, now_ms:
 
     async def answer() -> Command:
         texts = []
-        async for share in in_steps(body.mq_set):
+        async for share in in_chunks(body.mq_set):
             now_ms = broker.clock.steady_ms()
             owned = broker.locks.try_lock_batch(body.consumer_group, share, body.client_id, now_ms)
             if owned:
                 texts.append(LockBatchResponseBody(lock_ok_mq_set=owned).encode()[len(_HEAD) : -len(_TAIL)])
         return response(command, body=_HEAD + b",".join(texts) + _TAIL)
 
-    return broker.answer_in_steps(connection, command, answer())
+    return broker.answer_in_chunks(connection, command, answer())
 
 
 def unlock_batch(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
@@ -52,11 +52,11 @@ def unlock_batch(broker: Broker, connection: Connection, command: Command, now_m
         return response(command, ResponseCode.INVALID_PARAMETER, problem)
 
     async def answer() -> Command:
-        async for share in in_steps(body.mq_set):
+        async for share in in_chunks(body.mq_set):
             broker.locks.unlock_batch(body.consumer_group, share, body.client_id)
         return response(command)
 
-    return broker.answer_in_steps(connection, command, answer())
+    return broker.answer_in_chunks(connection, command, answer())
 
 
 def _too_many(queues: list[MessageQueue]) -> str | None:

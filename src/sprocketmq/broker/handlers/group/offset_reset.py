@@ -15,14 +15,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sprocketmq.broker.steps import in_steps
+from sprocketmq.broker.chunked_work import in_chunks
 from sprocketmq.net.connection import Connection
-from sprocketmq.wire import fastjson, requests
+from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import MessageQueueForC, ResetOffsetBody, TopicConfig
 from sprocketmq.wire.codes import ResponseCode, Version
-from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.headers import PullMessageResponseHeader, ResetOffsetRequestHeader
-from sprocketmq.wire.message import MessageQueue
+from sprocketmq.wire.records.message import MessageQueue
+from sprocketmq.wire.text import fastjson
 
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
@@ -43,7 +44,7 @@ def reset_offset(broker: Broker, connection: Connection, command: Command, now_m
             return refusal
         broker.answer_later(connection, command, _move_here(broker, connection, command, header, topic))
     else:
-        broker.answer_later(connection, command, _tell_members(broker, command, header, topic))
+        broker.answer_later(connection, command, _notify_members(broker, command, header, topic))
     return None
 
 
@@ -95,7 +96,7 @@ async def _move_here(
     name, exact, rows = header.topic, _exact_offset(header), []
     queue_ids = range(topic.read_queue_nums) if header.queue_id < 0 else (header.queue_id,)
     async with broker.making_long_answer:
-        async for share in in_steps(queue_ids, _QUEUES_PER_STEP):
+        async for share in in_chunks(queue_ids, _QUEUES_PER_STEP):
             table = {}
             for queue_id in share:
                 offset = _offset_at(broker, name, queue_id, header.timestamp) if exact is None else exact
@@ -110,13 +111,13 @@ def _with_rows(rows: list[bytes]) -> bytes:
     return ResetOffsetBody().encode().replace(b"{}", b"{%b}" % b",".join(rows), 1)
 
 
-async def _tell_members(
+async def _notify_members(
     broker: Broker, command: Command, header: ResetOffsetRequestHeader, topic: TopicConfig
 ) -> Command:
     name, group = header.topic, header.group
     rows, listed = [], []
     async with broker.making_long_answer:
-        async for share in in_steps(range(topic.write_queue_nums), _QUEUES_PER_STEP):
+        async for share in in_chunks(range(topic.write_queue_nums), _QUEUES_PER_STEP):
             table: dict[MessageQueue, int] = {}
             for queue_id in share:
                 consumed = broker.offsets.query(group, name, queue_id)

@@ -16,14 +16,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from sprocketmq.broker.chunked_work import encode_in_chunks
 from sprocketmq.broker.handlers.limits import answer_in_a_frame
-from sprocketmq.broker.steps import text_in_steps
 from sprocketmq.errors import ProtocolError
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import QueryCorrectionOffsetBody
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.headers import (
     CloneGroupOffsetRequestHeader,
     GetEarliestMsgStoretimeRequestHeader,
@@ -133,10 +133,10 @@ def all_consumer_offsets(broker: Broker, connection: Connection, command: Comman
     """All groups' offsets, for a slave."""
 
     async def answer() -> Command:
-        body = await text_in_steps(broker.offsets.long_snapshot())
+        body = await encode_in_chunks(broker.offsets.long_snapshot())
         return answer_in_a_frame(command, None, body, "ask for one group at a time")
 
-    return broker.answer_in_steps(connection, command, answer())
+    return broker.answer_in_chunks(connection, command, answer())
 
 
 def delay_offsets(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:

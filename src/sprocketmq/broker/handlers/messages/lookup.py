@@ -17,14 +17,14 @@ from sprocketmq.broker.late_libraries import Library, once_loaded
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.headers import (
     UNIQUE_KEY_QUERY,
     QueryMessageRequestHeader,
     QueryMessageResponseHeader,
     ViewMessageRequestHeader,
 )
-from sprocketmq.wire.record import RecordView
+from sprocketmq.wire.records.record import RecordView
 
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker

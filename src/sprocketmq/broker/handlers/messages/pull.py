@@ -23,9 +23,9 @@ from sprocketmq.net.connection import Connection
 from sprocketmq.store.message_store import ReadResult, ReadStatus
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.command import FLAG_RESPONSE, Command, response
+from sprocketmq.wire.frames.command import FLAG_RESPONSE, Command, response
 from sprocketmq.wire.headers import PullMessageRequestHeader
-from sprocketmq.wire.sys_flag import PULL_COMMIT_OFFSET, PULL_SUSPEND
+from sprocketmq.wire.records.sys_flag import PULL_COMMIT_OFFSET, PULL_SUSPEND
 
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
@@ -77,7 +77,7 @@ def answer_pull(
     if header.max_msg_bytes is not None and header.max_msg_bytes > 0:
         limit_bytes = min(limit_bytes, header.max_msg_bytes)
     result = broker.store.read(
-        topic, queue_id, header.queue_offset, limit, limit_bytes, wanted.match, wanted.in_a_share()
+        topic, queue_id, header.queue_offset, limit, limit_bytes, wanted.match, wanted.within_time_slice()
     )
     status = result.status
     code = _CODE_OF_STATUS[status]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from sprocketmq.broker.delivery.filters import EVERYTHING, Wanted, wanted_records
+from sprocketmq.broker.delivery.filters import NO_FILTER, PullFilter, record_filter
 from sprocketmq.broker.handlers.limits import REMEMBERED_LENGTH, expression_problem
 from sprocketmq.broker.tables.consumers import CONSUME_ACTIVELY, ConsumerGroup
 from sprocketmq.broker.tables.groups import PREDEFINED, SYSTEM_GROUP_PREFIX
@@ -23,25 +23,25 @@ from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire.bodies import SubscriptionData
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.headers import PullMessageRequestHeader
-from sprocketmq.wire.sys_flag import PULL_SUBSCRIPTION
+from sprocketmq.wire.records.sys_flag import PULL_SUBSCRIPTION
 
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
 
-__all__ = ["EVERYTHING", "Wanted", "check_pull", "no_property_filter", "wants_everything"]
+__all__ = ["NO_FILTER", "PullFilter", "check_pull", "no_property_filter", "wants_everything"]
 
 # Java: ForbiddenType
 _BROKER, _GROUP, _TOPIC, _BROADCASTING, _SUBSCRIPTION = 1, 2, 3, 4, 5
 # Java: MixAll.isSysConsumerGroupPullMessage, whom rejectPullConsumerEnable does not mean.
 _TOOLS: Final = frozenset(("DEFAULT_CONSUMER", "SCHEDULE_CONSUMER", "__MONITOR_CONSUMER", *PREDEFINED))
-_BROUGHT_ALONG_FOR_MS: Final = 60_000  # how often what a pull brings along is noted anew
+_COMPENSATED_FOR_MS: Final = 60_000  # how often what a pull brings along is noted anew
 
 
 def check_pull(
     broker: Broker, connection: Connection, command: Command, header: PullMessageRequestHeader, now_ms: int
-) -> Command | Wanted:
+) -> Command | PullFilter:
     """The refusal, or what the request wants of the queue. Once per pull, so everything that repeats comes out of a table."""
     group_name, topic = header.consumer_group, header.topic
     if not broker.config.broker_permission & PERM_READ:
@@ -82,7 +82,7 @@ def check_pull(
 
 
 def wants_everything(broker: Broker, header: PullMessageRequestHeader, now_ms: int) -> bool:
-    """Whether :func:`check_pull` would say EVERYTHING and note nothing, seen at a glance; False where that needs a closer look.
+    """Whether :func:`check_pull` would say NO_FILTER and note nothing, seen at a glance; False where that needs a closer look.
 
     It may be asked for PULL_MESSAGE alone, and also tells that the answer needs none of what is rare: resets, a slave that is suggested.
     """
@@ -101,12 +101,12 @@ def wants_everything(broker: Broker, header: PullMessageRequestHeader, now_ms: i
     ):
         return False
     if header.sys_flag & PULL_SUBSCRIPTION:
-        noted = broker.consumers.last_brought_along(group_name, topic_name)
+        noted = broker.consumers.compensated_subscription(group_name, topic_name)
         return (
             noted is not None
             and header.subscription == SUB_ALL == noted.sub_string
             and is_tag_type(header.expression_type)
-            and now_ms - noted.sub_version < _BROUGHT_ALONG_FOR_MS
+            and now_ms - noted.sub_version < _COMPENSATED_FOR_MS
         )
     consumer = broker.consumers.get(group_name)
     if consumer is None or broker.groups.forbidden or (consumer.is_broadcasting and not group.consume_broadcast_enable):
@@ -127,7 +127,7 @@ def _wanted_by_heartbeat(
     consumer: ConsumerGroup | None,
     *,
     may_broadcast: bool,
-) -> Command | Wanted:
+) -> Command | PullFilter:
     """What the group's members said that they want."""
     group_name, topic = header.consumer_group, header.topic
     if consumer is None:
@@ -150,7 +150,7 @@ def _wanted_by_heartbeat(
         return response(command, ResponseCode.SUBSCRIPTION_NOT_LATEST, remark)
     if is_tag_type(subscription.expression_type):
         match = consumer.match(topic)
-        return EVERYTHING if match is None else Wanted(match)
+        return NO_FILTER if match is None else PullFilter(match)
     known = broker.filters.get(group_name, topic)
     if known is None:
         remark = f"the filter of {group_name} for topic {topic} is not known here; its expression may be wrong"
@@ -161,7 +161,7 @@ def _wanted_by_heartbeat(
     if not broker.config.enable_property_filter:  # last, as in Java: what is wrong with the filter is told before
         return response(command, ResponseCode.SYSTEM_ERROR, no_property_filter(subscription.expression_type))
     if subscription.class_filter_mode:
-        return EVERYTHING
+        return NO_FILTER
     if broker.config.filter_support_retry and is_retry_topic(topic):
         return broker.filters.wanted_in_retry_topic(group_name)
     return known.wanted
@@ -169,7 +169,7 @@ def _wanted_by_heartbeat(
 
 def _wanted_by_request(
     broker: Broker, command: Command, header: PullMessageRequestHeader, now_ms: int
-) -> Command | Wanted:
+) -> Command | PullFilter:
     """The filter that the request brings along (lite pull, readers without a heartbeat); expressions are parsed once."""
     expression, kind = header.subscription, header.expression_type
     by_tags = is_tag_type(kind)
@@ -178,7 +178,7 @@ def _wanted_by_request(
         return response(command, ResponseCode.SUBSCRIPTION_PARSE_FAILED, too_long)
     if by_tags and (expression is None or expression in ("", SUB_ALL)):
         _note(broker, header, now_ms)
-        return EVERYTHING
+        return NO_FILTER
     try:
         if by_tags:
             wanted = _wanted_tags(broker, header, now_ms)
@@ -189,18 +189,18 @@ def _wanted_by_request(
         elif not broker.config.enable_property_filter:
             return response(command, ResponseCode.SYSTEM_ERROR, no_property_filter(kind))
         else:
-            wanted = wanted_records(broker.filters.compiled(kind, expression))
+            wanted = record_filter(broker.filters.compiled(kind, expression))
     except ConfigurationError as error:
         return response(command, ResponseCode.SUBSCRIPTION_PARSE_FAILED, str(error))
     _note(broker, header, now_ms)
     return wanted
 
 
-def _wanted_tags(broker: Broker, header: PullMessageRequestHeader, now_ms: int) -> Wanted:
+def _wanted_tags(broker: Broker, header: PullMessageRequestHeader, now_ms: int) -> PullFilter:
     expression = header.subscription or SUB_ALL
     known = broker.expressions.get(expression)
     if known is None:
-        known = Wanted(tags_code_matcher(parse_tag_expression(header.topic, expression, now_ms)))
+        known = PullFilter(tags_code_matcher(parse_tag_expression(header.topic, expression, now_ms)))
         if len(expression) <= REMEMBERED_LENGTH:
             if len(broker.expressions) >= 1024:  # expressions come from the network: remember some, not all
                 broker.expressions.clear()
@@ -210,9 +210,9 @@ def _wanted_tags(broker: Broker, header: PullMessageRequestHeader, now_ms: int) 
 
 def _note(broker: Broker, header: PullMessageRequestHeader, now_ms: int) -> None:
     """Tools that ask what a group subscribes to shall see readers without heartbeats, too."""
-    noted = broker.consumers.last_brought_along(header.consumer_group, header.topic)
+    noted = broker.consumers.compensated_subscription(header.consumer_group, header.topic)
     expression = header.subscription or SUB_ALL
-    if noted is not None and noted.sub_string == expression and now_ms - noted.sub_version < _BROUGHT_ALONG_FOR_MS:
+    if noted is not None and noted.sub_string == expression and now_ms - noted.sub_version < _COMPENSATED_FOR_MS:
         return
     if is_tag_type(header.expression_type):
         subscription = parse_tag_expression(header.topic, expression, now_ms)
@@ -221,7 +221,7 @@ def _note(broker: Broker, header: PullMessageRequestHeader, now_ms: int) -> None
         subscription = SubscriptionData(
             topic=header.topic, sub_string=expression, sub_version=now_ms, expression_type=kind
         )
-    broker.consumers.brought_along(header.consumer_group, header.topic, subscription)
+    broker.consumers.compensate_subscription(header.consumer_group, header.topic, subscription)
 
 
 def no_property_filter(kind: str | None) -> str:

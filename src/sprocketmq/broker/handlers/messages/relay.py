@@ -15,23 +15,24 @@ import asyncio
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from sprocketmq.broker.chunked_work import in_chunks
 from sprocketmq.broker.handlers.limits import answer_in_a_frame
-from sprocketmq.broker.steps import in_steps
 from sprocketmq.broker.tables.consumers import Member
 from sprocketmq.core.resource_names import MAX_QUEUES
 from sprocketmq.errors import ConfigurationError, NetworkError, ProtocolError, RequestTimeout
 from sprocketmq.net.connection import Connection
-from sprocketmq.wire import fastjson, requests
+from sprocketmq.wire import requests
 from sprocketmq.wire.codes import ResponseCode, Version
-from sprocketmq.wire.command import FLAG_RESPONSE, Command, request, response
-from sprocketmq.wire.frame import MAX_FRAME_BYTES
+from sprocketmq.wire.frames.command import FLAG_RESPONSE, Command, request, response
+from sprocketmq.wire.frames.frame import MAX_FRAME_BYTES
 from sprocketmq.wire.headers import (
     ConsumeMessageDirectlyResultRequestHeader,
     GetConsumerRunningInfoRequestHeader,
     GetConsumerStatusRequestHeader,
 )
-from sprocketmq.wire.message import MessageQueue
-from sprocketmq.wire.message_id import decode_offset_message_id
+from sprocketmq.wire.records.message import MessageQueue
+from sprocketmq.wire.records.message_id import decode_offset_message_id
+from sprocketmq.wire.text import fastjson
 
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
@@ -143,12 +144,12 @@ def consumer_status(broker: Broker, connection: Connection, command: Command, no
 async def _statuses(
     broker: Broker, command: Command, header: GetConsumerStatusRequestHeader, members: list[Member]
 ) -> Command:
-    room = _Room()
+    room = _ByteBudget()
     answers = await asyncio.gather(*(_status(header, member, room) for member in members))
     rows: dict[str, bytes] = {}
     async with broker.making_long_answer:
         for member, body in zip(members, answers, strict=True):
-            table = None if body is None else await _queues_told(body)
+            table = None if body is None else await _reported_queues(body)
             if table is not None:
                 rows[member.client_id] = b"%b:{%b}" % (fastjson.dumps(member.client_id), table)
     if room.is_full:
@@ -159,7 +160,7 @@ async def _statuses(
     return answer_in_a_frame(command, None, text, "ask for one member (clientAddr) instead")
 
 
-class _Room:
+class _ByteBudget:
     """For what the members of one question tell, until it is read."""
 
     def __init__(self) -> None:
@@ -171,7 +172,7 @@ class _Room:
         return not self.is_full
 
 
-async def _status(header: GetConsumerStatusRequestHeader, member: Member, room: _Room) -> bytes | None:
+async def _status(header: GetConsumerStatusRequestHeader, member: Member, room: _ByteBudget) -> bytes | None:
     """The body of the member's answer, None when it does not tell: the others still count."""
     asked = GetConsumerStatusRequestHeader(topic=header.topic, group=header.group)
     if member.connection.is_congested:
@@ -185,11 +186,11 @@ async def _status(header: GetConsumerStatusRequestHeader, member: Member, room: 
     return bytes(told.body) if not told.code and told.body and room.take(len(told.body)) else None
 
 
-async def _queues_told(body: bytes) -> bytes | None:
+async def _reported_queues(body: bytes) -> bytes | None:
     """The ``messageQueueTable`` of the body as its inner text, None when it is none, or has more queues than a topic."""
     shares = []
     try:
-        async for share in in_steps(_offsets(body), _QUEUES_A_STEP):
+        async for share in in_chunks(_offsets(body), _QUEUES_A_STEP):
             shares.append(b",".join(share))
             if len(shares) > MAX_QUEUES // _QUEUES_A_STEP:
                 return None

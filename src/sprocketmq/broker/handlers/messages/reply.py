@@ -18,12 +18,12 @@ from sprocketmq.broker.handlers.messages.special_messages import timer_topic_pro
 from sprocketmq.errors import RocketMQError
 from sprocketmq.net.connection import Connection
 from sprocketmq.store.message_store import StoredMessage
-from sprocketmq.wire import properties as props
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.command import Command, request, response
+from sprocketmq.wire.frames.command import Command, request, response
 from sprocketmq.wire.headers import ReplyMessageRequestHeader, SendMessageRequestHeader, SendMessageResponseHeader
-from sprocketmq.wire.sys_flag import TRANSACTION_NOT_TYPE, with_transaction_type
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.sys_flag import TRANSACTION_NOT_TYPE, with_transaction_type
 
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker

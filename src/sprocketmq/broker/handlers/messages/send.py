@@ -28,15 +28,15 @@ from sprocketmq.core.timer_schedule import TIMER_TOPIC
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.connection import Connection
 from sprocketmq.store.message_store import StoredMessage
-from sprocketmq.wire import properties as props
 from sprocketmq.wire import requests
-from sprocketmq.wire.batch import has_more_elements, split_batch
 from sprocketmq.wire.bodies import TopicConfig
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.command import FLAG_RESPONSE, Command, response
+from sprocketmq.wire.frames.command import FLAG_RESPONSE, Command, response
 from sprocketmq.wire.hashing import tags_code
 from sprocketmq.wire.headers import SendMessageRequestHeader
-from sprocketmq.wire.uniform_batch import UniformBatch
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.batch import has_more_elements, split_batch
+from sprocketmq.wire.records.uniform_batch import UniformBatch
 
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker

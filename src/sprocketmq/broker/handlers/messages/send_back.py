@@ -23,13 +23,13 @@ from sprocketmq.core.retry.retry_schedule import DeadLetter, decide_send_back, d
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.connection import Connection
 from sprocketmq.store.message_store import StoredMessage
-from sprocketmq.wire import properties as props
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import ResponseCode, Version
-from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.headers import ConsumerSendMsgBackRequestHeader
-from sprocketmq.wire.message_id import offset_message_id
-from sprocketmq.wire.record import RecordView
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.message_id import offset_message_id
+from sprocketmq.wire.records.record import RecordView
 
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker

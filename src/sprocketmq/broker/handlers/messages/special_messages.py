@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Final
 
 from sprocketmq.broker.delivery.timer_messages import TimerRefusal
 from sprocketmq.broker.delivery.transactions import MAX_HALF_PROPERTIES_BYTES
-from sprocketmq.broker.tables.topics import SEND_FORBIDDEN
+from sprocketmq.broker.tables.topics import DELIVERY_FORBIDDEN
 from sprocketmq.core.retry.retry_schedule import dlq_topic, group_of_retry_topic, is_retry_topic
 from sprocketmq.core.timer_schedule import TIMER_TOPIC, is_timer, without_timer
 from sprocketmq.net.connection import Connection
 from sprocketmq.store.message_store import StoredMessage
-from sprocketmq.wire import properties as props
 from sprocketmq.wire.codes import ResponseCode, Version
-from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.headers import SendMessageRequestHeader
 from sprocketmq.wire.recall_handle import RecallHandle
-from sprocketmq.wire.sys_flag import TRANSACTION_MASK, TRANSACTION_PREPARED_TYPE
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.sys_flag import TRANSACTION_MASK, TRANSACTION_PREPARED_TYPE
 
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker
@@ -74,11 +74,11 @@ def timer_topic_problem(broker: Broker, topic: str, raw: bytes) -> str | None:
 
     def queues_of(real: str) -> int:
         config = broker.topics.get(real)
-        if config is None or real in SEND_FORBIDDEN or real == TIMER_TOPIC:
+        if config is None or real in DELIVERY_FORBIDDEN:
             return 0
         return max(config.write_queue_nums, config.read_queue_nums)
 
-    return broker.timers.by_hand_problem(raw, queues_of) if topic == TIMER_TOPIC else None
+    return broker.timers.direct_send_problem(raw, queues_of) if topic == TIMER_TOPIC else None
 
 
 def wait_if_asked(broker: Broker, message: StoredMessage, now_ms: int) -> TimerRefusal | None:

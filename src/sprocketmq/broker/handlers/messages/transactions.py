@@ -18,14 +18,14 @@ from sprocketmq.core.resource_names import TRANS_CHECK_MAX_TIME_TOPIC
 from sprocketmq.core.transactions.transaction_check import Outcome
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.connection import Connection
-from sprocketmq.wire import properties as props
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.command import Command, response
+from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.headers import EndTransactionRequestHeader, ResumeCheckHalfMessageRequestHeader
-from sprocketmq.wire.message_id import decode_offset_message_id
-from sprocketmq.wire.record import RecordView
-from sprocketmq.wire.sys_flag import TRANSACTION_COMMIT_TYPE, TRANSACTION_NOT_TYPE, TRANSACTION_ROLLBACK_TYPE
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.message_id import decode_offset_message_id
+from sprocketmq.wire.records.record import RecordView
+from sprocketmq.wire.records.sys_flag import TRANSACTION_COMMIT_TYPE, TRANSACTION_NOT_TYPE, TRANSACTION_ROLLBACK_TYPE
 
 if TYPE_CHECKING:
     from sprocketmq.broker.broker import Broker

@@ -1,0 +1,85 @@
+"""Long work in chunks. All requests share one event loop, so long work returns to the loop after each chunk.
+
+The size of a chunk is a number of items, not a time. It does not depend on the machine, and a test can count the chunks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from itertools import islice
+from typing import Final, NamedTuple, TypeVar
+
+from sprocketmq.wire.bodies.body import Body
+
+__all__ = ["CHUNK_SIZE", "LongTable", "encode_in_chunks", "in_chunks"]
+
+T = TypeVar("T")
+
+CHUNK_SIZE: Final = 500
+"""Items that take about 10 us each: a topic to encode, a sample of a metric, an offset to write."""
+
+
+def in_chunks(things: Iterable[T], size: int = CHUNK_SIZE) -> AsyncIterator[list[T]]:
+    """Yield ``things`` in lists of ``size``, with one turn of the loop between two lists; without a pause if one list is enough.
+
+    A table can change between two chunks. Pass a copy of its keys and look up each key.
+    """
+    return _Chunks(things, size)
+
+
+class _Chunks(AsyncIterator[list[T]]):
+    """Not an asynchronous generator: if the work is cancelled within a chunk, ``aclose`` of a generator fails ("already running")."""
+
+    def __init__(self, things: Iterable[T], size: int) -> None:
+        self._things, self._size = iter(things), size
+        self._following = list(islice(self._things, size))
+        self._has_begun = False
+
+    async def __anext__(self) -> list[T]:
+        chunk = self._following
+        if not chunk:
+            raise StopAsyncIteration
+        if self._has_begun:
+            await asyncio.sleep(0)
+        self._has_begun = True
+        self._following = list(islice(self._things, self._size)) if len(chunk) == self._size else []
+        return chunk
+
+
+class LongTable(NamedTuple):
+    """A JSON body with one table that may be long.
+
+    Attributes:
+        field: the name of the table in the JSON text.
+        names: the names of its rows.
+        body_of: returns the whole body with only these rows; all other fields are always the same.
+        size: rows of one chunk.
+    """
+
+    field: str
+    names: list[str]
+    body_of: Callable[[list[str]], Body]
+    size: int = CHUNK_SIZE
+
+    @property
+    def is_short(self) -> bool:
+        """Whether one chunk is enough."""
+        return len(self.names) <= self.size
+
+    def encode(self) -> bytes:
+        """Encode the whole table without a pause."""
+        return self.body_of(self.names).encode()
+
+
+async def encode_in_chunks(long: LongTable) -> bytes:
+    """Return ``long.encode()``, with a turn of the loop between two chunks; a row that was deleted meanwhile is left out."""
+    empty = long.body_of([]).encode()
+    at = empty.index(b'"%b":{}' % long.field.encode()) + len(long.field) + 4
+    head, tail = empty[:at], empty[at:]
+    rows = []
+    async for names in in_chunks(sorted(long.names), long.size):
+        text = long.body_of(names).encode()
+        if len(text) > len(empty):
+            rows.append(text[len(head) : -len(tail)])
+    return head + b",".join(rows) + tail

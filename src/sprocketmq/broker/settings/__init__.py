@@ -1,0 +1,1 @@
+"""What may be set, where it is kept, and what changes while it runs."""

@@ -1,0 +1,305 @@
+"""The broker's tables on disk, in Apache's own files and dialect (Java: ConfigManager and its subclasses).
+
+    STORE/config/topics.json            written after a change, beside the loop
+    STORE/config/deletedTopics.json     before topics.json, where it changed
+    STORE/config/subscriptionGroup.json the same as topics.json
+    STORE/config/consumerOffset.json    each 5 s if something was committed, after a round of transaction checks, and at the end; before the
+                                        answer to an administrator who moved, cloned or deleted offsets
+    STORE/config/delayOffset.json       each 10 s if something was delivered, and at the end
+
+Law: the two files of progress speak of messages (those consumed, and the copies of halves and delayed ones), so they are written once the
+log that they speak of is on the disk. A power cut may take back progress, never the messages behind it: else new messages would get
+offsets that a group has passed already, and halves whose copies are gone would be passed for good.
+
+The tables of topics and groups are written whole, as Apache writes them. So one write takes all changes that came while the one before
+it was under way, and whoever was told of a change is told after its write (:meth:`ConfigStore.when_saved`): what was acknowledged survives
+a kill, and what could not be written is not acknowledged (``table_file``).
+
+A kill loses at most the last interval of the two offset files: consumers and delay levels then go back a little and deliver again, which
+at-least-once allows; they never skip. A broker in memory has no files and keeps nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from sprocketmq.broker.chunked_work import LongTable, encode_in_chunks
+from sprocketmq.broker.tables.table_file import TableFile, WhenSaved
+from sprocketmq.errors import StoreError, StoreNotWritable
+from sprocketmq.net.process.clock import Clock
+from sprocketmq.store.config_files import ConfigFile
+from sprocketmq.store.message_store import MessageStore
+from sprocketmq.wire.bodies import (
+    ConsumerOffsetSerializeWrapper,
+    DelayOffsetSerializeWrapper,
+    SubscriptionGroupWrapper,
+    TopicConfigSerializeWrapper,
+)
+
+if TYPE_CHECKING:
+    from sprocketmq.broker.delivery.schedule import ScheduleMessageService
+    from sprocketmq.broker.tables.groups import GroupTable
+    from sprocketmq.broker.tables.offsets import OffsetTable
+    from sprocketmq.broker.tables.topics import TopicTable
+
+__all__ = ["ConfigStore"]
+
+log = logging.getLogger("sprocketmq.broker")
+
+
+class ConfigStore:
+    """Loads the four tables at the start and writes them when they changed."""
+
+    def __init__(
+        self,
+        root: Path | None,
+        clock: Clock,
+        store: MessageStore,
+        topics: TopicTable,
+        groups: GroupTable,
+        offsets: OffsetTable,
+        schedule: ScheduleMessageService,
+    ) -> None:
+        self._topics, self._groups, self._offsets, self._schedule = topics, groups, offsets, schedule
+        self._clock, self._store = clock, store
+
+        def file(name: str) -> ConfigFile:
+            return ConfigFile(None if root is None else root / "config" / name)
+
+        self._topics_file, self._groups_file = file("topics.json"), file("subscriptionGroup.json")
+        self._offsets_file, self._delay_file = file("consumerOffset.json"), file("delayOffset.json")
+        self._deleted_file = file("deletedTopics.json")
+        self._tables = (
+            # A topic that is gone from the one and not noted in the other would get the records of this life in its next one.
+            TableFile(self._topics_file, topics.long_content, (self._deleted_file, topics.deleted_content)),
+            TableFile(self._groups_file, groups.long_content),
+        )
+        # Its thread begins with the first use.
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="sprocketmq-offsets")
+        self._writing: dict[ConfigFile, Future[StoreError | None]] = {}
+        self._under_way: dict[ConfigFile, object] = {}  # progress that waits for the log, or is being written
+        self._making: set[asyncio.Task[None]] = set()  # texts of large tables, made in steps
+        self._again: set[ConfigFile] = set()  # progress that is to be written once more after that
+        self._waiting: list[WhenSaved] = []  # for the write of offsets that begins next
+        self._told: list[WhenSaved] = []  # when the one under way ends
+
+    def load_deleted_topics(self) -> None:
+        """Before the store is loaded, which needs to know. Raises as :meth:`load`."""
+        deleted = self._deleted_file.load(lambda raw: msgspec.json.decode(raw, type=dict[str, int]))
+        if deleted is not None:
+            self._topics.load_deletions(deleted)
+
+    def load(self) -> None:
+        """Read what is there; a missing file leaves its table as it is.
+
+        Raises:
+            StoreCorrupt: a file and its spare copy are both unreadable.
+        """
+        topics = self._topics_file.load(TopicConfigSerializeWrapper.decode)
+        if topics is not None:
+            self._topics.load(topics)
+        groups = self._groups_file.load(SubscriptionGroupWrapper.decode)
+        if groups is not None:
+            self._groups.load(groups)
+        offsets = self._offsets_file.load(ConsumerOffsetSerializeWrapper.decode)
+        if offsets is not None:
+            self._offsets.load(offsets)
+        delay = self._delay_file.load(DelayOffsetSerializeWrapper.decode)
+        if delay is not None:
+            self._schedule.load(delay)
+
+    def topics_changed(self) -> None:
+        """Write ``topics.json`` soon: a heartbeat that makes ten retry topics costs one write, and so do ten administrators at once."""
+        self._tables[0].changed()
+
+    def groups_changed(self) -> None:
+        """The same for ``subscriptionGroup.json``."""
+        self._tables[1].changed()
+
+    def when_saved(self, call: WhenSaved) -> None:
+        """Call it with None once all changes of topics and groups until now are on the disk, or with the reason why some are not: at once
+        when there are none, never when the broker is closed before."""
+        left, failures = len(self._tables), dict[TableFile, StoreError]()
+
+        def is_saved(table: TableFile, error: StoreError | None) -> None:
+            nonlocal left
+            left -= 1
+            if error is not None:
+                failures[table] = error
+            if not left:  # of several reasons that of the first table, whichever was written first
+                call(next((failures[table] for table in self._tables if table in failures), None))
+
+        for table in self._tables:
+            table.when_saved(partial(is_saved, table))
+
+    def retry(self) -> None:
+        """Write again what could not be written."""
+        for table in self._tables:
+            table.retry()
+
+    def _with_text(self, long: LongTable, then: Callable[[bytes], None]) -> None:
+        """Call with the text: at once when it is short, else when its steps are done, or never when the broker stops before."""
+        if long.is_short:
+            then(long.encode())
+            return
+
+        async def make() -> None:
+            then(await encode_in_chunks(long))
+
+        task = asyncio.get_running_loop().create_task(make())
+        self._making.add(task)
+        task.add_done_callback(self._making.discard)
+
+    def save_offsets(self) -> None:
+        """Write ``consumerOffset.json`` in the thread if something was committed, once the log that it speaks of is on the disk."""
+        self._save_progress(self._offsets_file)
+
+    def when_offsets_saved(self, call: WhenSaved) -> None:
+        """Call it with None once all offsets are on the disk as they are now, or with the reason why they are not: at once when nothing
+        was committed since the last write, never when the broker is closed before."""
+        if self._offsets_file.path is None:
+            call(None)
+        elif self._offsets.is_dirty:
+            self._waiting.append(call)
+            self.save_offsets()
+        elif self._offsets_file in self._under_way:
+            self._told.append(call)
+        else:
+            call(None)
+
+    def save_delay_offsets(self) -> None:
+        """Write ``delayOffset.json`` in the thread if something was delivered, once the copies that it speaks of are on the disk."""
+        self._save_progress(self._delay_file)
+
+    def _save_progress(self, file: ConfigFile) -> None:
+        """One at a time for each file: an older text must never follow a newer one. Who asks meanwhile gets a write of his own after it."""
+        if file.path is None or not self._has_progress(file):
+            return
+        if file in self._under_way:
+            self._again.add(file)
+            return
+        loop, turn = asyncio.get_running_loop(), object()
+        self._under_way[file] = turn
+        if file is self._offsets_file:
+            self._told, self._waiting = self._waiting, []
+        durable: Future[None]
+        raw = b""
+
+        def in_order(_: Future[Any], call: Callable[[ConfigFile, object], None]) -> None:
+            try:
+                loop.call_soon_threadsafe(call, file, turn)
+            except RuntimeError:  # the loop closed: the stop has written what there was
+                log.debug("the log was brought to the disk after the broker's loop was closed")
+
+        def write(file: ConfigFile, turn: object) -> None:
+            if self._under_way.get(file) is not turn:  # a stop came before, and wrote it
+                return
+            error = durable.exception()
+            if error is not None:
+                log.error("%s is not written, the messages it speaks of are not on the disk: %s", file.path, error)
+                unwritten: Future[StoreError | None] = Future()
+                unwritten.set_result(StoreNotWritable(f"{file.path} is not written: {error}"))
+                self._writing[file] = unwritten
+                self._progress_saved(file, turn)
+                return
+            self._save_in_thread(file, raw).add_done_callback(lambda done: in_order(done, self._progress_saved))
+
+        def made(text: bytes) -> None:
+            nonlocal durable, raw
+            raw, durable = text, self._store.when_durable(self._store.max_physical_offset)
+            if durable.done():
+                write(file, turn)
+            else:
+                durable.add_done_callback(lambda done: in_order(done, write))
+
+        if file is self._offsets_file:
+            self._with_text(self._offsets.long_content(self._clock.now_ms()), made)
+        else:
+            made(self._schedule.content().encode())
+
+    def _progress_saved(self, file: ConfigFile, turn: object) -> None:
+        if self._under_way.get(file) is not turn:
+            return
+        del self._under_way[file]
+        writing = self._writing.get(file)
+        error = None if writing is None else writing.result()
+        if error is not None:
+            self._set_dirty(file)  # the next round writes it again
+        told: list[WhenSaved] = []
+        if file is self._offsets_file:
+            told, self._told = self._told, []
+        if file in self._again:
+            self._again.discard(file)
+            self._save_progress(file)
+        for call in told:
+            call(error)
+
+    def _has_progress(self, file: ConfigFile) -> bool:
+        return self._offsets.is_dirty if file is self._offsets_file else self._schedule.is_dirty
+
+    def _set_dirty(self, file: ConfigFile) -> None:
+        if file is self._offsets_file:
+            self._offsets.is_dirty = True
+        else:
+            self._schedule.is_dirty = True
+
+    def _progress(self, file: ConfigFile) -> bytes:
+        if file is self._offsets_file:
+            return self._offsets.content(self._clock.now_ms()).encode()
+        return self._schedule.content().encode()
+
+    def _save_in_thread(self, file: ConfigFile, raw: bytes) -> Future[StoreError | None]:
+        writing = self._writing[file] = self._writer.submit(self._save, file, raw)
+        return writing
+
+    def save_all(self) -> None:
+        """At the start: all of it beside the loop."""
+        self.topics_changed()
+        self.groups_changed()
+        self.save_offsets()
+        self.save_delay_offsets()
+
+    def close(self, *, save: bool = True) -> None:
+        """At the end. Blocks until all is on the disk (with ``save``), and lets the threads end."""
+        for task in self._making:
+            task.cancel()
+        for table in self._tables:
+            table.close()
+        self._writer.shutdown()
+        if save:
+            self._save_last_progress()
+
+    def _save_last_progress(self) -> None:
+        progress = [
+            file
+            for file in (self._offsets_file, self._delay_file)
+            if self._has_progress(file) or file in self._under_way
+        ]
+        self._under_way.clear()
+        self._again.clear()
+        if any(file.path is not None for file in progress):
+            try:
+                self._store.when_durable(self._store.max_physical_offset).result()
+            except StoreError as error:
+                log.error("progress is not written, the messages it speaks of are not on the disk: %s", error)
+                return
+            for file in progress:
+                self._save(file, self._progress(file))
+
+    @staticmethod
+    def _save(file: ConfigFile, raw: bytes) -> StoreError | None:
+        """Returns why the file could not be written: one full disk must not keep the others from being written, nor stop a stop."""
+        try:
+            file.save(raw)
+        except StoreError as error:
+            log.error("%s", error)
+            return error
+        return None

@@ -1,0 +1,196 @@
+"""Settings that change while the broker runs (Java: Configuration.update, by which Apache changes any field and hopes).
+
+    UPDATE_BROKER_CONFIG --key=value lines--> all checked --> all in effect at once --> the same keys changed in the file of --config
+                                                 `--> or none, and one sentence that names key and reason
+
+Laws
+1. A change list is taken whole or not at all.
+2. What is read back after a success is in effect: a key that is only looked at while starting is refused, so that nobody believes in a
+   change that waits for a restart. The same value again is no change, and fine.
+3. The data version counts each list that was taken.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from sprocketmq.broker.observe.memory_span import memory_span_bytes
+from sprocketmq.broker.security.name_checks import settings_length_problem, settings_problem
+from sprocketmq.broker.settings.config import BrokerConfig, shown_setting
+from sprocketmq.errors import ConfigurationError, NoPermission, StoreError, StoreNotWritable
+from sprocketmq.store.config_files import ConfigFile
+from sprocketmq.store.message_store import StoreConfig
+from sprocketmq.wire.bodies import DataVersion
+from sprocketmq.wire.codes import ResponseCode
+from sprocketmq.wire.text.java_properties import format_properties, parse_properties, replace_properties
+
+if TYPE_CHECKING:
+    from sprocketmq.broker.broker import Broker
+
+__all__ = ["LiveConfig"]
+
+log = logging.getLogger("sprocketmq.broker")
+
+# Keys that are looked at where they are used, so that a new value counts from the next request (or round) on.
+_OF_BROKER: Final = frozenset(
+    (
+        "accessMessageInMemoryMaxRatio",
+        "allowRecallWhenBrokerNotWriteable",
+        "autoCreateSubscriptionGroup",
+        "autoCreateTopicEnable",
+        "brokerPermission",
+        "brokerRole",
+        "channelExpiredTimeout",
+        "enableMixedMessageType",
+        "enablePropertyFilter",
+        "enableSplitMetadata",
+        "filterDataCleanTimeSpan",
+        "filterSupportRetry",
+        "haHousekeepingInterval",
+        "haMaxGapNotInSync",
+        "haSendHeartbeatInterval",
+        "haTransferBatchSize",
+        "litePullMessageEnable",
+        "longPollingEnable",
+        "maxTransferBytesOnMessageInMemory",
+        "maxTransferCountOnMessageInMemory",
+        "notifyConsumerIdsChangedEnable",
+        "recallMessageEnable",
+        "rejectPullConsumerEnable",
+        "rejectTransactionMessage",
+        "serverLoadBalancerEnable",
+        "shortPollingTimeMills",
+        "slaveReadEnable",
+        "slaveTimeout",
+        "splitMetadataSize",
+        "storeReplyMessageEnable",
+        "subscriptionExpiredTimeout",
+        "transactionCheckMax",
+        "transactionTimeOut",
+        "useServerSideResetOffset",
+    )
+)
+_OF_STORE: Final = frozenset(
+    (
+        "deleteFileBatchMax",
+        "deleteWhen",
+        "diskMaxUsedSpaceRatio",
+        "diskSpaceCleanForciblyRatio",
+        "diskSpaceWarningLevelRatio",
+        "fileReservedTime",
+        "maxFilterMessageSize",
+        "maxMessageSize",
+    )
+)
+# Refused even with their present value: they say what a request may change, and where the file is.
+_BLACK_LIST: Final = frozenset(("brokerConfigPath", "configBlackList", "rocketmqHome"))
+
+# Keys without a meaning here that mqadmin exportConfigs of 4.9 fails without.
+_FOR_TOOLS: Final = {"filterServerNums": "0"}
+
+
+class LiveConfig:
+    """The broker's settings as tools see them.
+
+    Attributes:
+        file: the properties file that the broker was started with; None when there was none, then a change lasts until the next start.
+        data_version: of the settings, counts the lists of changes that were taken.
+    """
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self.file: Path | None = None
+        self.data_version = DataVersion(timestamp=broker.start_ms)
+
+    def text(self) -> str:
+        """All settings but secrets, one ``key=value`` per line, sorted by key."""
+        settings = {**self._broker.config.without_secrets(), **_FOR_TOOLS}
+        settings["useTLS"] = str(self._broker.has_tls).lower()
+        return format_properties(dict(sorted(settings.items())))
+
+    def update(self, text: str, now_ms: int) -> None:
+        """Take over ``key=value`` lines.
+
+        Raises:
+            NoPermission: a key is on the black list.
+            ConfigurationError: a key is unknown, or cannot change while the broker runs, or its value is not allowed.
+            StoreNotWritable: the changes count, but could not be written down.
+        """
+        too_long = settings_length_problem(len(text))
+        if too_long is not None:
+            raise ConfigurationError(too_long)
+        changes = {key.strip(): value for key, value in parse_properties(text).items()}
+        before = self._broker.config
+        listed = _BLACK_LIST | {key.strip() for key in before.config_black_list.split(";")}
+        for key in changes:
+            if key in listed:
+                raise NoPermission(
+                    ResponseCode.NO_PERMISSION, f"{key} is on the black list of keys that a request may not change"
+                )
+        problem = settings_problem(changes)
+        if problem is not None:
+            raise ConfigurationError(problem)
+        after = self._checked(changes)
+        changed = {
+            field: getattr(after, field)
+            for field in before.__struct_fields__
+            if getattr(after, field) != getattr(before, field)
+        }
+        for field, value in changed.items():
+            # The broker's own copy, which all its tables look at; to everybody else a configuration stays frozen.
+            msgspec.structs.force_setattr(before, field, value)
+        self._apply(changed, now_ms)
+        self.data_version.next_version(now_ms)
+        if changed:
+            log.info(
+                "settings were changed by request: %s",
+                ", ".join(f"{key}={shown_setting(key, changes[key])}" for key in changes),
+            )
+        self._write_down(changes)
+
+    def _checked(self, changes: Mapping[str, str]) -> BrokerConfig:
+        """The settings after ``changes``, if each of them may be made."""
+        present = self._broker.config.to_properties()
+        known = BrokerConfig.keys()
+        for key in changes:
+            if key not in known:
+                raise ConfigurationError(f"{key} is unknown to this broker; getBrokerConfig shows the keys there are")
+        after = BrokerConfig.from_properties({**present, **changes})
+        values = after.to_properties()
+        for key in changes:
+            if values.get(key) != present.get(key) and key not in _OF_BROKER | _OF_STORE:
+                raise ConfigurationError(
+                    f"{key} is {shown_setting(key, present.get(key, ''))} since the start and cannot change while the broker runs; "
+                    "set it in the configuration and restart"
+                )
+        return after
+
+    def _apply(self, changed: Mapping[str, object], now_ms: int) -> None:
+        broker = self._broker
+        store, wanted = broker.store.config, broker.config.store_config()
+        for field in dataclasses.fields(StoreConfig):
+            if field.name in changed or (field.name == "max_filter_units" and "max_filter_message_size" in changed):
+                object.__setattr__(store, field.name, getattr(wanted, field.name))
+        if "access_message_in_memory_max_ratio" in changed:
+            broker.memory_span_bytes = memory_span_bytes(broker.config.access_message_in_memory_max_ratio)
+        if "broker_permission" in changed:
+            broker.topics.announce(now_ms)
+
+    def _write_down(self, changes: Mapping[str, str]) -> None:
+        """The keys of ``changes`` in the file; its other lines, comments too, stay as they are."""
+        if self.file is None or not changes:
+            return
+        try:
+            text = replace_properties(self.file.read_text("utf-8"), changes)
+            ConfigFile(self.file).save(text.encode())
+        except (OSError, UnicodeDecodeError, StoreError) as error:
+            reason = error if isinstance(error, StoreError) else f"{self.file} cannot be read: {error}"
+            raise StoreNotWritable(
+                f"the settings are changed until the broker ends, but they could not be written down: {reason}"
+            ) from error

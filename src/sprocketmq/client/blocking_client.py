@@ -1,0 +1,75 @@
+"""The base of the blocking clients: their methods run on the process's engine thread while the caller waits.
+
+There is no logic of messaging here. A blocking client that was started before a fork cannot be used in the child, because its thread and
+its connections stayed in the parent; it raises ClosedError there. A client that was made before the fork and not started may be started
+in the child.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+from sprocketmq.net.process import fork
+from sprocketmq.net.process.engine import Engine
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from sprocketmq.client.async_client import AsyncClient
+
+__all__ = ["BlockingClient"]
+
+T = TypeVar("T")
+
+
+class BlockingClient:
+    """Base of Producer, PushConsumer, PullConsumer and Admin.
+
+    Args:
+        engine: runs the async client; default the one shared by all blocking clients of the process.
+    """
+
+    def __init__(self, engine: Engine | None = None) -> None:
+        self._engine = engine if engine is not None else Engine.shared()
+        if engine is None:
+            fork.register(self)
+
+    def after_fork_in_child(self) -> None:
+        """In a forked child: a client that holds nothing of the parent yet may start, on an engine of this process."""
+        client: AsyncClient[Any] | None = getattr(self, "_async", None)
+        if client is None or client.holds_nothing:
+            self._engine = cast(Engine, _LazyEngine(self))
+
+    def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        return self._engine.run(coroutine)
+
+    def start(self) -> None:
+        """Connect. ``with`` does it too."""
+        raise NotImplementedError
+
+    def shutdown(self) -> None:
+        """Close; harmless when closed already. ``with`` does it too."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._engine.is_inherited:  # a child that leaves the block leaves nothing of its own
+            self.shutdown()
+
+
+class _LazyEngine:
+    """Stands in for the engine of a forked child until it is used: most children never need its thread."""
+
+    def __init__(self, client: BlockingClient) -> None:
+        self._client = client
+
+    def __getattr__(self, name: str) -> Any:
+        engine = self._client._engine = Engine.shared()
+        return getattr(engine, name)

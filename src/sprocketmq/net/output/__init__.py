@@ -1,0 +1,1 @@
+"""Bytes that wait for a peer."""

@@ -1,0 +1,1 @@
+"""What a process has: time, loops, descriptors, memory, children."""

@@ -1,0 +1,206 @@
+"""One event loop on one background thread: how blocking callers use the async code, without a second copy of any logic.
+
+``Engine.shared()`` serves all blocking clients of a process; a broker owns an engine of its own, so that a busy client cannot stall it.
+Fork: a child process has the parent's objects but not its thread, so the shared engine is keyed by process id and made anew there, and what
+is submitted to an inherited one is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import os
+import sys
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, ClassVar, Generic, TypeVar
+
+from sprocketmq.errors import ClosedError
+from sprocketmq.net.process import fork
+
+__all__ = ["Engine", "new_event_loop"]
+
+T = TypeVar("T")
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """A uvloop loop where uvloop exists, else asyncio's own."""
+    try:
+        import uvloop
+    except ImportError:  # Windows, PyPy
+        return asyncio.new_event_loop()
+    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    return loop
+
+
+class Engine:
+    """A running event loop on a daemon thread. Create, ``run``/``submit`` coroutines from any other thread, ``close`` at the end."""
+
+    _shared: ClassVar[dict[int, Engine]] = {}
+    _shared_lock: ClassVar[threading.Lock] = threading.Lock()
+
+    def __init__(self, name: str = "sprocketmq-engine") -> None:
+        self.loop = new_event_loop()
+        self._pid = os.getpid()
+        fork.register(self)
+        self._thread = threading.Thread(target=self._main, name=name, daemon=True)
+        self._thread.start()
+
+    @classmethod
+    def shared(cls) -> Engine:
+        """The process's engine for blocking clients; never closed, its thread is a daemon."""
+        with cls._shared_lock:
+            engine = cls._shared.get(os.getpid())
+            if engine is None or engine.loop.is_closed():
+                engine = cls._shared[os.getpid()] = cls()
+            return engine
+
+    @property
+    def is_inherited(self) -> bool:
+        """Whether this engine runs in the parent of a fork, and not here."""
+        return self._pid != os.getpid()
+
+    def after_fork_in_child(self) -> None:
+        """In a forked child: kept by ``net.process.fork``; a lock that the parent held would stay locked here."""
+        Engine._shared_lock = threading.Lock()
+
+    def _main(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        try:
+            self.loop.run_forever()
+        finally:
+            self.loop.close()
+
+    @property
+    def on_engine_thread(self) -> bool:
+        return threading.current_thread() is self._thread
+
+    def submit(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        """Start ``coroutine`` on the engine; its future may be waited for in any other thread."""
+        if self._pid != os.getpid():
+            coroutine.close()
+            raise ClosedError(fork.FORKED)
+        if self.loop.is_closed():
+            coroutine.close()
+            raise ClosedError("this engine was closed; make the client with another one")
+        return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
+
+    def run(
+        self,
+        coroutine: Coroutine[Any, Any, T],
+        timeout_s: float | None = None,
+        unreceived: Callable[[T], object] | None = None,
+    ) -> T:
+        """Run ``coroutine`` on the engine and wait for its result; an interrupt (Ctrl-C) cancels it there.
+
+        Args:
+            unreceived: told, on the engine, of a result that the caller did not get, for an interrupt or the timeout came together with it;
+                before whatever this caller runs next.
+
+        Raises:
+            ClosedError: the engine is closed.
+            RuntimeError: called on the engine's own thread, where waiting would never end.
+        """
+        if self.on_engine_thread:
+            coroutine.close()
+            raise RuntimeError("a blocking call was made on the engine's own thread; use the async client there")
+        if self._pid != os.getpid() or self.loop.is_closed():
+            self.submit(coroutine)  # raises
+        call = _BlockingCall(self.loop, coroutine, unreceived)
+        try:
+            self.loop.call_soon_threadsafe(call.start)
+            return call.result(timeout_s)
+        except BaseException:
+            call.give_up()
+            raise
+
+    def call(self, callback: Callable[[], object]) -> None:
+        """Run ``callback()`` on the engine soon, without waiting."""
+        self.loop.call_soon_threadsafe(callback)
+
+    def close(self) -> None:
+        """Cancel what still runs, stop the loop, join the thread. Harmless when closed already."""
+        if self.loop.is_closed() or self._pid != os.getpid():
+            return
+        try:
+            asyncio.run_coroutine_threadsafe(_cancel_all(), self.loop).result(5)
+        except (concurrent.futures.TimeoutError, RuntimeError):
+            print("sprocketmq: tasks were still running when the engine closed", file=sys.stderr)  # noqa: T201
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(5)
+
+
+class _BlockingCall(Generic[T]):
+    """A coroutine that another thread waits for. One lock takes the place of two futures and the condition between them.
+
+    start (loop) --> the task ends --> gate opens --> result (caller)
+    give_up (caller) --> the task is cancelled, before its first step if it comes to that; a result that it has by then is unreceived
+    """
+
+    __slots__ = ("_coroutine", "_gate", "_given_up", "_has_ended", "_loop", "_task", "_unreceived")
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        coroutine: Coroutine[Any, Any, T],
+        unreceived: Callable[[T], object] | None,
+    ) -> None:
+        self._loop, self._coroutine, self._unreceived = loop, coroutine, unreceived
+        self._task: asyncio.Task[T] | None = None
+        self._given_up = self._has_ended = False  # both the loop's own
+        self._gate = threading.Lock()
+        self._gate.acquire()
+
+    def start(self) -> None:
+        self._task = self._loop.create_task(self._coroutine)
+        self._task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[T]) -> None:
+        self._has_ended = True
+        self._gate.release()
+        if self._given_up:
+            self._look_at(task)
+
+    def result(self, timeout_s: float | None) -> T:
+        """What the coroutine returned or raised; as concurrent.futures.Future.result in all else."""
+        if not self._gate.acquire(timeout=-1 if timeout_s is None else timeout_s):
+            raise concurrent.futures.TimeoutError
+        task = self._task
+        assert task is not None
+        if task.cancelled():
+            raise concurrent.futures.CancelledError
+        return task.result()
+
+    def give_up(self) -> None:
+        """The caller waits no longer; harmless when it ended already."""
+        try:
+            self._loop.call_soon_threadsafe(self._cancel)
+        except RuntimeError:  # the loop was closed meanwhile, and ends nothing any more
+            if self._task is None:
+                self._coroutine.close()
+            elif self._task.done():
+                self._look_at(self._task)
+
+    def _cancel(self) -> None:
+        self._given_up = True
+        if self._task is None:  # the interrupt came before the loop was told to start it
+            self._coroutine.close()
+        elif self._has_ended:
+            self._look_at(self._task)
+        else:  # perhaps it is done, and ``_ended`` on its way
+            self._task.cancel()
+
+    def _look_at(self, task: asyncio.Task[T]) -> None:
+        """At an outcome that nobody else will look at."""
+        if not task.cancelled() and task.exception() is None and self._unreceived is not None:
+            self._unreceived(task.result())
+
+
+async def _cancel_all() -> None:
+    current = asyncio.current_task()
+    tasks = [task for task in asyncio.all_tasks() if task is not current]
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await asyncio.get_running_loop().shutdown_asyncgens()
+    await asyncio.get_running_loop().shutdown_default_executor()

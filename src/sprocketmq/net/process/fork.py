@@ -1,0 +1,68 @@
+"""What a forked child does with the sockets that it inherited from its parent.
+
+A child of ``fork`` has copies of the parent's objects and descriptors, but none of its threads. If two processes read and write one
+connection, both lose it. A connection that the child only keeps open stays open when the parent closes it or dies, and the brokers go on
+taking the parent for a live member. Therefore, before anything else runs in the child:
+
+1. The descriptor of each inherited socket is redirected to /dev/null. The connection belongs to the parent alone again. Whatever the
+   child's copies of loops and transports still do with the descriptor (close it, remove it from the epoll set that both processes share)
+   has no effect on the parent.
+2. The objects are marked, so that using one raises ClosedError with the text ``FORKED``. They are kept alive, because a loop that is
+   garbage-collected would close what it shares.
+
+The parent is not affected. ``spawn`` and ``forkserver`` start clean processes, where none of this is needed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import weakref
+from typing import Any, Final, Protocol
+
+__all__ = ["FORKED", "ForkAware", "redirect_to_devnull", "register"]
+
+FORKED: Final = (
+    "this client belongs to the parent of a fork, and its connections with it; "
+    "make and start a new one in this process, after the fork"
+)
+
+
+class ForkAware(Protocol):
+    """An object that has sockets, or consists of objects that have."""
+
+    def after_fork_in_child(self) -> None:
+        """Called once in each forked child: let go of the sockets, refuse further use. Must not wait, and must not take a lock."""
+        ...
+
+
+_registered: weakref.WeakSet[Any] = weakref.WeakSet()
+_kept: list[Any] = []
+
+
+def register(client: ForkAware) -> None:
+    """Call ``client.after_fork_in_child()`` in forked children for as long as ``client`` lives."""
+    _registered.add(client)
+
+
+def redirect_to_devnull(descriptor: int) -> None:
+    """Let go of an inherited socket but keep its number taken, so that no new file gets a number that an old object then closes."""
+    if descriptor < 0:
+        return
+    devnull = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        with contextlib.suppress(OSError):  # not open any more
+            os.dup2(devnull, descriptor, inheritable=False)
+    finally:
+        os.close(devnull)
+
+
+def _after_fork_in_child() -> None:
+    inherited = list(_registered)
+    _kept.extend(inherited)
+    for client in inherited:  # they stay registered: this child may start what its parent only made, and fork again
+        client.after_fork_in_child()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,0 +1,136 @@
+"""Progress that survives a kill: a few numbers, written to the page cache at each change and never synced.
+
+    "SPRKLIV3"  sha256 of the boot id, first 16 bytes  count i64  120 numbers i64  the same 120 again
+                                                                                         all in this machine's own byte order
+
+The page cache survives the end of the process but not the end of the machine. The numbers therefore count only until the machine restarts;
+the boot id beside them tells. After a power failure, on another machine, or on a system without a boot id, the reader ignores them and uses
+the progress that was synced together with the messages. So a kill repeats nothing, and a power failure loses nothing.
+
+The page is mapped, so a change costs a store of eight bytes and no system call. Its disk space is allocated beforehand (see
+``mapped_file``).
+
+Laws
+1. A number is written in one piece, so a kill leaves the old or the new number, never half of each. Each number is written twice and the
+   smaller one counts: a kill between the two writes, or a flipped bit in one of them, can repeat a step but cannot skip one.
+2. ``save`` writes the last number first and a new count after all numbers. A caller with two related numbers changes them in an order in
+   which every intermediate state is valid.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import os
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from sprocketmq.store.files.disk_space import allow_writes, write_all
+from sprocketmq.store.files.mapped_file import not_writable
+
+__all__ = ["MappedProgress", "boot_mark"]
+
+_MAGIC: Final = b"SPRKLIV3"
+_HEAD: Final = struct.Struct("=8s16sq")
+_MAX_NUMBERS: Final = 120
+_FILE_BYTES: Final = 4096
+_BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
+
+
+def boot_mark() -> bytes | None:
+    """16 bytes that change with each start of the machine; None where the system tells none."""
+    try:
+        return hashlib.sha256(_BOOT_ID.read_bytes()).digest()[:16]
+    except OSError:
+        return None
+
+
+class MappedProgress:
+    """Numbers at a place of a file.
+
+    Args:
+        path: the file, made with the first save; None keeps nothing.
+        at: where in its first 4096 bytes, a multiple of 8.
+
+    Attributes:
+        count: how many numbers were saved; those can be changed one by one.
+        differs: of what was loaded some number was there in two forms.
+    """
+
+    def __init__(self, path: str | None, at: int = 0) -> None:
+        self._mark = boot_mark()
+        self.path = path if self._mark is not None else None
+        self.count = 0
+        self.differs = False
+        self._at = at
+        self._map: mmap.mmap | None = None
+        self._numbers = memoryview(b"").cast("q")
+
+    def load(self) -> tuple[int, ...] | None:
+        """The numbers, if this machine wrote them since it was started."""
+        if self.path is None or self._mark is None or not os.path.exists(self.path):
+            return None
+        with open(self.path, "rb") as file:
+            file.seek(self._at)
+            raw = file.read(_HEAD.size + 2 * 8 * _MAX_NUMBERS)
+        if len(raw) < _HEAD.size:
+            return None
+        magic, mark, count = _HEAD.unpack_from(raw)
+        if magic != _MAGIC or mark != self._mark or not 0 <= count <= _MAX_NUMBERS:
+            return None
+        if len(raw) < _HEAD.size + 2 * 8 * _MAX_NUMBERS:
+            return None
+        once = struct.unpack_from(f"={count}q", raw, _HEAD.size)
+        again = struct.unpack_from(f"={count}q", raw, _HEAD.size + 8 * _MAX_NUMBERS)
+        self.differs = once != again
+        return tuple(map(min, once, again))
+
+    def save(self, numbers: Sequence[int]) -> None:
+        """Write all numbers where a kill cannot reach them.
+
+        Raises:
+            StoreNotWritable: the disk said no.
+        """
+        if self.path is None or self._mark is None:
+            return
+        if self._map is None:
+            self._map = self._open(self.path)
+            self._numbers = memoryview(self._map)[self._at + _HEAD.size :].cast("q")
+        for index in reversed(range(len(numbers))):
+            self._numbers[index] = self._numbers[_MAX_NUMBERS + index] = numbers[index]
+        if len(numbers) != self.count:
+            _HEAD.pack_into(self._map, self._at, _MAGIC, self._mark, len(numbers))
+            self.count = len(numbers)
+
+    def change(self, index: int, number: int) -> None:
+        """Write one of the ``count`` numbers; cannot fail. Without a file, nothing happens."""
+        if index < self.count:
+            self._numbers[index] = self._numbers[_MAX_NUMBERS + index] = number
+
+    def _open(self, path: str) -> mmap.mmap:
+        try:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            fd = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
+            try:
+                size = os.fstat(fd).st_size
+                if size < _FILE_BYTES:
+                    write_all(fd, bytes(_FILE_BYTES - size), size)
+                mapping = mmap.mmap(fd, _FILE_BYTES)
+            finally:
+                os.close(fd)
+            try:
+                allow_writes(mapping, path, 0, _FILE_BYTES)
+            except OSError:
+                mapping.close()
+                raise
+            return mapping
+        except OSError as error:
+            raise not_writable(path, error) from error
+
+    def close(self) -> None:
+        if self._map is not None:
+            self._numbers.release()
+            self._map.close()
+            self._map, self.count = None, 0

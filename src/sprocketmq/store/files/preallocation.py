@@ -1,0 +1,66 @@
+"""Disk space for the commit log, allocated ahead of the writer on a thread. Java: AllocateMappedFileService, which also warms up new files.
+
+``StoreFile.ensure_space`` writes zeros. The first write to a page takes microseconds, and a step for a thousand messages would delay every
+request by milliseconds. So the thread writes the next step while the writer fills the present one:
+
+    |---- records ----|---- room ----|---- being allocated ----|
+                      at             file.room
+
+Laws
+1. The thread writes only after ``file.room``, the writer only before it. ``room`` changes on the writer's thread, after the write has
+   ended.
+2. If the thread fails, nothing changes. The writer then meets the same full disk itself and reports it.
+3. The thread allocates at most as many bytes as the file holds already, so a small store stays small.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from concurrent.futures import Future, ThreadPoolExecutor
+
+from sprocketmq.errors import StoreNotWritable
+from sprocketmq.store.files.disk_space import write_zeros
+from sprocketmq.store.files.mapped_file import MappedFile, StoreFile
+
+__all__ = ["Preallocator"]
+
+_STEP_BYTES = 1 << 20
+_FROM_BYTES = 1 << 16
+
+
+class Preallocator:
+    """Belongs to the thread that writes the log; its own thread begins with the first step."""
+
+    def __init__(self) -> None:
+        self._executor: ThreadPoolExecutor | None = None
+        self._pending: tuple[MappedFile, int, Future[int]] | None = None
+
+    def ensure(self, file: StoreFile, at: int, end: int) -> None:
+        """As ``file.ensure_space``: from what was written ahead, else at once; then begin with the step behind it.
+
+        Raises:
+            StoreNotWritable: the disk is full.
+        """
+        self._take()
+        file.ensure_space(at, end)
+        begin = file.room
+        if isinstance(file, MappedFile) and _FROM_BYTES <= begin < file.size_bytes:
+            if self._executor is None:
+                self._executor = ThreadPoolExecutor(1, thread_name_prefix="sprocketmq-space")
+            step = min(begin, _STEP_BYTES, file.size_bytes - begin)
+            self._pending = (file, begin, self._executor.submit(write_zeros, file.path, begin, begin + step))
+
+    def close(self) -> None:
+        """Let the thread end; before the files are unmapped."""
+        self._take()
+        if self._executor is not None:
+            self._executor.shutdown()
+            self._executor = None
+
+    def _take(self) -> None:
+        if self._pending is not None:
+            (file, begin, written), self._pending = self._pending, None
+            with contextlib.suppress(OSError, StoreNotWritable):  # law 2
+                end = written.result()
+                if file.room == begin:  # else it was unmapped, or cut, meanwhile
+                    file.take_room(begin, end)

@@ -1,0 +1,1 @@
+"""Messages and their stored form, alone and in batches."""

@@ -1,0 +1,99 @@
+"""The body of SEND_BATCH_MESSAGE (Java: MessageDecoder.encodeMessages / decodeMessages): elements without padding.
+
+An element is ``ELEMENT``, the body, the length of the properties as in a record, and the properties. Topic, sysFlag and born timestamp are
+the request header's and the same for all; element bodies are never compressed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from sprocketmq.errors import ProtocolError
+from sprocketmq.wire.layout import Layout
+from sprocketmq.wire.records.message import Message
+from sprocketmq.wire.records.properties import MAX_PROPERTIES_BYTES, encode_properties, joined_properties
+from sprocketmq.wire.records.record_layout import PROPERTIES_LENGTH
+
+__all__ = ["ELEMENT", "batch_element_size", "encode_batch", "encode_element", "has_more_elements", "split_batch"]
+
+ELEMENT: Final = Layout(
+    ("size", "i"),  # of the whole element
+    ("magic", "i"),  # 0, nobody reads it
+    ("body_crc", "i"),  # 0, nobody reads it
+    ("flag", "i"),
+    ("body_length", "i"),
+)
+_HEAD: Final = ELEMENT.struct
+_INT16: Final = PROPERTIES_LENGTH
+_FIXED_BYTES: Final = _HEAD.size + _INT16.size
+_SIZE: Final = ELEMENT.picked("size").unpack_from
+_PACK_HEAD: Final = _HEAD.pack
+_PACK_INT16: Final = _INT16.pack
+
+Buffer = bytes | bytearray | memoryview
+
+
+def batch_element_size(body_bytes: int, properties_bytes: int) -> int:
+    """Bytes that one message takes in a batch body: lets a sender cut its batches below the broker's message limit."""
+    return _FIXED_BYTES + body_bytes + properties_bytes
+
+
+def encode_element(message: Message) -> bytes:
+    """One message's part of a batch body."""
+    body, pairs = message.body, message.properties
+    # As encode_properties, which has to be asked only about what is not plain: many messages go through here.
+    text = joined_properties(pairs)
+    is_plain = text.isascii() and len(text) <= MAX_PROPERTIES_BYTES
+    properties = text.encode() if is_plain else encode_properties(pairs)
+    body_bytes, properties_bytes = len(body), len(properties)
+    head = _PACK_HEAD(_FIXED_BYTES + body_bytes + properties_bytes, 0, 0, message.flag, body_bytes)
+    return b"".join((head, body, _PACK_INT16(properties_bytes), properties))
+
+
+def encode_batch(messages: Iterable[Message]) -> bytes:
+    """The batch body. Whether these messages may travel together (one topic, no delay, ...) is the producer's check, not made here."""
+    return b"".join([encode_element(message) for message in messages])
+
+
+def has_more_elements(body: Buffer, most: int) -> bool:
+    """Whether a batch has more than ``most`` elements, by their sizes; a few are looked at, or none, where their bytes allow no more.
+
+    Not sound elements end the count: ``split_batch`` refuses them.
+    """
+    at, end = 0, len(body)
+    if end <= most * _FIXED_BYTES:
+        return False
+    for _ in range(most):
+        if at > end - _FIXED_BYTES:
+            return False
+        (size,) = _SIZE(body, at)
+        if size < _FIXED_BYTES:
+            return False
+        at += size
+    return at < end
+
+
+def split_batch(body: Buffer) -> list[tuple[int, bytes, bytes]]:
+    """``(flag, body, raw properties)`` of each element, in order. Checked in full before anything is returned.
+
+    Raises:
+        ProtocolError: the elements do not fill the body exactly.
+    """
+    data = body if isinstance(body, bytes) else bytes(body)
+    elements: list[tuple[int, bytes, bytes]] = []
+    at, end = 0, len(data)
+    while at < end:
+        if end - at < _FIXED_BYTES:
+            raise ProtocolError(f"{end - at} bytes follow the last whole element of a batch")
+        size, _, _, flag, body_bytes = _HEAD.unpack_from(data, at)
+        body_at = at + _HEAD.size
+        properties_at = body_at + body_bytes + 2
+        if body_bytes < 0 or properties_at > end:
+            raise ProtocolError(f"a batch element at {at} has a body of {body_bytes} bytes, {end - body_at} are left")
+        element_end = properties_at + ((data[properties_at - 2] << 8) | data[properties_at - 1])
+        if element_end > end or element_end - at != size:
+            raise ProtocolError(f"the parts of the batch element at {at} do not add up to its {size} bytes")
+        elements.append((flag, data[body_at : properties_at - 2], data[properties_at:element_end]))
+        at = element_end
+    return elements

@@ -1,0 +1,303 @@
+"""The nouns users hold: MessageQueue, Message (to be sent), MessageExt (received). Java: the same names, and MessageClientExt.
+
+As in Java, tags, keys and all system values live in ``properties`` under reserved names (MessageConst); the attributes here are views
+of them. Properties of a received message, and most of its fixed fields, are parsed only when somebody looks, because most listeners
+look at the body alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.message_id import offset_message_id
+from sprocketmq.wire.records.record_head import LateField, LateHost
+
+__all__ = ["Message", "MessageExt", "MessageQueue", "check_flag", "format_host"]
+
+# A producer makes one for each send: names of another module are looked up once.
+_TAGS: Final = props.TAGS
+_KEYS: Final = props.KEYS
+_checked_value, _join_keys = props.checked_value, props.join_keys
+_NONE: Final = 0
+_INT32: Final = 0x7FFFFFFF
+
+
+class MessageQueue(msgspec.Struct, frozen=True, order=True):
+    """One queue of a topic on one broker. Sorts by (topic, broker_name, queue_id), Java's order, which allocation depends on."""
+
+    topic: str
+    broker_name: str = msgspec.field(name="brokerName")
+    queue_id: int = msgspec.field(name="queueId")
+
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.broker_name}/{self.queue_id}"
+
+
+class Message:
+    """A message to be sent.
+
+    Args:
+        topic: 1 to 127 characters out of ``% | a-z A-Z 0-9 _ -``.
+        body: 1 byte to 4 MiB; text must be encoded by the caller.
+        tags: one tag, the thing subscriptions filter by; default none.
+        keys: index keys, one or many, without blanks, default none; the message can be looked up by each.
+        properties: text to text, default none; reserved names (see ``wire.records.properties.RESERVED``) are refused.
+        flag: application flag, carried untouched.
+        delay_level: 1..18 (1s 5s 10s 30s 1m .. 2h by default); 0 means at once.
+        wait_store_msg_ok: False = the broker need not wait for flush and replication.
+
+    Raises:
+        ConfigurationError: a type or reserved name is wrong; the sentence says which.
+    """
+
+    __slots__ = ("_properties", "body", "flag", "topic", "transaction_id")
+
+    def __init__(
+        self,
+        topic: str,
+        body: bytes,
+        *,
+        tags: str | None = None,
+        keys: str | Iterable[str] | None = None,
+        properties: Mapping[str, str] | None = None,
+        flag: int = 0,
+        delay_level: int = 0,
+        wait_store_msg_ok: bool = True,
+    ) -> None:
+        if type(body) is not bytes:
+            if not isinstance(body, bytes | bytearray | memoryview):
+                raise ConfigurationError(
+                    f"body is {type(body).__name__}, bytes are allowed; encode text first, as in text.encode()"
+                )
+            body = bytes(body)
+        if type(topic) is not str or flag is not _NONE or delay_level is not _NONE or wait_store_msg_ok is not True:
+            _check_odd(topic, flag, delay_level, wait_store_msg_ok)
+        self.topic = topic
+        self.body: bytes = body
+        self.flag = flag
+        self.transaction_id: str | None = None
+        own = self._properties = {} if properties is None else props.user_properties(properties)
+        if tags is not None:
+            own[_TAGS] = _checked_value("tags", tags)
+        if keys is not None:
+            own[_KEYS] = _join_keys(keys)
+        if delay_level:
+            own[props.DELAY] = str(delay_level)
+        if not wait_store_msg_ok:
+            own[props.WAIT] = "false"
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """All properties, system ones included, by their wire names."""
+        return self._properties
+
+    @property
+    def tags(self) -> str | None:
+        """What subscriptions filter by; None without."""
+        return self.properties.get(props.TAGS)
+
+    @tags.setter
+    def tags(self, tags: str) -> None:
+        self.properties[props.TAGS] = props.checked_value("tags", tags)
+
+    @property
+    def keys(self) -> list[str]:
+        """The index keys; KEYS holds them separated by one blank."""
+        return self.properties.get(props.KEYS, "").split()
+
+    @keys.setter
+    def keys(self, keys: str | Iterable[str]) -> None:
+        self.properties[props.KEYS] = props.join_keys(keys)
+
+    @property
+    def delay_level(self) -> int:
+        """1 to 18, delivered later; 0 is at once."""
+        return props.int_property(self.properties, props.DELAY, 0)
+
+    @property
+    def wait_store_msg_ok(self) -> bool:
+        """False: the broker need not wait for flush and replication."""
+        return self.properties.get(props.WAIT, "true") != "false"
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(topic={self.topic!r}, tags={self.tags!r}, keys={self.keys!r}, body={len(self.body)} bytes)"
+
+
+def _check_odd(topic: object, flag: object, delay_level: object, wait_store_msg_ok: object) -> None:
+    """What few messages have. The rest about topic and body is looked at when the message is sent, for they may be changed until then."""
+    if not isinstance(topic, str):
+        raise ConfigurationError(f"topic is {topic!r}, a name (str) is allowed")
+    check_flag(flag)
+    if isinstance(delay_level, bool) or not isinstance(delay_level, int) or not 0 <= delay_level <= _INT32:
+        raise ConfigurationError(
+            f"delay_level is {delay_level!r}, a whole number from 0 to {_INT32} is allowed; 0 means at once"
+        )
+    if not isinstance(wait_store_msg_ok, bool):
+        raise ConfigurationError(f"wait_store_msg_ok is {wait_store_msg_ok!r}, True or False is allowed")
+
+
+def check_flag(flag: object) -> None:
+    """Raises ConfigurationError when ``flag`` is no int32."""
+    if isinstance(flag, bool) or not isinstance(flag, int) or not -_INT32 - 1 <= flag <= _INT32:
+        raise ConfigurationError(f"flag is {flag!r}, a whole number from {-_INT32 - 1} to {_INT32} is allowed")
+
+
+def format_host(address: bytes, port: int) -> str:
+    """Wire host (4 or 16 address bytes, port) as ``ip:port``, IPv6 in brackets."""
+    if len(address) == 4:
+        return f"{address[0]}.{address[1]}.{address[2]}.{address[3]}:{port}"
+    import ipaddress  # few networks need it
+
+    return f"[{ipaddress.IPv6Address(bytes(address))}]:{port}"
+
+
+class MessageExt(Message):
+    """A stored message as a consumer sees it.
+
+    Attributes beyond Message's: ``broker_name, queue_id, queue_offset, commit_log_offset, sys_flag, born_timestamp_ms, store_timestamp_ms,
+    born_host, store_host`` (``ip:port``), ``reconsume_times`` (0 on first delivery), ``prepared_transaction_offset, store_size_bytes``;
+    ``message_id`` is the id given by the sender (UNIQ_KEY) and stays the same over retries, ``offset_message_id`` names the stored copy.
+
+    Args:
+        topic: where it is stored.
+        body: its bytes.
+        fields: those above, and the arguments of Message, by name.
+    """
+
+    __slots__ = (
+        "_born_host",
+        "_head",
+        "_more_properties",
+        "_raw_properties",
+        "_record_number",
+        "_store_host",
+        "born_timestamp_ms",
+        "broker_name",
+        "commit_log_offset",
+        "prepared_transaction_offset",
+        "queue_id",
+        "queue_offset",
+        "reconsume_times",
+        "store_size_bytes",
+        "store_timestamp_ms",
+        "sys_flag",
+    )
+
+    def __init__(self, topic: str, body: bytes, **fields: Any) -> None:
+        """Tests and re-sends build one by hand; the decoder (``wire.records.record``) fills the slots itself."""
+        own = {name: fields.pop(name) for name in list(fields) if name in _EXT_DEFAULTS}
+        born_host, store_host = fields.pop("born_host", "127.0.0.1:0"), fields.pop("store_host", "127.0.0.1:0")
+        self._raw_properties: bytes | None = (
+            None  # first: the base class fills properties through the attribute of that name
+        )
+        self._more_properties = b""
+        super().__init__(topic, body, **fields)
+        self._born_host = _parse_host("born_host", born_host)
+        self._store_host = _parse_host("store_host", store_host)
+        for name, default in _EXT_DEFAULTS.items():
+            value = own.get(name, default)
+            if type(value) is not type(default):
+                raise ConfigurationError(f"{name} is {value!r}, {type(default).__name__} is allowed")
+            setattr(self, name, value)
+
+    broker_name: str
+    queue_id: int
+    queue_offset: int
+    commit_log_offset: int
+    sys_flag: int
+    born_timestamp_ms: int
+    store_timestamp_ms: int
+    reconsume_times: int
+    prepared_transaction_offset: int
+    store_size_bytes: int
+    _born_host: tuple[bytes, int]
+    _store_host: tuple[bytes, int]
+    _head: bytes  # of the record, for late fields; unset in one that was built by hand
+    _more_properties: bytes  # in their text form; to be put behind those of the record when somebody looks
+    # Its number in a decision record (core.decision_record); unset where nothing is recorded.
+    _record_number: tuple[int, int, int]
+
+    @property
+    def properties(self) -> dict[str, str]:
+        raw = self._raw_properties
+        if raw is not None:
+            if more := self._more_properties:
+                raw = raw + more if not raw or raw.endswith(b"\x02") else raw + b"\x02" + more
+            self._properties = props.decode_properties(raw)
+            self._raw_properties = None
+        return self._properties
+
+    @property
+    def born_host(self) -> str:
+        """Who sent it, ``ip:port``."""
+        return format_host(*self._born_host)
+
+    @property
+    def store_host(self) -> str:
+        """The broker that stored it, ``ip:port``."""
+        return format_host(*self._store_host)
+
+    @property
+    def offset_message_id(self) -> str:
+        """Hex of (store host, commit log offset): finds this stored copy on its broker (VIEW_MESSAGE_BY_ID)."""
+        return offset_message_id(self._store_host, self.commit_log_offset)
+
+    @property
+    def message_id(self) -> str:
+        """Given by the sender (UNIQ_KEY); the same over retries."""
+        return self.properties.get(props.UNIQ_KEY) or self.offset_message_id
+
+    @property
+    def message_queue(self) -> MessageQueue:
+        """The queue it was read from (of the retry topic, when this is a retry)."""
+        return MessageQueue(self.topic, self.broker_name, self.queue_id)
+
+    def __repr__(self) -> str:
+        return (
+            f"MessageExt(topic={self.topic!r}, tags={self.tags!r}, message_id={self.message_id!r}, queue_id={self.queue_id}, "
+            f"queue_offset={self.queue_offset}, reconsume_times={self.reconsume_times}, body={len(self.body)} bytes)"
+        )
+
+
+# The fields of the head that a consumer does not need at once, by their names in the record.
+for _name, _field in (
+    ("store_size_bytes", "size"),
+    ("flag", "flag"),
+    ("commit_log_offset", "physical_offset"),
+    ("sys_flag", "sys_flag"),
+    ("born_timestamp_ms", "born_timestamp_ms"),
+    ("store_timestamp_ms", "store_timestamp_ms"),
+    ("reconsume_times", "reconsume_times"),
+    ("prepared_transaction_offset", "prepared_transaction_offset"),
+):
+    setattr(MessageExt, _name, LateField(getattr(MessageExt, _name), _field))
+for _name, _field in (("_born_host", "born_host"), ("_store_host", "store_host")):
+    setattr(MessageExt, _name, LateHost(getattr(MessageExt, _name), _field))
+
+_EXT_DEFAULTS: dict[str, Any] = {
+    "broker_name": "",
+    "queue_id": 0,
+    "queue_offset": 0,
+    "commit_log_offset": 0,
+    "sys_flag": 0,
+    "born_timestamp_ms": 0,
+    "store_timestamp_ms": 0,
+    "reconsume_times": 0,
+    "prepared_transaction_offset": 0,
+    "store_size_bytes": 0,
+}
+
+
+def _parse_host(name: str, host: str) -> tuple[bytes, int]:
+    import ipaddress  # messages made by hand, in tests
+
+    try:
+        ip, _, port = host.rpartition(":")
+        return ipaddress.ip_address(ip.strip("[]")).packed, int(port)
+    except (AttributeError, ValueError):
+        raise ConfigurationError(f"{name} is {host!r}, ip:port is allowed, as in '127.0.0.1:10911'") from None

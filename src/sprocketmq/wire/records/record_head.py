@@ -1,0 +1,56 @@
+"""The fields of a received message that wait in the head of its record until somebody looks (layout: ``wire.records.record_layout``)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from sprocketmq.wire.records.record_layout import RECORD, layout_of
+
+__all__ = ["LateField", "LateHost"]
+
+_SYS_FLAG: Final = RECORD.picked("sys_flag")
+
+
+def _unpacked(head: bytes) -> tuple[Any, ...]:
+    return layout_of(_SYS_FLAG.unpack_from(head)[0]).struct.unpack(head)
+
+
+class LateField:
+    """A slot that gets its value from the head of the record, kept in ``_head``, only when somebody looks.
+
+    Most listeners look at body, keys and tags alone, so what all the other fields cost is saved. A value that was set counts.
+
+    Args:
+        slot: the slot's own descriptor.
+        field: its name in the record's layout.
+    """
+
+    __slots__ = ("index", "slot")
+
+    def __init__(self, slot: Any, field: str) -> None:
+        self.slot, self.index = slot, RECORD.index[field]
+
+    def __get__(self, message: Any, owner: type[Any]) -> Any:
+        if message is None:
+            return self
+        try:
+            return self.slot.__get__(message, owner)
+        except AttributeError:
+            value = self._value(_unpacked(message._head))
+            self.slot.__set__(message, value)
+            return value
+
+    def __set__(self, message: Any, value: Any) -> None:
+        self.slot.__set__(message, value)
+
+    def _value(self, fields: tuple[Any, ...]) -> Any:
+        return fields[self.index]
+
+
+class LateHost(LateField):
+    """A host: address bytes and port."""
+
+    __slots__ = ()
+
+    def _value(self, fields: tuple[Any, ...]) -> Any:
+        return fields[self.index : self.index + 2]

@@ -1,0 +1,1 @@
+"""JSON and properties files as Java writes them."""

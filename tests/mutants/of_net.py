@@ -1,0 +1,34 @@
+"""Connections and processes."""
+
+from __future__ import annotations
+
+from mutant import Mutant
+
+__all__ = ["NET_MUTANTS"]
+
+NET_MUTANTS = [
+    Mutant(
+        "S1",
+        "a forked child is told nothing and shares its parent's sockets",
+        "src/sprocketmq/net/process/fork.py",
+        "    os.register_at_fork(after_in_child=_after_fork_in_child)\n",
+        "    pass\n",
+        "tests/system/net/test_fork.py::test_a_forked_child_is_told_whose_its_clients_are_and_makes_its_own[os.fork]",
+    ),
+    Mutant(
+        "tls",
+        "enforcing lets plain connections in",
+        "src/sprocketmq/net/tls_listener.py",
+        "        if not first or (self._tls.is_enforcing and not speaks_tls):",
+        "        if not first:",
+        "tests/system/net/test_tls.py::test_enforcing_closes_a_plain_connection_and_serves_tls",
+    ),
+    Mutant(
+        "net",
+        "a peer that does not read is served on",
+        "src/sprocketmq/net/bounded_protocol.py",
+        "                self._transport.pause_reading()",
+        "                pass",
+        "tests/system/net/test_connection.py::test_a_peer_that_does_not_read_stops_being_read_from",
+    ),
+]

@@ -1,0 +1,117 @@
+"""The store."""
+
+from __future__ import annotations
+
+from mutant import Mutant
+
+__all__ = ["STORE_MUTANTS"]
+
+STORE_MUTANTS = [
+    Mutant(
+        "S4",
+        "a hole in a queue's files goes unnoticed",
+        "src/sprocketmq/store/files/mapped_file_queue.py",
+        "if start % size or (index and start != starts[index - 1] + size):",
+        "if start % size:",
+        "tests/unit/store/test_recovery.py::test_a_queue_that_misses_a_file_is_not_opened_and_made_anew_from_the_log",
+    ),
+    Mutant(
+        "S4",
+        "a stretch that the filter does not want is looked at again and again",
+        "src/sprocketmq/store/queue_log_store.py",
+        "            result.next_offset += 1\n",
+        "            result.next_offset += bool(result.count)\n",
+        "tests/inproc/broker/test_broker_pull.py::test_tags_of_the_request_filter_and_an_unmatched_stretch_moves_on",
+    ),
+    Mutant(
+        "S4",
+        "who pulls before the beginning of a queue is sent back to where it was",
+        "src/sprocketmq/store/queue_log_store.py",
+        "ReadResult(ReadStatus.OFFSET_TOO_SMALL, low, low, high)",
+        "ReadResult(ReadStatus.OFFSET_TOO_SMALL, offset, low, high)",
+        "tests/inproc/broker/test_broker_pull.py::test_offsets_outside_the_queue_are_answered_with_where_to_go_on",
+    ),
+    Mutant(
+        "durability",
+        "a topic that was made again gets the records of its first life after a kill",
+        "src/sprocketmq/store/recovery/recovery.py",
+        "            if record.physical_offset < self._deleted_topics.get(topic, 0):",
+        "            if False:",
+        "tests/inproc/broker/test_broker_restart.py::test_a_topic_that_was_made_again_has_nothing_of_its_first_life_after_a_kill",
+    ),
+    Mutant(
+        "durability",
+        "an acknowledged record is not on the disk",
+        "src/sprocketmq/store/services/flush.py",
+        "                            file.sync()\n",
+        "                            pass\n",
+        "tests/unit/store/test_power_cut.py::test_what_was_acknowledged_survives_the_worst_cut",
+    ),
+    Mutant(
+        "store",
+        "the store takes messages after a sync that failed",
+        "src/sprocketmq/store/services/flush.py",
+        "        self._on_failure(error)\n",
+        "",
+        "tests/unit/store/test_flush.py::test_a_failed_sync_fails_its_waiters_and_the_store_takes_nothing_more",
+    ),
+    Mutant(
+        "store",
+        "what lies behind the end is not zeroed and comes back",
+        "src/sprocketmq/store/recovery/recovery.py",
+        "            log.truncate_to_end()\n",
+        "            pass\n",
+        "tests/unit/store/test_recovery.py::test_what_lies_behind_the_end_is_zeroed_so_that_it_cannot_come_back",
+    ),
+    Mutant(
+        "store",
+        "a record inside a body is taken for a record",
+        "src/sprocketmq/store/log/commit_log.py",
+        "    if record.physical_offset != physical_offset:\n        return False\n",
+        "",
+        "tests/unit/store/test_message_store.py::test_a_record_inside_a_body_is_no_record",
+    ),
+    Mutant(
+        "full disk",
+        "two brokers write the same commit log",
+        "src/sprocketmq/store/files/lock_file.py",
+        "                    self._lock_folder(folder)\n",
+        "                    pass\n",
+        "tests/system/broker/test_store_folders.py::test_two_brokers_do_not_share_a_folder",
+    ),
+    Mutant(
+        "durability",
+        "the name of a new folder stays off the disk",
+        "src/sprocketmq/store/files/mapped_file.py",
+        "        if os.access(above, os.R_OK):",
+        "        if False:",
+        "tests/unit/store/test_files.py::test_new_folders_are_synced_by_name_from_the_top",
+    ),
+    Mutant(
+        "durability",
+        "there is a moment without the file while it is replaced",
+        "src/sprocketmq/store/config_files.py",
+        "    has_old = _keep(target, old)\n    os.replace(temporary, target)\n",
+        "    has_old = os.path.exists(target)\n"
+        "    if has_old:\n"
+        "        os.replace(target, old)\n"
+        "    os.replace(temporary, target)\n",
+        "tests/unit/store/test_files.py::test_a_power_cut_at_any_step_of_a_save_takes_nothing_back",
+    ),
+    Mutant(
+        "full disk",
+        "a short write is taken for whole",
+        "src/sprocketmq/store/files/disk_space.py",
+        "            at += os.write(fd, _ZEROS[: end - at])\n",
+        "            os.write(fd, _ZEROS[: end - at])\n            at = end\n",
+        "tests/unit/store/test_disk_space.py",
+    ),
+    Mutant(
+        "full disk",
+        "room is given without asking the kernel for the pages",
+        "src/sprocketmq/store/files/mapped_file.py",
+        "            allow_writes_at_ends(self._mapping(), self.path, begin, end)\n",
+        "            pass\n",
+        "tests/unit/store/test_disk_space.py::test_pages_that_the_kernel_does_not_let_be_written_are_no_room",
+    ),
+]

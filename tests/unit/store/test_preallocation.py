@@ -1,0 +1,138 @@
+"""Space for the log that a thread makes before it is needed."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from sprocketmq.errors import StoreNotWritable
+from sprocketmq.store import StoreConfig
+from sprocketmq.store.files import disk_space, mapped_file, preallocation
+from sprocketmq.store.files.mapped_file import MappedFile
+from sprocketmq.store.files.preallocation import Preallocator
+
+from .stores import NOW_MS, bodies, message, open_disk, problems
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> MappedFile:
+    file = MappedFile(str(tmp_path / "f"), 0, 8 * MIB)
+    file.create()
+    return file
+
+
+class Writes:
+    """Which thread wrote to which file from where to where."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.here: list[tuple[str, int, int]] = []
+        self.beside: list[tuple[str, int, int]] = []
+        self._write = disk_space.write_zeros
+        self.may_go_on = threading.Event()
+        self.may_go_on.set()
+        for module in (mapped_file, preallocation):
+            monkeypatch.setattr(module, "write_zeros", self)
+
+    def __call__(self, path: str, begin: int, end: int) -> int:
+        if threading.current_thread() is threading.main_thread():
+            self.here.append((path, begin, end))
+        else:
+            self.may_go_on.wait()
+            self.beside.append((path, begin, end))
+        return self._write(path, begin, end)
+
+
+def test_a_log_that_grows_finds_its_space_written_by_the_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writes = Writes(monkeypatch)
+    store = open_disk(tmp_path / "s", StoreConfig(mapped_file_size_commit_log=4 * MIB))
+    while len(store.commit_log.files.files) < 2:
+        store.append(message(body=b"x" * 10_000), NOW_MS)
+    store.close()
+    [log, _] = sorted(str(path) for path in (tmp_path / "s" / "commitlog").iterdir())
+    here, beside = [[span for path, *span in of if path == log] for of in (writes.here, writes.beside)]
+    assert sum(end - begin for begin, end in here) <= 1 << 17
+    spans = sorted(here + beside)
+    assert [begin for begin, _ in spans[1:]] == [end for _, end in spans[:-1]]  # each byte once, nothing left out
+    assert spans[-1][1] == 4 * MIB
+
+
+def test_zeros_are_written_only_behind_what_the_writer_may_use(
+    file: MappedFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writes, space = Writes(monkeypatch), Preallocator()
+    while file.room < 1 << 16:
+        space.ensure(file, file.room, file.room + 1)
+    writes.may_go_on.clear()
+    space.ensure(file, file.room, file.room + 1)  # takes what was asked for before, asks for the next step
+    room = file.room
+    file.view[room - 5 : room] = b"value"
+    writes.may_go_on.set()
+    space.close()
+    assert file.room > room
+    assert bytes(file.view[room - 5 : room]) == b"value"
+
+
+def test_a_small_store_is_not_blown_up(tmp_path: Path) -> None:
+    store = open_disk(tmp_path / "s", StoreConfig())
+    for _ in range(10):
+        store.append(message(body=b"x" * 1000), NOW_MS)
+    [log] = (tmp_path / "s" / "commitlog").iterdir()
+    store.close()
+    assert log.stat().st_blocks * 512 < 1 << 16
+
+
+def test_what_the_thread_cannot_do_the_writer_does_and_no_message_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_disk(tmp_path / "s", StoreConfig(mapped_file_size_commit_log=2 * MIB))
+    asked: list[int] = []
+
+    def full(_: Path, begin: int, __: int) -> int:
+        asked.append(begin)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    # The thread's alone: the writer's own comes from mapped_file.
+    monkeypatch.setattr(preallocation, "write_zeros", full)
+    sent = 0
+    while store.commit_log.at < MIB:
+        store.append(message(body=b"x" * 1000), NOW_MS)
+        sent += 1
+    assert len(asked) > 1
+    assert len(bodies(store)) == sent
+    assert problems(store) == []
+    store.close()
+
+
+def test_a_disk_that_is_full_for_the_thread_is_found_full_by_the_writer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_disk(tmp_path / "s", StoreConfig(mapped_file_size_commit_log=2 * MIB))
+    sent = 0
+
+    def send_up_to(at: int) -> None:
+        nonlocal sent
+        while store.commit_log.at < at:
+            store.append(message(body=b"x" * 1000), NOW_MS)
+            sent += 1
+
+    send_up_to(1 << 17)
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full)
+        with pytest.raises(StoreNotWritable, match="disk is full"):
+            send_up_to(2 * MIB)
+    send_up_to(MIB)  # there is room again
+    assert len(bodies(store)) == sent
+    assert problems(store) == []
+    store.close()
