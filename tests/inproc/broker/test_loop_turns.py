@@ -13,6 +13,7 @@ import pytest
 from interop.remoting import request_frame
 from sprocketmq.net import connection as connection_module
 from sprocketmq.net.connection import Connection
+from sprocketmq.net.output import queued_bytes as queued_bytes_module
 from sprocketmq.net.output.queued_bytes import QueuedBytes
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.frames.command import Command
@@ -129,8 +130,8 @@ def test_all_connections_that_have_requests_left_share_the_part_of_a_turn_that_o
         clock[0] += 0.001
         turns[-1] += 1
 
-    for module in ("connection", "queued_bytes"):
-        monkeypatch.setattr(f"sprocketmq.net.{module}.perf_counter", lambda: clock[0])
+    for module in (connection_module, queued_bytes_module):
+        monkeypatch.setattr(module, "perf_counter", lambda: clock[0])
 
     async def flood(connections: int) -> list[int]:
         turns[:] = [0]
