@@ -21,6 +21,7 @@ from typing import Any, Final
 
 import msgspec
 
+from sprocketmq.broker.believed_time import BelievedTime
 from sprocketmq.broker.delivery.filters import FilterTable, PullFilter
 from sprocketmq.broker.delivery.parked import ParkedPulls, PullRequest
 from sprocketmq.broker.delivery.schedule import ScheduleMessageService
@@ -182,7 +183,7 @@ class Broker(Service):
         self.locks = QueueLockTable(max_locks=config.max_queue_locks)
         self.counters = Counters(config.max_tallies)
         self.statistics = Statistics(self.counters, config.broker_cluster_name, self.topics.is_system, now_ms)
-        self.undeliverable = Undeliverable(self)
+        self.undeliverable = Undeliverable(self.clock, self.store, self.topics, self.put)
         self.schedule = ScheduleMessageService(
             self.clock,
             self.store,
@@ -203,7 +204,17 @@ class Broker(Service):
         self.expressions: dict[str, PullFilter] = {}
         self.stamps = self._new_stamps()
         self.memory_span_bytes = memory_span_bytes(config.access_message_in_memory_max_ratio)
-        self.transactions = Transactions(self)
+        believed_time = BelievedTime(self.clock)
+        self.transactions = Transactions(
+            self,
+            self.clock,
+            believed_time,
+            self.store,
+            self.topics,
+            self.offsets,
+            self.producers,
+            self.undeliverable,
+        )
         self._config_store = ConfigStore(
             root, self.clock, self.store, self.topics, self.groups, self.offsets, self.schedule
         )
@@ -211,7 +222,7 @@ class Broker(Service):
         self.routes = RouteLookup(
             self.clock, lambda: self._pool, self.name_servers, config.broker_name, self.topics.get
         )
-        self.live_config = LiveConfig(self)
+        self.live_config = LiveConfig(config, self.store.config, now_ms, lambda: self.has_tls, self._settings_changed)
         # What runs beside the requests, in the order of starting; each is stopped in the opposite order.
         self.replication = Replication(
             self.clock,
@@ -223,7 +234,9 @@ class Broker(Service):
         )
         self._slave_addresses = config.slave_addresses()
         self.initial_max_offset = 0
-        self.handover = HandoverDriver(self, root)
+        self.handover = HandoverDriver(
+            self, config.broker_name, self.clock, self.store, self.topics, self.replication, root
+        )
         self.parts: list[Part] = [
             self.filters,
             self.transactions,  # before any that stores messages: a commit that was cut off is the last of the log
@@ -234,7 +247,7 @@ class Broker(Service):
         ]
         self.slow_requests = SlowRequests(config.slow_request_ms)
         self.metrics = BrokerMetrics(self)
-        self.housekeeping = Housekeeping(self, self._config_store)
+        self.housekeeping = Housekeeping(self, self.clock, believed_time, self._config_store)
         self.parts += [self.metrics, self.request_modes, self.housekeeping]
         self.index_building = IndexBuilding(self.store)
         self.late_libraries = LateLibraries()
@@ -608,6 +621,12 @@ class Broker(Service):
         self._config_store.topics_changed()
         if self._registration is not None:
             self._registration.changed()
+
+    def _settings_changed(self, changed: Mapping[str, object], now_ms: int) -> None:
+        if "access_message_in_memory_max_ratio" in changed:
+            self.memory_span_bytes = memory_span_bytes(self.config.access_message_in_memory_max_ratio)
+        if "broker_permission" in changed:
+            self.topics.announce(now_ms)
 
     def _notify_members(self, group: ConsumerGroup) -> None:
         if self.config.notify_consumer_ids_changed_enable:

@@ -10,34 +10,61 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from sprocketmq.broker.chunked_work import in_chunks
 from sprocketmq.broker.service import Periodic
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.broker import Broker
+    from sprocketmq.broker.believed_time import BelievedTime
+    from sprocketmq.broker.delivery.filters import FilterTable
+    from sprocketmq.broker.observe.counters import Counters
+    from sprocketmq.broker.observe.statistics import Statistics
+    from sprocketmq.broker.settings.config import BrokerConfig
     from sprocketmq.broker.settings.config_store import ConfigStore
+    from sprocketmq.broker.tables.consumers import ConsumerTable, ProducerTable
+    from sprocketmq.broker.tables.request_modes import RequestModes
+    from sprocketmq.core.consume.queue_lock import QueueLockTable
+    from sprocketmq.net.connection import Connection
+    from sprocketmq.net.process.clock import Clock
+    from sprocketmq.store.message_store import MessageStore
 
 __all__ = ["Housekeeping"]
 
 log = logging.getLogger("sprocketmq.broker")
 
-_BELIEVED_JUMP_MS: Final = 3_600_000
 _ROUND_INTERVAL_MS: Final = 10_000  # ClientHousekeepingService, and cleanResourceInterval
+
+
+class TendedBroker(Protocol):
+    """What a round looks after."""
+
+    config: BrokerConfig
+    store: MessageStore
+    consumers: ConsumerTable
+    producers: ProducerTable
+    filters: FilterTable
+    locks: QueueLockTable
+    counters: Counters
+    statistics: Statistics
+    request_modes: RequestModes
+
+    def connection_closed(self, connection: Connection) -> None: ...
 
 
 class Housekeeping:
     """The periodic tasks of one broker, a part of it."""
 
-    def __init__(self, broker: Broker, config_store: ConfigStore) -> None:
-        self._broker, self._config_store = broker, config_store
+    def __init__(
+        self, broker: TendedBroker, clock: Clock, believed_time: BelievedTime, config_store: ConfigStore
+    ) -> None:
+        self._broker, self._clock, self._believed_time = broker, clock, believed_time
+        self._config_store = config_store
         self._periodic: list[Periodic] = []
-        self._told_of_jump = False
         self._sampling: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        clock, config, save = self._broker.clock, self._broker.config, self._config_store
+        clock, config, save = self._clock, self._broker.config, self._config_store
         self._periodic = [
             Periodic(clock, config.flush_consumer_offset_interval_ms, save.save_offsets),
             Periodic(clock, config.flush_delay_offset_interval_ms, save.save_delay_offsets),
@@ -51,11 +78,11 @@ class Housekeeping:
             self._sampling.cancel()
 
     def _round(self) -> None:
-        broker, config, now_ms = self._broker, self._broker.config, self._broker.clock.now_ms()
-        steady_ms = broker.clock.steady_ms()  # of what has been silent too long: a clock that is set must not end it
+        broker, config, now_ms = self._broker, self._broker.config, self._clock.now_ms()
+        steady_ms = self._clock.steady_ms()  # of what has been silent too long: a clock that is set must not end it
         self._close_silent_clients(steady_ms)
         broker.consumers.forget_idle(now_ms, config.subscription_expired_timeout_ms)
-        believed_ms = self.believed_ms()
+        believed_ms = self._believed_time.now_ms()
         broker.filters.clean(believed_ms, config.filter_data_clean_time_span_ms)
         broker.locks.sweep(steady_ms)
         broker.counters.sample(now_ms)
@@ -68,21 +95,6 @@ class Housekeeping:
     async def _sample(self, now_ms: int) -> None:
         async for _ in in_chunks(self._broker.statistics.sampling(now_ms)):
             pass
-
-    def believed_ms(self) -> int:
-        """The time by which files, filters and half messages expire. A clock set forward by mistake would end all of them at once."""
-        now_ms, steady_ms = self._broker.clock.now_ms(), self._broker.clock.steady_ms()
-        if now_ms <= steady_ms + _BELIEVED_JUMP_MS:
-            self._told_of_jump = False
-            return now_ms
-        if not self._told_of_jump:
-            self._told_of_jump = True
-            log.warning(
-                "the clock was set forward by %d s: until a restart files and half messages expire as if it were not; "
-                "deleteExpiredCommitLog (code 329) deletes by the new time",
-                (now_ms - steady_ms) // 1_000,
-            )
-        return steady_ms
 
     def _close_silent_clients(self, steady_ms: int) -> None:
         broker, timeout_ms = self._broker, self._broker.config.channel_expired_timeout_ms

@@ -17,15 +17,12 @@ import contextlib
 import importlib
 from collections.abc import Callable
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol, TypeVar
 
 from sprocketmq.core.sql92 import compile_sql92
 from sprocketmq.net.connection import Connection, bytes_while_waiting
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Command, response
-
-if TYPE_CHECKING:
-    from sprocketmq.broker.broker import Broker
 
 __all__ = ["MOST_WAITING", "LateLibraries", "Library", "is_loaded", "once_loaded"]
 
@@ -84,15 +81,21 @@ def _load(library: Library) -> None:
     _loaded.add(library)
 
 
-_Handler = Callable[["Broker", Connection, Command, int], "Command | None"]
+class _Waiting(Protocol):
+    late_libraries: LateLibraries
+
+
+B = TypeVar("B", bound=_Waiting)  # what handlers take
 
 
 def once_loaded(
-    library: Library, handler: _Handler, needs: Callable[[Command], bool] = lambda command: True
-) -> _Handler:
+    library: Library,
+    handler: Callable[[B, Connection, Command, int], Command | None],
+    needs: Callable[[Command], bool] = lambda command: True,
+) -> Callable[[B, Connection, Command, int], Command | None]:
     """``handler`` for requests some of which, those that ``needs`` says, need ``library``."""
 
-    def handle(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+    def handle(broker: B, connection: Connection, command: Command, now_ms: int) -> Command | None:
         if library not in _loaded and needs(command):
             return broker.late_libraries.wait_for(library, connection, command)
         return handler(broker, connection, command, now_ms)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from sprocketmq.broker.delivery.waiting_records import destination
 from sprocketmq.broker.redirection import copy_of_record, redirect
@@ -52,7 +52,16 @@ from sprocketmq.wire.records.sys_flag import (
 )
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.broker import Broker
+    from sprocketmq.broker.believed_time import BelievedTime
+    from sprocketmq.broker.delivery.undeliverable import Put, Undeliverable
+    from sprocketmq.broker.settings.config import BrokerConfig
+    from sprocketmq.broker.tables.consumers import ProducerTable
+    from sprocketmq.broker.tables.offsets import OffsetTable
+    from sprocketmq.broker.tables.stamps import Stamps
+    from sprocketmq.broker.tables.topics import TopicTable
+    from sprocketmq.net.connection import Connection
+    from sprocketmq.net.process.clock import Clock
+    from sprocketmq.store.message_store import MessageStore
 
 __all__ = ["MAX_HALF_PROPERTIES_BYTES", "TRANSACTION_GROUP", "Transactions"]
 
@@ -72,11 +81,41 @@ MAX_HALF_PROPERTIES_BYTES: Final = props.MAX_PROPERTIES_BYTES - 2 * (len("TRAN_P
 _COPY_MARKS: Final = (b"TRANSACTION_CHECK_TIMES\x01", b"TRAN_PREPARED_QUEUE_OFFSET\x01")
 
 
+class TransactionBroker(Protocol):
+    """What half messages need of their broker beside its tables."""
+
+    @property
+    def config(self) -> BrokerConfig: ...
+
+    @property
+    def stamps(self) -> Stamps: ...
+
+    @property
+    def put(self) -> Put: ...
+
+    def may_send(self, connection: Connection, topic: str) -> bool: ...
+
+    def save_offsets(self) -> None: ...
+
+
 class Transactions:
     """The half messages of one broker. A part of it: started once the store is loaded."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(
+        self,
+        broker: TransactionBroker,
+        clock: Clock,
+        believed_time: BelievedTime,
+        store: MessageStore,
+        topics: TopicTable,
+        offsets: OffsetTable,
+        producers: ProducerTable,
+        undeliverable: Undeliverable,
+    ) -> None:
         self._broker = broker
+        self._clock, self._believed_time = clock, believed_time
+        self._store, self._topics, self._offsets, self._producers = store, topics, offsets, producers
+        self._undeliverable = undeliverable
         self._table = TransactionTable(0, 0)
         self._periodic: Periodic | None = None
         self._deaf = RateLimitedLog(log)
@@ -87,14 +126,14 @@ class Transactions:
     @property
     def open_count(self) -> int:
         """Half messages whose transaction has not ended."""
-        return self._table.open_halves(self._broker.store.max_offset(HALF_TOPIC, 0))
+        return self._table.open_halves(self._store.max_offset(HALF_TOPIC, 0))
 
     # -- life ------------------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
         self._read_queues()
-        broker = self._broker
-        self._periodic = Periodic(broker.clock, broker.config.transaction_check_interval_ms, self._begin_round)
+        interval_ms = self._broker.config.transaction_check_interval_ms
+        self._periodic = Periodic(self._clock, interval_ms, self._begin_round)
 
     async def stop(self) -> None:
         if self._periodic is not None:
@@ -105,7 +144,7 @@ class Transactions:
 
     def _read_queues(self) -> None:
         """Both queues from where the last run stopped: what is settled, and which halves have newer copies."""
-        store = self._broker.store
+        store = self._store
         half_end, op_end = store.max_offset(HALF_TOPIC, 0), store.max_offset(OP_TOPIC, 0)
         self._table = table = TransactionTable(
             self._stored_progress(HALF_TOPIC, half_end), self._stored_progress(OP_TOPIC, op_end)
@@ -130,7 +169,7 @@ class Transactions:
         self._save_progress()
 
     def _read_halves(self, half_end: int) -> None:
-        store, table = self._broker.store, self._table
+        store, table = self._store, self._table
         seen: dict[TransactionId, list[int]] = {}
         offset = table.half_progress
         while offset < half_end:
@@ -154,20 +193,20 @@ class Transactions:
         for offset in self._table.superseded:
             half = self._half_in_queue(offset)
             if half is not None:
-                self._try_mark(offset, _transaction_id(half), self._broker.clock.now_ms(), set_aside=True)
+                self._try_mark(offset, _transaction_id(half), self._clock.now_ms(), set_aside=True)
 
     def _half_in_queue(self, offset: int) -> RecordView | None:
-        units = self._broker.store.units(HALF_TOPIC, 0, offset, 1)
-        chunk = self._broker.store.record_at(units[0].physical_offset) if units else None
+        units = self._store.units(HALF_TOPIC, 0, offset, 1)
+        chunk = self._store.record_at(units[0].physical_offset) if units else None
         return None if chunk is None else RecordView(chunk)
 
     def _stored_progress(self, topic: str, end: int) -> int:
-        first = self._broker.store.min_offset(topic, 0)
-        return min(max(self._broker.offsets.query(TRANSACTION_GROUP, topic, 0), first), end)
+        first = self._store.min_offset(topic, 0)
+        return min(max(self._offsets.query(TRANSACTION_GROUP, topic, 0), first), end)
 
     def _finish_cut_off_commit(self) -> None:
         """A kill between record and op of a commit leaves that record as the last of the log; its op is written now."""
-        store = self._broker.store
+        store = self._store
         last: RecordView | None = None
         for topic, queue_id in store.queues():
             units = store.units(topic, queue_id, store.max_offset(topic, queue_id) - 1, 1)
@@ -184,7 +223,7 @@ class Transactions:
         if settlement.before is None and settlement.offset is not None:
             log.info("the commit of half message %d was cut off; its mark is written now", half.queue_offset)
             self._table.ended(transaction, Outcome.COMMIT)
-            self._try_mark(settlement.offset, transaction, self._broker.clock.now_ms())
+            self._try_mark(settlement.offset, transaction, self._clock.now_ms())
 
     # -- half messages and their end -----------------------------------------------------------------------------------------------
 
@@ -200,7 +239,7 @@ class Transactions:
 
     def half_at(self, physical_offset: int) -> RecordView | None:
         """The half message whose record begins there; None when something else, or nothing, does."""
-        chunk = self._broker.store.record_at(physical_offset)
+        chunk = self._store.record_at(physical_offset)
         if chunk is None:
             return None
         record = RecordView(chunk)
@@ -227,7 +266,7 @@ class Transactions:
         settlement = self._table.settlement(half.queue_offset, transaction)
         if settlement.before is None:
             if outcome is Outcome.COMMIT:
-                self._broker.undeliverable.deliver(_committed(half), now_ms)
+                self._undeliverable.deliver(_committed(half), now_ms)
             self._table.ended(transaction, outcome)
             self.ended[outcome] += 1
         if settlement.offset is not None:
@@ -235,7 +274,7 @@ class Transactions:
         return settlement.before
 
     def resume(self, record: RecordView, now_ms: int) -> None:
-        """Put a discarded half back, as if it had never been checked. Raises as ``Broker.put``."""
+        """Put a discarded half back, as if it had never been checked. Raises as ``BrokerController.put``."""
         raw = props.set_property(record.raw_properties, props.TRANSACTION_CHECK_TIMES, "0")
         copy_offset = self._broker.put(_copy(record, HALF_TOPIC, raw), now_ms, is_new=False).queue_offset
         self._table.copied(-1, _transaction_id(record), copy_offset)
@@ -270,9 +309,9 @@ class Transactions:
     def _begin_round(self) -> None:
         if self._round is not None:  # the last one still runs: so many are open
             return
-        store, table = self._broker.store, self._table
+        store, table = self._store, self._table
         table.move_to(store.min_offset(HALF_TOPIC, 0))
-        self._round = (self._broker.clock.now_ms(), store.max_offset(HALF_TOPIC, 0))
+        self._round = (self._clock.now_ms(), store.max_offset(HALF_TOPIC, 0))
         self._turn()
 
     def _turn(self) -> None:
@@ -290,7 +329,7 @@ class Transactions:
             self._round = None
             self._broker.save_offsets()  # at once: after a kill before it halves and their copies are ahead of progress
         else:
-            self._next_turn = self._broker.clock.call_later(0, self._turn)
+            self._next_turn = self._clock.call_later(0, self._turn)
 
     def _judge_some(self, round_ms: int, end: int) -> bool:
         """Whether the round is over."""
@@ -307,7 +346,7 @@ class Transactions:
         return False
 
     def _judge_one(self, half: RecordView, round_ms: int) -> Verdict | None:
-        offset, transaction, now_ms = half.queue_offset, _transaction_id(half), self._broker.clock.now_ms()
+        offset, transaction, now_ms = half.queue_offset, _transaction_id(half), self._clock.now_ms()
         if self._table.is_ended(transaction):
             self._mark(offset, transaction, now_ms)
             return None
@@ -316,7 +355,7 @@ class Transactions:
         verdict = judge(
             self.rules,
             now_ms=now_ms,
-            believed_ms=self._broker.housekeeping.believed_ms(),
+            believed_ms=self._believed_time.now_ms(),
             round_ms=round_ms,
             born_timestamp_ms=half.born_timestamp_ms,
             store_timestamp_ms=half.store_timestamp_ms,
@@ -328,12 +367,12 @@ class Transactions:
         elif verdict is Verdict.PUT_BACK:
             first = props.get_property(raw, props.TRAN_PREPARED_QUEUE_OFFSET) or str(offset)
             raw = props.set_property(raw, props.TRAN_PREPARED_QUEUE_OFFSET, first)
-            copied = self._broker.undeliverable.put(_copy(half, HALF_TOPIC, raw), now_ms)
+            copied = self._undeliverable.put(_copy(half, HALF_TOPIC, raw), now_ms)
             self._copied(offset, transaction, copied)
         elif verdict is Verdict.CHECK:
             times = max(java_long(check_times or "") or 0, 0) + 1
             raw = props.set_property(raw, props.TRANSACTION_CHECK_TIMES, str(times))
-            copied = self._broker.undeliverable.put(_copy(half, HALF_TOPIC, raw), now_ms)
+            copied = self._undeliverable.put(_copy(half, HALF_TOPIC, raw), now_ms)
             self._copied(offset, transaction, copied)
             if copied is not None:
                 self._ask(half, raw, copied.queue_offset, copied.physical_offset)
@@ -354,15 +393,15 @@ class Transactions:
             props.get_property(half.raw_properties, props.REAL_TOPIC),
             TRANS_CHECK_MAX_TIME_TOPIC,
         )
-        topic = self._broker.topics.create_if_absent(TRANS_CHECK_MAX_TIME_TOPIC, 1, now_ms).topic_name
-        self._broker.undeliverable.put(_copy(half, topic, half.raw_properties), now_ms)
+        topic = self._topics.create_if_absent(TRANS_CHECK_MAX_TIME_TOPIC, 1, now_ms).topic_name
+        self._undeliverable.put(_copy(half, topic, half.raw_properties), now_ms)
         self._table.discarded(half.queue_offset, transaction)
 
     def _ask(self, half: RecordView, raw: bytes, queue_offset: int, physical_offset: int) -> None:
         """CHECK_TRANSACTION_STATE to one member of the producer group. Java: sendCheckMessage."""
         group = props.get_property(raw, props.PGROUP) or ""
         topic, queue_id = destination(raw)
-        connection = self._broker.producers.available(group, lambda peer: self._broker.may_send(peer, topic))
+        connection = self._producers.available(group, lambda peer: self._broker.may_send(peer, topic))
         if connection is None:
             log.warning("no member of producer group %s is there to ask for half message %d", group, queue_offset)
             return
@@ -400,7 +439,7 @@ class Transactions:
         connection.push(requests.messages.CHECK_TRANSACTION_STATE.command(header, body, oneway=True))
 
     def _save_progress(self) -> None:
-        offsets, table = self._broker.offsets, self._table
+        offsets, table = self._offsets, self._table
         for topic, offset in ((HALF_TOPIC, table.half_progress), (OP_TOPIC, table.op_progress)):
             # As Java: a broker without transactions leaves no trace of them in its files.
             if offset > max(0, offsets.query(TRANSACTION_GROUP, topic, 0)):

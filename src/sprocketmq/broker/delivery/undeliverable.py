@@ -20,21 +20,19 @@ from __future__ import annotations
 import errno
 import logging
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from msgspec.structs import replace
 
 from sprocketmq.broker.delivery.waiting_records import destination
-from sprocketmq.broker.tables.topics import DELIVERY_FORBIDDEN
+from sprocketmq.broker.tables.topics import DELIVERY_FORBIDDEN, TopicTable
 from sprocketmq.core.resource_names import UNDELIVERABLE_TOPIC
 from sprocketmq.errors import ConfigurationError, StoreNotWritable
-from sprocketmq.store.message_store import AppendResult, StoredMessage
+from sprocketmq.net.process.clock import Clock
+from sprocketmq.store.message_store import AppendResult, MessageStore, StoredMessage
 from sprocketmq.wire.records import properties as props
 
-if TYPE_CHECKING:
-    from sprocketmq.broker.broker import Broker
-
-__all__ = ["Undeliverable"]
+__all__ = ["Put", "Undeliverable"]
 
 log = logging.getLogger("sprocketmq.broker")
 
@@ -60,11 +58,18 @@ _ADDED: Final = (
 )
 
 
+class Put(Protocol):
+    """Store one message and wake who waits for it; see ``BrokerController.put``."""
+
+    def __call__(self, message: StoredMessage, now_ms: int, *, is_new: bool = True) -> AppendResult: ...
+
+
 class Undeliverable:
     """Stores each message that waited, in its real topic or for another wait, or sets it aside."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, clock: Clock, store: MessageStore, topics: TopicTable, put: Put) -> None:
+        self._clock, self._store, self._topics = clock, store, topics
+        self._put = put
         # Queues whose files cannot be made: since when, by the steady clock, and where they ended then.
         self._refused_since: dict[tuple[str, int], tuple[int, int]] = {}
         self.counts: Counter[str] = Counter()  # topic that the message was for -> how many, since the start
@@ -77,9 +82,9 @@ class Undeliverable:
         elif self._is_deleted(message.topic):
             # Its queue would be there again, and the next start would take it for a topic whose configuration was lost.
             self._set_aside(message, f"topic {message.topic} was deleted", now_ms)
-        elif self.put(message, now_ms) is not None and self._broker.topics.get(message.topic) is None:
+        elif self.put(message, now_ms) is not None and self._topics.get(message.topic) is None:
             # A send made it and was acknowledged, and a kill came before ``topics.json`` was written.
-            self._broker.topics.adopt([(message.topic, message.queue_id)], now_ms)
+            self._topics.adopt([(message.topic, message.queue_id)], now_ms)
 
     def wait_on(self, message: StoredMessage, now_ms: int) -> None:
         """Store a message whose time has not come for another wait, or set it aside where its topic is deleted: that is remembered as long
@@ -91,7 +96,7 @@ class Undeliverable:
             self.put(message, now_ms)
 
     def _is_deleted(self, topic: str) -> bool:
-        return topic in self._broker.topics.deleted and self._broker.topics.get(topic) is None
+        return topic in self._topics.deleted and self._topics.get(topic) is None
 
     def put(self, message: StoredMessage, now_ms: int) -> AppendResult | None:
         """Store a message that waited, to wait on or to be read; None: it was refused for good and is set aside.
@@ -100,7 +105,7 @@ class Undeliverable:
             StoreNotWritable: nothing was written, try again later.
         """
         try:
-            place = self._broker.put(message, now_ms, is_new=False)
+            place = self._put(message, now_ms, is_new=False)
         except ConfigurationError as error:
             self._set_aside(message, str(error), now_ms)
             return None
@@ -119,8 +124,8 @@ class Undeliverable:
             return False
         if message.topic in DELIVERY_FORBIDDEN:
             return False  # no other topic stands behind it, and what goes aside is given up
-        queue, now_ms = (message.topic, message.queue_id), self._broker.clock.steady_ms()
-        end = self._broker.store.max_offset(*queue)
+        queue, now_ms = (message.topic, message.queue_id), self._clock.steady_ms()
+        end = self._store.max_offset(*queue)
         since_ms, end_then = self._refused_since.get(queue, (now_ms, -1))
         if end != end_then:  # refused for the first time, or it has taken a send since
             since_ms = now_ms
@@ -137,11 +142,11 @@ class Undeliverable:
         told = props.set_property(raw, REASON, reason[:200].replace("\x01", " ").replace("\x02", " "))
         if len(told) <= props.MAX_PROPERTIES_BYTES:
             raw = told
-        self._broker.topics.create_if_absent(UNDELIVERABLE_TOPIC, 1, now_ms)
+        self._topics.create_if_absent(UNDELIVERABLE_TOPIC, 1, now_ms)
         aside = replace(message, topic=UNDELIVERABLE_TOPIC, queue_id=0, properties=raw)
         key = props.get_property(raw, props.UNIQ_KEY)
         try:
-            place = self._broker.put(aside, now_ms, is_new=False)
+            place = self._put(aside, now_ms, is_new=False)
         except ConfigurationError as error:  # its record fits no file of this log
             log.error(
                 "the waiting message %r for topic %r is dropped: %s; to set it aside: %s", key, topic, reason, error

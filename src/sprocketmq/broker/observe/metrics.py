@@ -20,7 +20,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from sprocketmq.broker.chunked_work import in_chunks
 from sprocketmq.core.retry.retry_schedule import DLQ_PREFIX, RETRY_PREFIX
@@ -34,7 +34,21 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
-    from sprocketmq.broker.broker import Broker
+    from sprocketmq.broker.delivery.parked import ParkedPulls
+    from sprocketmq.broker.delivery.schedule import ScheduleMessageService
+    from sprocketmq.broker.delivery.timer_messages import TimerMessages
+    from sprocketmq.broker.delivery.transactions import Transactions
+    from sprocketmq.broker.delivery.undeliverable import Undeliverable
+    from sprocketmq.broker.observe.counters import Counters
+    from sprocketmq.broker.observe.slow_requests import SlowRequests
+    from sprocketmq.broker.settings.config import BrokerConfig
+    from sprocketmq.broker.tables.consumers import ConsumerTable, ProducerTable
+    from sprocketmq.broker.tables.groups import GroupTable
+    from sprocketmq.broker.tables.offsets import OffsetTable
+    from sprocketmq.broker.tables.topics import TopicTable
+    from sprocketmq.net.output.queued_bytes import QueuedBytes
+    from sprocketmq.net.process.clock import Clock
+    from sprocketmq.store.message_store import MessageStore
 
 __all__ = ["BrokerMetrics", "Sample", "collect_samples", "fixed_labels"]
 
@@ -97,6 +111,39 @@ _FAMILIES: Final = {
 }
 
 
+class ObservedBroker(Protocol):
+    """What a scrape reads."""
+
+    host: str
+    config: BrokerConfig
+    clock: Clock
+    store: MessageStore
+    topics: TopicTable
+    groups: GroupTable
+    offsets: OffsetTable
+    consumers: ConsumerTable
+    producers: ProducerTable
+    counters: Counters
+    schedule: ScheduleMessageService
+    timers: TimerMessages
+    transactions: Transactions
+    undeliverable: Undeliverable
+    parked: ParkedPulls
+    queued_bytes: QueuedBytes
+    slow_requests: SlowRequests
+
+    @property
+    def connection_count(self) -> int: ...
+
+    @property
+    def refused_connections(self) -> int: ...
+
+    @property
+    def cut_off_connections(self) -> int: ...
+
+    def earliest_store_time(self) -> int: ...
+
+
 class BrokerMetrics:
     """Serves a broker's metrics while it runs; a part that does nothing unless ``metricsExporterType`` is PROM.
 
@@ -104,7 +151,7 @@ class BrokerMetrics:
         ConfigurationError: at the start: the port is taken.
     """
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: ObservedBroker) -> None:
         self._broker = broker
         self._server: WSGIServer | None = None
         self._thread: Thread | None = None
@@ -213,7 +260,7 @@ def fixed_labels(metrics_label: str, cluster_name: str, broker_name: str) -> dic
     return {**labels, "node_type": "broker", "cluster": cluster_name, "node_id": broker_name}
 
 
-def collect_samples(broker: Broker) -> Iterator[Sample]:
+def collect_samples(broker: ObservedBroker) -> Iterator[Sample]:
     """Every number of a broker; to be called on its loop, where its tables may change between one number and the next."""
     now_ms = broker.clock.now_ms()
     yield "rocketmq_broker_permission", {}, broker.config.broker_permission
@@ -243,7 +290,7 @@ def collect_samples(broker: Broker) -> Iterator[Sample]:
         yield "sprocketmq_delay_level_waiting_messages", {"level": str(level)}, broker.schedule.waiting(level)
 
 
-def _messages(broker: Broker) -> Iterator[Sample]:
+def _messages(broker: ObservedBroker) -> Iterator[Sample]:
     is_system = broker.topics.is_system
     for topic, tally in list(broker.counters.puts.items()):
         labels = {"topic": topic, "is_system": _flag(is_system(topic))}
@@ -258,7 +305,7 @@ def _messages(broker: Broker) -> Iterator[Sample]:
         yield "rocketmq_throughput_out_total", labels, tally.bytes
 
 
-def _connections(broker: Broker) -> Iterator[Sample]:
+def _connections(broker: ObservedBroker) -> Iterator[Sample]:
     producers: Counter[tuple[str, int]] = Counter()
     for members in list(broker.producers.groups.values()):
         producers.update((member.language, member.version) for member in members.values())
@@ -278,7 +325,7 @@ def _connections(broker: Broker) -> Iterator[Sample]:
             yield "rocketmq_consumer_connections", labels, number
 
 
-def _progress(broker: Broker, now_ms: int) -> Iterator[Sample]:
+def _progress(broker: ObservedBroker, now_ms: int) -> Iterator[Sample]:
     """Lag of each group that has committed something, over all queues of the topic."""
     store, offsets = broker.store, broker.offsets
     for topic in list(broker.topics.table):
@@ -301,7 +348,7 @@ def _progress(broker: Broker, now_ms: int) -> Iterator[Sample]:
             yield "rocketmq_consumer_queueing_latency", labels, now_ms - ready_since_ms
 
 
-def _stored_ms(broker: Broker, topic: str, queue_id: int, offset: int, end: int, now_ms: int) -> int:
+def _stored_ms(broker: ObservedBroker, topic: str, queue_id: int, offset: int, end: int, now_ms: int) -> int:
     """When the message at ``offset`` was stored; now when there is none, which makes no lag."""
     if offset >= end:
         return now_ms
@@ -309,7 +356,7 @@ def _stored_ms(broker: Broker, topic: str, queue_id: int, offset: int, end: int,
     return stored_ms if stored_ms >= 0 else now_ms
 
 
-def _storage(broker: Broker, now_ms: int) -> Iterator[Sample]:
+def _storage(broker: ObservedBroker, now_ms: int) -> Iterator[Sample]:
     store = broker.store
     labels = {"storage_type": "local", "storage_medium": "disk" if broker.config.store_path_root_dir else "memory"}
     yield "rocketmq_storage_size", labels, store.max_physical_offset - store.min_physical_offset
@@ -319,7 +366,7 @@ def _storage(broker: Broker, now_ms: int) -> Iterator[Sample]:
     yield "rocketmq_storage_message_reserve_time", labels, now_ms - earliest_ms if earliest_ms >= 0 else 0
 
 
-def _group_labels(broker: Broker, group: str, topic: str) -> dict[str, str]:
+def _group_labels(broker: ObservedBroker, group: str, topic: str) -> dict[str, str]:
     return {
         "consumer_group": group,
         "topic": topic,

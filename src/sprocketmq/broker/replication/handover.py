@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
@@ -26,7 +27,10 @@ from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.requests.declaration import Peer
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.broker import Broker
+    from sprocketmq.broker.replication.replication import Replication
+    from sprocketmq.broker.tables.topics import TopicTable
+    from sprocketmq.net.process.clock import Clock
+    from sprocketmq.store.message_store import MessageStore
 
 __all__ = ["HandoverDriver"]
 
@@ -49,11 +53,29 @@ class _HandedOver(msgspec.Struct, rename="camel"):
     log_end: int
 
 
+class HandedOverBroker(Protocol):
+    """What a handover does to its broker."""
+
+    def before_request(self, code: int, look: Callable[[Connection, Command], Command | None]) -> None: ...
+
+    def stop_soon(self) -> None: ...
+
+
 class HandoverDriver:
     """One broker's handover, a part of it."""
 
-    def __init__(self, broker: Broker, root: Path | None) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        broker: HandedOverBroker,
+        broker_name: str,
+        clock: Clock,
+        store: MessageStore,
+        topics: TopicTable,
+        replication: Replication,
+        root: Path | None,
+    ) -> None:
+        self._broker, self._broker_name, self._clock = broker, broker_name, clock
+        self._store, self._topics, self._replication = store, topics, replication
         self._file = ConfigFile(None if root is None else root / "config" / "handedOver.json")
         self._path = "" if root is None else str(root / "config" / "handedOver.json")
         self._machine = Handover()
@@ -85,7 +107,7 @@ class HandoverDriver:
 
     def begin(self, timeout_ms: int) -> None:
         self._watch()
-        self._machine.begin(self._broker.clock.steady_ms(), timeout_ms)
+        self._machine.begin(self._clock.steady_ms(), timeout_ms)
         log.warning("handover: begun, it may take %d ms", timeout_ms)
         if self._timer is None:
             self._look()
@@ -109,8 +131,8 @@ class HandoverDriver:
         return True
 
     def status(self) -> HandoverStatus:
-        machine, replication = self._machine, self._broker.replication
-        held, end = replication.held_by(machine.host), self._broker.store.max_physical_offset
+        machine, replication = self._machine, self._replication
+        held, end = replication.held_by(machine.host), self._store.max_physical_offset
         return HandoverStatus(
             state=machine.state.value,
             waits_for=machine.missing(len(replication.table.slaves), held, end),
@@ -133,15 +155,14 @@ class HandoverDriver:
                     self._broker.before_request(one.code, self._refuse_change)
 
     def _asked(self, kind: MetadataKind, connection: Connection, command: Command) -> None:
-        broker, host = self._broker, connection.peer[0]
-        version = broker.topics.data_version
+        host, version = connection.peer[0], self._topics.data_version
         self._machine.asked(
             kind,
             host,
             (version.counter, version.timestamp),
-            broker.replication.held_by(host) >= 0,
-            broker.store.max_physical_offset,
-            broker.clock.steady_ms(),
+            self._replication.held_by(host) >= 0,
+            self._store.max_physical_offset,
+            self._clock.steady_ms(),
         )
         self._settle()
 
@@ -153,14 +174,16 @@ class HandoverDriver:
         )
 
     def _reason(self) -> str:
-        name = self._broker.config.broker_name
-        return f"broker {name} is handing over to its slave; try again in a few seconds, the name server will know the new address"
+        return (
+            f"broker {self._broker_name} is handing over to its slave; "
+            "try again in a few seconds, the name server will know the new address"
+        )
 
     def _look(self) -> None:
         self._timer = None
-        machine, broker = self._machine, self._broker
+        machine = self._machine
         before = machine.state
-        machine.look(broker.replication.held_by(machine.host), broker.clock.steady_ms())
+        machine.look(self._replication.held_by(machine.host), self._clock.steady_ms())
         if machine.state is not before:
             log.warning("handover: %s, was %s", machine.state.value, before.value)
         self._settle()
@@ -168,4 +191,4 @@ class HandoverDriver:
             self._timer = asyncio.get_running_loop().call_later(_LOOK_S, self._look)
 
     def _settle(self) -> None:
-        self._broker.store.freeze(StoreNotWritable(self._reason()) if self._machine.refuses_writes else None)
+        self._store.freeze(StoreNotWritable(self._reason()) if self._machine.refuses_writes else None)

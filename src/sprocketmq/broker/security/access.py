@@ -10,7 +10,7 @@ import hmac
 import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
 from sprocketmq.core.access.need_readers import PARKING_TOPICS
 from sprocketmq.errors import ConfigurationError
@@ -23,8 +23,6 @@ from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.record import RecordView
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.broker import Broker
-    from sprocketmq.broker.handlers import Handler
     from sprocketmq.broker.settings.config import BrokerConfig
     from sprocketmq.store.message_store import MessageStore
 
@@ -37,6 +35,9 @@ _ADDED_AFTER_SIGNING: Final = "_UNIQUE_KEY_QUERY"
 
 # In a connection's state: the access key of the last heartbeat, if it was right.
 ACCOUNT: Final = "account"
+
+
+B = TypeVar("B")  # what handlers take
 
 
 class AccessValidator(Protocol):
@@ -66,12 +67,14 @@ def acl_file(config: BrokerConfig) -> Path:
     raise ConfigurationError("aclEnable is true, but a broker in memory has no file of accounts; name one as aclFile")
 
 
-def with_access_checks(behind: Mapping[int, Handler], access: AccessValidator) -> dict[int, Handler]:
+def with_access_checks(
+    behind: Mapping[int, Callable[[B, Connection, Command, int], Command | None]], access: AccessValidator
+) -> dict[int, Callable[[B, Connection, Command, int], Command | None]]:
     """The gate for each request code of ``behind``. Handlers are looked up there when a request has passed, so whatever is put in front of
-    one later (``Broker.before_request``) stands behind the gate as well."""
+    one later (``before_request``) stands behind the gate as well."""
     refusals = RateLimitedLog(log)
 
-    def handle(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+    def handle(broker: B, connection: Connection, command: Command, now_ms: int) -> Command | None:
         reason = access.refusal(connection, command)
         if reason is None:
             return behind[command.code](broker, connection, command, now_ms)

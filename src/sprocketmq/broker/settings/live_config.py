@@ -14,13 +14,12 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
-from sprocketmq.broker.observe.memory_span import memory_span_bytes
 from sprocketmq.broker.security.name_checks import settings_length_problem, settings_problem
 from sprocketmq.broker.settings.config import BrokerConfig, shown_setting
 from sprocketmq.errors import ConfigurationError, NoPermission, StoreError, StoreNotWritable
@@ -29,9 +28,6 @@ from sprocketmq.store.message_store import StoreConfig
 from sprocketmq.wire.bodies import DataVersion
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.text.java_properties import format_properties, parse_properties, replace_properties
-
-if TYPE_CHECKING:
-    from sprocketmq.broker.broker import Broker
 
 __all__ = ["LiveConfig"]
 
@@ -103,15 +99,24 @@ class LiveConfig:
         data_version: of the settings, counts the lists of changes that were taken.
     """
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store_config: StoreConfig,
+        start_ms: int,
+        has_tls: Callable[[], bool],
+        on_change: Callable[[Mapping[str, object], int], None],
+    ) -> None:
+        """``on_change(changed, now_ms)`` is called with the fields that a list has changed, once they are in effect."""
+        self._config, self._store_config = config, store_config
+        self._has_tls, self._on_change = has_tls, on_change
         self.file: Path | None = None
-        self.data_version = DataVersion(timestamp=broker.start_ms)
+        self.data_version = DataVersion(timestamp=start_ms)
 
     def text(self) -> str:
         """All settings but secrets, one ``key=value`` per line, sorted by key."""
-        settings = {**self._broker.config.without_secrets(), **_FOR_TOOLS}
-        settings["useTLS"] = str(self._broker.has_tls).lower()
+        settings = {**self._config.without_secrets(), **_FOR_TOOLS}
+        settings["useTLS"] = str(self._has_tls()).lower()
         return format_properties(dict(sorted(settings.items())))
 
     def update(self, text: str, now_ms: int) -> None:
@@ -126,7 +131,7 @@ class LiveConfig:
         if too_long is not None:
             raise ConfigurationError(too_long)
         changes = {key.strip(): value for key, value in parse_properties(text).items()}
-        before = self._broker.config
+        before = self._config
         listed = _BLACK_LIST | {key.strip() for key in before.config_black_list.split(";")}
         for key in changes:
             if key in listed:
@@ -156,7 +161,7 @@ class LiveConfig:
 
     def _checked(self, changes: Mapping[str, str]) -> BrokerConfig:
         """The settings after ``changes``, if each of them may be made."""
-        present = self._broker.config.to_properties()
+        present = self._config.to_properties()
         known = BrokerConfig.keys()
         for key in changes:
             if key not in known:
@@ -172,15 +177,11 @@ class LiveConfig:
         return after
 
     def _apply(self, changed: Mapping[str, object], now_ms: int) -> None:
-        broker = self._broker
-        store, wanted = broker.store.config, broker.config.store_config()
+        store, wanted = self._store_config, self._config.store_config()
         for field in dataclasses.fields(StoreConfig):
             if field.name in changed or (field.name == "max_filter_units" and "max_filter_message_size" in changed):
                 object.__setattr__(store, field.name, getattr(wanted, field.name))
-        if "access_message_in_memory_max_ratio" in changed:
-            broker.memory_span_bytes = memory_span_bytes(broker.config.access_message_in_memory_max_ratio)
-        if "broker_permission" in changed:
-            broker.topics.announce(now_ms)
+        self._on_change(changed, now_ms)
 
     def _write_down(self, changes: Mapping[str, str]) -> None:
         """The keys of ``changes`` in the file; its other lines, comments too, stay as they are."""

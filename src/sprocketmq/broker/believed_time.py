@@ -1,0 +1,36 @@
+"""The time by which files, filters and half messages expire."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from sprocketmq.net.process.clock import Clock
+
+__all__ = ["BelievedTime"]
+
+log = logging.getLogger("sprocketmq.broker")
+
+_BELIEVED_JUMP_MS: Final = 3_600_000
+
+
+class BelievedTime:
+    """The clock's time, unless the clock was set forward by more than an hour: set so by mistake, it would end all of them at once."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._told_of_jump = False
+
+    def now_ms(self) -> int:
+        now_ms, steady_ms = self._clock.now_ms(), self._clock.steady_ms()
+        if now_ms <= steady_ms + _BELIEVED_JUMP_MS:
+            self._told_of_jump = False
+            return now_ms
+        if not self._told_of_jump:
+            self._told_of_jump = True
+            log.warning(
+                "the clock was set forward by %d s: until a restart files and half messages expire as if it were not; "
+                "deleteExpiredCommitLog (code 329) deletes by the new time",
+                (now_ms - steady_ms) // 1_000,
+            )
+        return steady_ms
