@@ -169,7 +169,7 @@ COUNT_MESSAGES = Request(
             r"^_NO_CORRECTION: Final = .*\n",
             """
 
-def count_messages(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def count_messages(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(requests.offsets.CountMessagesRequestHeader)
     low = broker.store.min_offset(header.topic, header.queue_id)
     count = broker.store.max_offset(header.topic, header.queue_id) - low

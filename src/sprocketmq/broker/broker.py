@@ -1,99 +1,46 @@
-"""The broker: one store, one loop, the tables and timers around them (Java: BrokerController).
+"""The broker for those who start one: its arguments, and who serves which request (Java: BrokerStartup).
 
-    connection --command--> handlers/<family> --> topics groups offsets consumers locks        tables, no I/O
-                                              `-> store.append / store.read                     at once, no await
-                    put --> schedule (delay levels), parked (long polling)                      woken by what was stored
-                    timers: registration 30 s, offsets 5 s, delay progress 10 s, silent clients 10 s, old files 10 s
+    connection --command--> the gate, with access control --> handlers/<family>(broker, connection, command, now)
 
-Everything runs on one loop, so a handler sees and leaves consistent tables without a lock. Order of stopping: leave the name servers, stop
-what produces messages (schedule), answer who waits (pulls, SYNC_FLUSH), close connections, write the config files, close the store.
+The table of handlers is made here, above handlers and ``BrokerController``: so handlers may import the controller that they are given.
 """
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import os
-from collections.abc import Callable, Coroutine, Iterator, Mapping
-from functools import partial
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import msgspec
 
-from sprocketmq.broker.believed_time import BelievedTime
-from sprocketmq.broker.delivery.filters import FilterTable, PullFilter
-from sprocketmq.broker.delivery.parked import ParkedPulls, PullRequest
-from sprocketmq.broker.delivery.schedule import ScheduleMessageService
-from sprocketmq.broker.delivery.timer_messages import TimerMessages
-from sprocketmq.broker.delivery.transactions import Transactions
-from sprocketmq.broker.delivery.undeliverable import Undeliverable
-from sprocketmq.broker.handlers import Handler, handler_table, with_interceptor
+from sprocketmq.broker.controller import BrokerController, Handler
+from sprocketmq.broker.delivery.parked import PullRequest
+from sprocketmq.broker.handlers import handler_table, with_interceptor
 from sprocketmq.broker.handlers.messages.pull import answer_pull
-from sprocketmq.broker.housekeeping import Housekeeping
-from sprocketmq.broker.index_building import IndexBuilding
-from sprocketmq.broker.late_libraries import LateLibraries
-from sprocketmq.broker.listening import client_tls_of, limits_of, queued_bytes_of, tls_of, watched_certificates
-from sprocketmq.broker.member_notices import MemberNotices
-from sprocketmq.broker.namesrv.route_lookup import RouteLookup
-from sprocketmq.broker.observe.counters import Counters
-from sprocketmq.broker.observe.memory_span import memory_span_bytes
-from sprocketmq.broker.observe.metrics import BrokerMetrics
-from sprocketmq.broker.observe.slow_requests import SlowRequests
-from sprocketmq.broker.observe.statistics import Statistics
-from sprocketmq.broker.ports import Ports
-from sprocketmq.broker.replication.durability import DurableAnswers
-from sprocketmq.broker.replication.handover import HandoverDriver
-from sprocketmq.broker.replication.registration import Registration, parts_of
-from sprocketmq.broker.replication.replication import Replication
-from sprocketmq.broker.security.access import AccessValidator, acl_file, codes_in, topic_at, with_access_checks
+from sprocketmq.broker.listening import limits_of
+from sprocketmq.broker.security.access import with_access_checks
 from sprocketmq.broker.security.name_checks import refusal_of_names
-from sprocketmq.broker.security.plain_access import PlainAccessValidator
-from sprocketmq.broker.security.users import UserAccessValidator, inner_credentials
-from sprocketmq.broker.service import Part, Periodic, Service
 from sprocketmq.broker.settings.config import BrokerConfig
-from sprocketmq.broker.settings.config_store import ConfigStore
-from sprocketmq.broker.settings.live_config import LiveConfig
 from sprocketmq.broker.short_ways import ShortWays
-from sprocketmq.broker.tables.consumers import ConsumerGroup, ConsumerTable, ProducerTable
-from sprocketmq.broker.tables.groups import GroupTable
-from sprocketmq.broker.tables.offsets import OffsetTable
-from sprocketmq.broker.tables.request_modes import RequestModes
-from sprocketmq.broker.tables.stamps import Stamps
-from sprocketmq.broker.tables.table_file import WhenSaved, answer_when_saved
-from sprocketmq.broker.tables.topics import TopicTable
-from sprocketmq.core.access.need_readers import Place
-from sprocketmq.core.consume.queue_lock import QueueLockTable
-from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC, DelayLevels
-from sprocketmq.core.timer_schedule import TIMER_TOPIC
 from sprocketmq.errors import RocketMQError, StoreError
 from sprocketmq.extras import needs_extra
-from sprocketmq.net.address import announced_host, joined_address, packed_address
-from sprocketmq.net.connection import Connection, bytes_while_waiting
-from sprocketmq.net.pool import ConnectionPool, split_address
-from sprocketmq.net.process.clock import Clock, SystemClock
+from sprocketmq.net.address import packed_address
+from sprocketmq.net.connection import Connection
+from sprocketmq.net.process.clock import Clock
 from sprocketmq.net.process.engine import Engine
 from sprocketmq.net.server import Server
-from sprocketmq.net.tls import ServerTls
-from sprocketmq.store import AppendResult, DiskMessageStore, MemoryMessageStore, MessageStore, StoredMessage
-from sprocketmq.store.files.mapped_progress import MappedProgress
 from sprocketmq.wire import requests
-from sprocketmq.wire.bodies import TopicConfig, TopicConfigSerializeWrapper
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import Command, response
-from sprocketmq.wire.records.record import RecordView
-from sprocketmq.wire.records.uniform_batch import UniformBatch
 from sprocketmq.wire.requests.declaration import Peer
 
 __all__ = ["Broker"]
 
-log = logging.getLogger("sprocketmq.broker")
-
-SYNC_MASTER: Final = "SYNC_MASTER"
-_READ_AND_WRITE: Final = 6
+_SENDS: Final = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
+_PULLS: Final = (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
 
 
-class Broker(Service):
+class Broker(BrokerController):
     """A broker for clients of Apache RocketMQ 4.9 and 5.x, and for ours.
 
     Args:
@@ -130,7 +77,6 @@ class Broker(Service):
     ) -> None:
         # NumPy and lark load with the first request that needs them: too late to say that they are not installed.
         needs_extra("the broker", "broker", "lark", "numpy", "yaml")
-        super().__init__("sprocketmq-broker", engine)
         given: dict[str, Any] = {
             "namesrv_addr": namesrv_addr,
             "bind_address": host,
@@ -140,221 +86,12 @@ class Broker(Service):
             "broker_cluster_name": cluster_name,
         }
         given = {field: value for field, value in given.items() if value is not None}
-        self.config = BrokerConfig(**{**msgspec.structs.asdict(config or BrokerConfig()), **given})
-        self.host = self.config.bind_address or "127.0.0.1"
-        self.port = self.config.listen_port
-        self.announced_host = announced_host(self.host, self.config.broker_ip)
-        addresses = self.config.namesrv_addr or os.environ.get("NAMESRV_ADDR", "")
-        self.name_servers = [address.strip() for address in addresses.split(";") if address.strip()]
-        for address in self.name_servers:
-            split_address(address, "namesrvAddr")
-        self.clock: Clock = clock or SystemClock()
-        self.start_ms = self.clock.now_ms()
-        self.queued_bytes = queued_bytes_of(self.config)
-        self._make_tables()
+        super().__init__(BrokerConfig(**{**msgspec.structs.asdict(config or BrokerConfig()), **given}), clock, engine)
         # What serves a request, and what a request meets first: the gate, when access control is on.
         self._behind_the_gate = self._handlers = handler_table()
         requests.check_handlers(Peer.BROKER, self._handlers)
-        self._access: AccessValidator | None = self.users if self.config.authentication_enabled else self.plain_access
         if self._access is not None:
             self._handlers = with_access_checks(self._behind_the_gate, self._access)
-        self._tls: ServerTls | None = None
-        self._ports = Ports(self._new_server)
-        self._pool: ConnectionPool | None = None
-        self._registration: Registration | None = None
-        self._periodic: list[Periodic] = []
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def _make_tables(self) -> None:
-        """The store and what lies around it; nothing is opened or read before the start."""
-        config, now_ms = self.config, self.start_ms
-        root = Path(config.store_path_root_dir) if config.store_path_root_dir else None
-        store_config = config.store_config()
-        self.store: MessageStore = (
-            MemoryMessageStore(store_config) if root is None else DiskMessageStore(root, store_config)
-        )
-        self.topics = TopicTable(config, now_ms)
-        self.groups = GroupTable(config, now_ms)
-        self.offsets = OffsetTable(config.max_consumer_offsets)
-        self.consumers = ConsumerTable()
-        self.filters = FilterTable(self.clock, root, config.max_filters)
-        self.consumers.on_gone = lambda group: self.filters.unregister(group, self.clock.now_ms())
-        self.producers = ProducerTable()
-        self.locks = QueueLockTable(max_locks=config.max_queue_locks)
-        self.counters = Counters(config.max_tallies)
-        self.statistics = Statistics(self.counters, config.broker_cluster_name, self.topics.is_system, now_ms)
-        self.undeliverable = Undeliverable(self.clock, self.store, self.topics, self.put)
-        self.schedule = ScheduleMessageService(
-            self.clock,
-            self.store,
-            DelayLevels.parse(config.message_delay_level),
-            self.undeliverable.deliver,
-            MappedProgress(None if root is None else str(root / "config" / "delayOffset.live")),
-        )
-        self.timers = TimerMessages(
-            self.clock, self.store, lambda: self.config, root, self.undeliverable.deliver, self.undeliverable.wait_on
-        )
-        self.parked = ParkedPulls(
-            self.clock,
-            self._run_pull_again,
-            self.store.max_offset,
-            limit=config.max_parked_pulls,
-            limit_per_connection=config.max_parked_pulls_per_connection,
-        )
-        self.expressions: dict[str, PullFilter] = {}
-        self.stamps = self._new_stamps()
-        self.memory_span_bytes = memory_span_bytes(config.access_message_in_memory_max_ratio)
-        believed_time = BelievedTime(self.clock)
-        self.transactions = Transactions(
-            self,
-            self.clock,
-            believed_time,
-            self.store,
-            self.topics,
-            self.offsets,
-            self.producers,
-            self.undeliverable,
-        )
-        self._config_store = ConfigStore(
-            root, self.clock, self.store, self.topics, self.groups, self.offsets, self.schedule
-        )
-        self.request_modes = RequestModes(root, config.max_request_modes)
-        self.routes = RouteLookup(
-            self.clock, lambda: self._pool, self.name_servers, config.broker_name, self.topics.get
-        )
-        self.live_config = LiveConfig(config, self.store.config, now_ms, lambda: self.has_tls, self._settings_changed)
-        # What runs beside the requests, in the order of starting; each is stopped in the opposite order.
-        self.replication = Replication(
-            self.clock,
-            self.store,
-            lambda: self.config,
-            lambda: self.port,
-            lambda host: self._may_copy(host),
-            self.queued_bytes,
-        )
-        self._slave_addresses = config.slave_addresses()
-        self.initial_max_offset = 0
-        self.handover = HandoverDriver(
-            self, config.broker_name, self.clock, self.store, self.topics, self.replication, root
-        )
-        self.parts: list[Part] = [
-            self.filters,
-            self.transactions,  # before any that stores messages: a commit that was cut off is the last of the log
-            self.schedule,
-            self.timers,
-            self.replication,
-            self.handover,
-        ]
-        self.slow_requests = SlowRequests(config.slow_request_ms)
-        self.metrics = BrokerMetrics(self)
-        self.housekeeping = Housekeeping(self, self.clock, believed_time, self._config_store)
-        self.parts += [self.metrics, self.request_modes, self.housekeeping]
-        self.index_building = IndexBuilding(self.store)
-        self.late_libraries = LateLibraries()
-        self.parts.append(self.index_building)
-        place = Place(config.broker_cluster_name, topic_at(self.store))
-        self.plain_access: PlainAccessValidator | None = None
-        if config.acl_enable:
-            open_codes = codes_in(config.authorization_whitelist, "authorizationWhitelist")
-            self.plain_access = PlainAccessValidator(self.clock, acl_file(config), place, open_codes)
-            self.parts.append(self.plain_access)
-        self.users = UserAccessValidator(config, root, place)
-        self._durable: DurableAnswers | None = None
-        if config.flush_disk_type == "SYNC_FLUSH":
-            self._durable = DurableAnswers(self.store, config.sync_flush_timeout_ms, self._answer_when_replicated)
-
-    @property
-    def address(self) -> str:
-        """``host:port`` that clients are told."""
-        return joined_address(self.announced_host, self.port)
-
-    @property
-    def ha_address(self) -> str:
-        """``host:port`` that slaves are told; empty without a replication port."""
-        host = self.config.broker_ip2 or self.announced_host
-        return joined_address(host, self.replication.port) if self.replication.port else ""
-
-    @property
-    def namesrv_addr(self) -> str:
-        """The name servers this broker registers with, joined by ``;``."""
-        return ";".join(self.name_servers)
-
-    @property
-    def has_tls(self) -> bool:
-        """Whether clients may, or must, speak TLS."""
-        return self._tls is not None
-
-    @property
-    def connection_count(self) -> int:
-        """Connections that are open now."""
-        return self._ports.connection_count
-
-    @property
-    def refused_connections(self) -> int:
-        """Connections since the start that were one too many."""
-        return self._ports.refused_connections
-
-    @property
-    def cut_off_connections(self) -> int:
-        """Connections since the start that were closed because their peers did not read."""
-        return self._ports.cut_off_connections
-
-    def __repr__(self) -> str:
-        return f"Broker({self.config.broker_name!r}, {self.address}, {self._state})"
-
-    # -- life ------------------------------------------------------------------------------------------------------------------
-
-    async def _start(self) -> None:
-        now_ms = self.start_ms = self.clock.now_ms()
-        self.handover.check_not_handed_over()
-        self._config_store.load_deleted_topics()
-        self.store.deleted_topics = self.topics.deleted
-        self.store.load()
-        self._config_store.load()
-        if self.plain_access is not None:
-            self.plain_access.load()
-        self.users.load()
-        self.topics.forget_deletions(self.store.min_physical_offset, self.store.max_physical_offset)
-        self.topics.adopt(self.store.queues(), now_ms)
-        for topic in self.topics.deleted.keys() - self.topics.table:
-            self.offsets.forget_topic(topic)  # a kill came between the two files
-        await self.saved(offsets=self.offsets.is_dirty)  # before anybody makes such a topic again, or stores anything
-        self.initial_max_offset = self.store.max_physical_offset
-        self._tls = tls_of(self.config)
-        self.port = await self._ports.open(
-            self.host, self.config.listen_port, with_fast_port=self.replication.is_wanted
-        )
-        self.stamps = self._new_stamps()  # again: the port is known now
-        self._pool = ConnectionPool(ssl_context=client_tls_of(self.config), credentials=inner_credentials(self.config))
-        self._registration = Registration(
-            self.clock,
-            self._pool,
-            self.name_servers,
-            cluster_name=self.config.broker_cluster_name,
-            broker_name=self.config.broker_name,
-            address=self.address,
-            period_ms=self.config.register_namesrv_period_ms,
-            parts=self._announced_topics,
-            ha_address=lambda: self.ha_address,
-            on_order_topics=lambda topics: self.topics.mark_ordered(topics, self.clock.now_ms()),
-        )
-        self.topics.on_change = self._topics_changed
-        self.groups.on_change = self._config_store.groups_changed
-        self._notices = MemberNotices()
-        self.consumers.on_change = self._notify_members
-        for part in self.parts:
-            await part.start()
-        self._periodic = watched_certificates(self.clock, self._tls)
-        self._config_store.save_all()
-        await self.saved()
-        if not self.name_servers:
-            log.warning(
-                "no name server is given: broker %s serves only those who know %s",
-                self.config.broker_name,
-                self.address,
-            )
-        await self._registration.start()
-        log.info("broker %s listens on %s", self.config.broker_name, self.address)
 
     def _new_server(self) -> Server:
         return Server(
@@ -370,41 +107,7 @@ class Broker(Service):
     async def _stop(self) -> None:
         for code in (*_SENDS, *_PULLS):
             self._handlers[code] = _refuse_while_stopping
-        try:
-            await self._stop_serving()
-        finally:
-            # Else nothing was loaded, and nothing may be overwritten.
-            self._config_store.close(save=self._ports.is_open)
-            self.store.close()
-
-    async def _stop_serving(self) -> None:
-        if self._registration is not None:
-            await self._registration.stop()
-        for periodic in self._periodic:
-            periodic.cancel()
-        for part in reversed(self.parts):
-            await part.stop()
-        self.parked.stop()
-        if self._durable is not None:
-            self._durable.stop()
-        for task in self._tasks:
-            task.cancel()
-        self.cancel_long_answers()
-        await self._ports.close()
-        if self._pool is not None:
-            await self._pool.aclose()
-
-    def _new_stamps(self) -> Stamps:
-        config = self.config
-        return Stamps(
-            self.announced_host,
-            self.port,
-            cluster_name=config.broker_cluster_name,
-            region_id=config.region_id,
-            trace_on=config.trace_on,
-        )
-
-    # -- requests ----------------------------------------------------------------------------------------------------------------
+        await super()._stop()
 
     def _dispatch(self, connection: Connection, command: Command) -> Command | None:
         handler = self._handlers.get(command.code)
@@ -424,12 +127,13 @@ class Broker(Service):
         """The handlers that a request meets first: none while something stands in front of all of them (see ``short_ways``)."""
         return self._handlers if self.intercept is None else {}
 
-    @property
-    def sends_wait(self) -> bool:
-        """Whether the answer to a send waits for the disk or for a slave."""
-        return self._durable is not None or self.config.broker_role == SYNC_MASTER
+    def before_request(self, code: int, look: Callable[[Connection, Command], Command | None]) -> None:
+        """From now on ``look`` sees each request with ``code`` that passed the gate; an answer of its own takes the handler's place."""
+        behind = self._behind_the_gate
+        if code in behind:
+            behind[code] = with_interceptor(behind[code], look)
 
-    def _run_pull_again(self, pull: PullRequest) -> None:
+    def _answer_pull_again(self, pull: PullRequest) -> None:
         connection, command = pull.connection, pull.command
         if connection.is_closed:
             return
@@ -448,195 +152,10 @@ class Broker(Service):
         if answer is not None:
             connection.send(answer)
 
-    def _may_copy(self, host: str) -> bool:
-        """Whether a slave may come from there. The setting decides, and where clients prove who they are it is needed."""
-        if self._slave_addresses:
-            return any(pattern.matches(host) for pattern in self._slave_addresses)
-        if self.plain_access is not None:  # the documented place of slaves at 4.9's accounts; they sign nothing
-            return self.plain_access.is_white(host)
-        return not self.config.authentication_enabled and not (self._tls is not None and self._tls.is_enforcing)
-
-    def may_send(self, connection: Connection, topic: str) -> bool:
-        """Whether a client, by its last heartbeat, may send to a topic: then it may be asked about half messages for it."""
-        return self._access is None or self._access.may_send(connection, topic)
-
     def _connection_opened(self, connection: Connection) -> None:
         connection.state["born_host"] = packed_address(connection.peer)
 
-    def connection_closed(self, connection: Connection) -> None:
-        """A client has gone: it waits for nothing, and is a member of nothing. Harmless when it was told before."""
-        self.parked.connection_closed(connection)
-        self.producers.connection_closed(connection)
-        self.consumers.connection_closed(connection)
 
-    # -- what handlers use -----------------------------------------------------------------------------------------------------------
-
-    def put(self, message: StoredMessage, now_ms: int, *, is_new: bool = True) -> AppendResult:
-        """Store one message and wake who waits for it.
-
-        Args:
-            is_new: False for the copy of a message that was taken already: ``maxMessageSize``, which may be lower by now, is for new ones.
-
-        Raises:
-            ConfigurationError: over a limit; nothing was written.
-            StoreNotWritable: nothing was written.
-        """
-        store = self.store
-        result = store.append(message, now_ms) if is_new else store.append_again(message, now_ms)
-        self.counters.stored(message.topic, 1, result.size)
-        if message.topic == SCHEDULE_TOPIC:
-            self.schedule.stored(message.queue_id)
-        elif message.topic == TIMER_TOPIC:
-            self.timers.stored()
-        self.parked.arrived(message.topic, message.queue_id, message.tags_code)
-        return result
-
-    def put_batch(self, messages: list[StoredMessage], now_ms: int) -> list[AppendResult]:
-        """Store messages of one topic and queue, all or none. Raises as :meth:`put`."""
-        results = self.store.append_batch(messages, now_ms)
-        first = messages[0]
-        self.counters.stored(first.topic, len(results), sum([result.size for result in results]))
-        if self.parked.waiting(first.topic, first.queue_id):
-            for message in messages:
-                self.parked.arrived(message.topic, message.queue_id, message.tags_code)
-        return results
-
-    def put_uniform(self, first: StoredMessage, batch: UniformBatch, now_ms: int) -> AppendResult | None:
-        """:meth:`put_batch` for messages that look alike; see ``MessageStore.append_uniform``. Raises as :meth:`put`."""
-        result = self.store.append_uniform(first, batch, now_ms)
-        if result is not None:
-            self.counters.stored(first.topic, batch.count, batch.count * result.size)
-            self.parked.arrived(first.topic, first.queue_id, first.tags_code)
-        return result
-
-    def answer_when_durable(
-        self, connection: Connection, command: Command, answer: Command, end: int, waits: bool
-    ) -> Command | None:
-        """``answer`` now, or under SYNC_FLUSH once the log up to ``end`` is on the disk (unless the message says WAIT=false)."""
-        if not waits or not self.sends_wait:
-            return answer
-        # Body and fields are in the log; what waits here for seconds must not hold them a second time.
-        command = Command(command.code, command.opaque, command.flag)
-        if self._durable is not None:
-            self._durable.wait(connection, command, answer, end)
-        else:
-            self.replication.wait(connection, command, answer, end)
-        return None
-
-    def _answer_when_replicated(self, connection: Connection, command: Command, answer: Command, end: int) -> None:
-        """What the disk holds may still have to reach a slave."""
-        if self.config.broker_role == SYNC_MASTER:
-            self.replication.wait(connection, command, answer, end)
-        elif not command.is_oneway:
-            connection.send(answer)
-
-    def answer_when_saved(
-        self, connection: Connection, command: Command, answer: Command, *, offsets: bool = False
-    ) -> None:
-        """``answer`` once the topics and groups, with ``offsets`` those too, are on the disk as they are now; an error where they cannot be
-        written."""
-        answer_when_saved(connection, command, answer, partial(self._when_saved, offsets=offsets))
-
-    def _when_saved(self, call: WhenSaved, *, offsets: bool) -> None:
-        def offsets_saved(error: StoreError | None) -> None:
-            if error is None:
-                self._config_store.when_saved(call)
-            else:
-                call(error)
-
-        if offsets:
-            self._config_store.when_offsets_saved(offsets_saved)
-        else:
-            self._config_store.when_saved(call)
-
-    def answer_later(
-        self, connection: Connection, command: Command, answer: Coroutine[Any, Any, Command | None]
-    ) -> None:
-        """Send what ``answer`` returns, once it does; until then the request counts as kept for this connection."""
-        kept_bytes = bytes_while_waiting(command)
-
-        async def send() -> None:
-            told = await answer
-            if told is not None and not command.is_oneway:
-                connection.send(told)
-
-        def ended(task: asyncio.Task[None]) -> None:
-            self._tasks.discard(task)
-            connection.release(kept_bytes)
-            answer.close()  # of a task that was cancelled before it began
-
-        connection.hold(kept_bytes)
-        task = asyncio.get_running_loop().create_task(send())
-        self._tasks.add(task)
-        task.add_done_callback(ended)
-
-    async def saved(self, *, offsets: bool = False) -> StoreError | None:
-        """Returns when topics and groups, with ``offsets`` those too, are on the disk as they are now, or why they cannot be written."""
-
-        done: asyncio.Future[StoreError | None] = asyncio.get_running_loop().create_future()
-
-        def tell(error: StoreError | None) -> None:
-            if not done.done():  # who asked was cancelled
-                done.set_result(error)
-
-        self._when_saved(tell, offsets=offsets)
-        return await done
-
-    def before_request(self, code: int, look: Callable[[Connection, Command], Command | None]) -> None:
-        """From now on ``look`` sees each request with ``code`` that passed the gate; an answer of its own takes the handler's place."""
-        behind = self._behind_the_gate
-        if code in behind:
-            behind[code] = with_interceptor(behind[code], look)
-
-    def earliest_store_time(self) -> int:
-        """Store time of the oldest message in the log, -1 when it is empty."""
-        first = self.store.record_at(self.store.min_physical_offset)  # a file of the log begins with a record
-        return -1 if first is None else RecordView(first).store_timestamp_ms
-
-    def save_offsets(self) -> None:
-        """Write ``consumerOffset.json`` as soon as the log that it speaks of is on the disk, and not within the next 5 s."""
-        self._config_store.save_offsets()
-
-    async def registered(self) -> None:
-        """Returns when every reachable name server knows the topics as they are now."""
-        if self._registration is not None:
-            await self._registration.settled()
-
-    # -- timers and changes ----------------------------------------------------------------------------------------------------------
-
-    def _announced_topics(self) -> Iterator[TopicConfigSerializeWrapper]:
-        """The topics as name servers are told: nothing may be written where the whole broker may not (Java: registerBrokerAll)."""
-        config, permission = self.config, self.config.broker_permission
-        topics = self.topics
-        size = config.split_registration_size if config.enable_split_registration else max(1, len(topics.table))
-        if permission == _READ_AND_WRITE:
-            return parts_of(topics.table, topics.data_version, size)
-
-        def announced(topic: TopicConfig) -> TopicConfig:
-            return msgspec.structs.replace(topic, perm=topic.perm & permission)
-
-        return parts_of(topics.table, topics.data_version, size, announced)
-
-    def _topics_changed(self) -> None:
-        self._config_store.topics_changed()
-        if self._registration is not None:
-            self._registration.changed()
-
-    def _settings_changed(self, changed: Mapping[str, object], now_ms: int) -> None:
-        if "access_message_in_memory_max_ratio" in changed:
-            self.memory_span_bytes = memory_span_bytes(self.config.access_message_in_memory_max_ratio)
-        if "broker_permission" in changed:
-            self.topics.announce(now_ms)
-
-    def _notify_members(self, group: ConsumerGroup) -> None:
-        if self.config.notify_consumer_ids_changed_enable:
-            self._notices.notify(group)
-
-
-_SENDS: Final = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
-_PULLS: Final = (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
-
-
-def _refuse_while_stopping(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def _refuse_while_stopping(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     remark = f"broker {broker.config.broker_name} is stopping; use another one, or try again later"
     return response(command, ResponseCode.SERVICE_NOT_AVAILABLE, remark)

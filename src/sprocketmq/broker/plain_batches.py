@@ -31,7 +31,7 @@ from sprocketmq.wire.records.batch import has_more_elements
 from sprocketmq.wire.records.uniform_batch import UniformBatch
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.broker import Broker
+    from sprocketmq.broker.controller import BrokerController as Broker
 
 __all__ = ["PlainBatches"]
 

@@ -25,7 +25,7 @@ from sprocketmq.wire.headers import PullMessageRequestHeader
 from sprocketmq.wire.records.sys_flag import PULL_COMMIT_OFFSET
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.broker import Broker
+    from sprocketmq.broker.controller import BrokerController as Broker
 
 __all__ = ["PlainPulls"]
 

@@ -33,7 +33,7 @@ from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.sys_flag import COMPRESSED
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.broker import Broker
+    from sprocketmq.broker.controller import BrokerController as Broker
 
 __all__ = ["NUMBERS", "PlainSends", "SendAnswer", "SendHead", "read_head"]
 

@@ -19,7 +19,7 @@ from sprocketmq.net.connection import ShortWay
 from sprocketmq.wire.codes import RequestCode
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.broker import Broker
+    from sprocketmq.broker.controller import BrokerController as Broker
 
 __all__ = ["ShortWays"]
 

@@ -9,7 +9,7 @@ import zlib
 import pytest
 
 from interop.large_tables import dumped
-from sprocketmq.broker.namesrv.route_lookup import MAX_QUEUES_OF_A_TOPIC, MAX_QUEUES_REMEMBERED, RouteLookup
+from sprocketmq.broker.replication.route_lookup import MAX_QUEUES_OF_A_TOPIC, MAX_QUEUES_REMEMBERED, RouteLookup
 from sprocketmq.core.resource_names import MAX_QUEUES
 from sprocketmq.errors import ProtocolError
 from sprocketmq.net.process.clock import ManualClock

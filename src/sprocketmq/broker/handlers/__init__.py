@@ -7,8 +7,8 @@ A handler runs on the broker's loop, never awaits and takes no lock. None means 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from sprocketmq.broker.controller import BrokerController, Handler
 from sprocketmq.broker.handlers.admin import (
     acl,
     auth,
@@ -34,12 +34,7 @@ from sprocketmq.broker.handlers.messages import lookup, pull, relay, reply, send
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire.frames.command import Command
 
-if TYPE_CHECKING:
-    from sprocketmq.broker.broker import Broker
-
-__all__ = ["Handler", "handler_table", "with_interceptor"]
-
-Handler = Callable[["Broker", Connection, Command, int], "Command | None"]
+__all__ = ["handler_table", "with_interceptor"]
 
 _FAMILIES = (
     send,
@@ -82,7 +77,7 @@ def handler_table() -> dict[int, Handler]:
 def with_interceptor(handler: Handler, look: Callable[[Connection, Command], Command | None]) -> Handler:
     """``handler`` with ``look`` in front of it: what that answers takes the place of the handler's answer."""
 
-    def looked(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+    def looked(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
         return look(connection, command) or handler(broker, connection, command, now_ms)
 
     return looked

@@ -25,7 +25,7 @@ from sprocketmq.wire.headers import (
 )
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.broker import Broker
+    from sprocketmq.broker.controller import BrokerController
 
 __all__ = ["HANDLERS"]
 
@@ -36,7 +36,7 @@ UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED: Final = 211
 _OFF: Final = "this broker has no accounts because aclEnable is false; start it with aclEnable=true"
 
 
-def change_account(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def change_account(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(CreateAccessConfigRequestHeader)
     if broker.plain_access is None:
         return response(command, UPDATE_AND_CREATE_ACL_CONFIG_FAILED, _OFF)
@@ -57,7 +57,7 @@ def change_account(broker: Broker, connection: Connection, command: Command, now
     return response(command)
 
 
-def delete_account(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def delete_account(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(DeleteAccessConfigRequestHeader)
     if broker.plain_access is None:
         return response(command, DELETE_ACL_CONFIG_FAILED, _OFF)
@@ -70,7 +70,7 @@ def delete_account(broker: Broker, connection: Connection, command: Command, now
     return response(command)
 
 
-def change_white_addresses(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def change_white_addresses(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(UpdateGlobalWhiteAddrsConfigRequestHeader)
     if broker.plain_access is None:
         return response(command, UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED, _OFF)
@@ -83,7 +83,7 @@ def change_white_addresses(broker: Broker, connection: Connection, command: Comm
     return response(command)
 
 
-def acl_version(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def acl_version(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     if broker.plain_access is None:
         return response(command, ResponseCode.SYSTEM_ERROR, _OFF)
     header = GetBrokerAclConfigResponseHeader(
@@ -96,7 +96,7 @@ def acl_version(broker: Broker, connection: Connection, command: Command, now_ms
     return response(command, header=header)
 
 
-def acl_config(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def acl_config(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     if broker.plain_access is None:
         return response(command, ResponseCode.SYSTEM_ERROR, _OFF)
     body = {

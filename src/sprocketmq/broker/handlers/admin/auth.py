@@ -27,20 +27,20 @@ from sprocketmq.wire.headers import (
 )
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.broker import Broker
+    from sprocketmq.broker.controller import BrokerController
 
 __all__ = ["HANDLERS"]
 
 
-def create_user(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def create_user(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     return _with_user(broker, command, lambda info: broker.users.table.create_user(info))
 
 
-def update_user(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def update_user(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     return _with_user(broker, command, lambda info: broker.users.table.update_user(info))
 
 
-def _with_user(broker: Broker, command: Command, change: Callable[[UserInfo], None]) -> Command:
+def _with_user(broker: BrokerController, command: Command, change: Callable[[UserInfo], None]) -> Command:
     name = command.header(UserRequestHeader).username
     if not name or not name.strip():
         return _blank(command, "username")
@@ -53,7 +53,7 @@ def _with_user(broker: Broker, command: Command, change: Callable[[UserInfo], No
     return _changed(broker, command, lambda: change(info))
 
 
-def delete_user(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def delete_user(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     name = command.header(UserRequestHeader).username
     if not name or not name.strip():
         return _blank(command, "username")
@@ -63,7 +63,7 @@ def delete_user(broker: Broker, connection: Connection, command: Command, now_ms
     return _changed(broker, command, lambda: broker.users.table.delete_user(name))
 
 
-def get_user(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def get_user(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     name = command.header(UserRequestHeader).username
     if not name or not name.strip():
         return _blank(command, "username")
@@ -71,12 +71,12 @@ def get_user(broker: Broker, connection: Connection, command: Command, now_ms: i
     return response(command, body=b"" if user is None else _shown(broker, command, user).encode())
 
 
-def list_users(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def list_users(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     users = broker.users.table.users(command.header(ListUsersRequestHeader).filter)
     return response(command, body=_json_list([_shown(broker, command, user) for user in users]))
 
 
-def _shown(broker: Broker, command: Command, user: User) -> UserInfo:
+def _shown(broker: BrokerController, command: Command, user: User) -> UserInfo:
     """A user as he is told to who asks: passwords to Super users only (``mqadmin copyUser`` lives by them), as Apache tells them to all."""
     info = user.info()
     if not broker.users.is_super(command):
@@ -84,7 +84,7 @@ def _shown(broker: Broker, command: Command, user: User) -> UserInfo:
     return info
 
 
-def update_acl(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def update_acl(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(AclSubjectRequestHeader)
     info = AclInfo.of_request(command.body or b"{}")
     return _changed(
@@ -94,7 +94,7 @@ def update_acl(broker: Broker, connection: Connection, command: Command, now_ms:
     )
 
 
-def delete_acl(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def delete_acl(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(DeleteAclRequestHeader)
     return _changed(
         broker,
@@ -103,7 +103,7 @@ def delete_acl(broker: Broker, connection: Connection, command: Command, now_ms:
     )
 
 
-def get_acl(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def get_acl(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     try:
         info = broker.users.table.acl(subject_name(command.header(AclSubjectRequestHeader).subject))
     except ConfigurationError as error:
@@ -111,12 +111,12 @@ def get_acl(broker: Broker, connection: Connection, command: Command, now_ms: in
     return response(command, body=b"" if info is None else info.encode())
 
 
-def list_acls(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def list_acls(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(ListAclsRequestHeader)
     return response(command, body=_json_list(broker.users.table.acls(header.subject_filter, header.resource_filter)))
 
 
-def _changed(broker: Broker, command: Command, change: Callable[[], None]) -> Command:
+def _changed(broker: BrokerController, command: Command, change: Callable[[], None]) -> Command:
     try:
         broker.users.change(change)
     except ConfigurationError as error:

@@ -16,12 +16,12 @@ from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.headers import GetBrokerConfigResponseHeader
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.broker import Broker
+    from sprocketmq.broker.controller import BrokerController
 
 __all__ = ["HANDLERS"]
 
 
-def update_broker_config(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def update_broker_config(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     if not command.body:
         return response(command)
     try:
@@ -36,7 +36,7 @@ def update_broker_config(broker: Broker, connection: Connection, command: Comman
     return response(command)
 
 
-def get_broker_config(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def get_broker_config(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     live = broker.live_config
     header = GetBrokerConfigResponseHeader(version=live.data_version.encode().decode())
     return response(command, header=header, body=live.text().encode())

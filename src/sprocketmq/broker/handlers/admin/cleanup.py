@@ -14,22 +14,26 @@ from sprocketmq.wire import requests
 from sprocketmq.wire.frames.command import Command, response
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.broker import Broker
+    from sprocketmq.broker.controller import BrokerController
 
 __all__ = ["HANDLERS"]
 
 
-def clean_expired_consume_queue(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def clean_expired_consume_queue(
+    broker: BrokerController, connection: Connection, command: Command, now_ms: int
+) -> Command:
     broker.store.clean(now_ms)
     return response(command)
 
 
-def delete_expired_commit_log(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def delete_expired_commit_log(
+    broker: BrokerController, connection: Connection, command: Command, now_ms: int
+) -> Command:
     broker.store.clean(now_ms, any_hour=True)
     return response(command)
 
 
-def clean_unused_topic(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def clean_unused_topic(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     for topic in {topic for topic, _ in broker.store.queues()}:
         if broker.topics.get(topic) is None and not broker.topics.is_system(topic):
             broker.store.delete_topic(topic)

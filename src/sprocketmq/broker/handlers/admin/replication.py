@@ -14,14 +14,14 @@ from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.headers import ExchangeHAInfoHeader, HandoverRequestHeader
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.broker import Broker
+    from sprocketmq.broker.controller import BrokerController
 
 __all__ = ["HANDLERS"]
 
 _MAX_TIMEOUT_MS: Final = 3_600_000
 
 
-def exchange_ha_info(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def exchange_ha_info(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(ExchangeHAInfoHeader)
     if (
         header.master_ha_address is not None
@@ -37,11 +37,11 @@ def exchange_ha_info(broker: Broker, connection: Connection, command: Command, n
     )
 
 
-def ha_status(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def ha_status(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     return response(command, body=broker.replication.runtime_info().encode())
 
 
-def handover(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def handover(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(HandoverRequestHeader)
     timeout_ms = 0 if header.timeout_ms is None else header.timeout_ms
     if not broker.replication.port:

@@ -19,7 +19,7 @@ from sprocketmq.wire.codes import ANNOUNCED_VERSION
 from sprocketmq.wire.frames.command import Command, response
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.broker import Broker
+    from sprocketmq.broker.controller import BrokerController
 
 __all__ = ["HANDLERS"]
 
@@ -27,7 +27,7 @@ _POOLS: Final = ("send", "pull", "litePull", "query", "ack")
 _NO_TRANSIENT_POOL: Final = 2**31 - 1
 
 
-def broker_runtime_info(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def broker_runtime_info(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     table = {**_of_broker(broker, now_ms), **_of_store(broker), **_rates(broker, now_ms)}
     for pool in _POOLS:
         table[f"{pool}ThreadPoolQueueSize"] = "0"
@@ -39,7 +39,7 @@ def broker_runtime_info(broker: Broker, connection: Connection, command: Command
     return response(command, body=KVTable(table=table).encode())
 
 
-def _of_broker(broker: Broker, now_ms: int) -> dict[str, str]:
+def _of_broker(broker: BrokerController, now_ms: int) -> dict[str, str]:
     minutes, seconds = divmod((now_ms - broker.start_ms) // 1000, 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
@@ -64,7 +64,7 @@ def _of_broker(broker: Broker, now_ms: int) -> dict[str, str]:
     }
 
 
-def _of_store(broker: Broker) -> dict[str, str]:
+def _of_store(broker: BrokerController) -> dict[str, str]:
     store, puts = broker.store, broker.counters.puts.values()
     times, size = max(1, broker.counters.put), sum(tally.bytes for tally in puts)
     table = {
@@ -98,7 +98,7 @@ def _of_store(broker: Broker) -> dict[str, str]:
     return table
 
 
-def _rates(broker: Broker, now_ms: int) -> dict[str, str]:
+def _rates(broker: BrokerController, now_ms: int) -> dict[str, str]:
     put, pulled = broker.counters.put_tps.text(now_ms), broker.counters.pulled_tps.text(now_ms)
     return {
         "putTps": put,

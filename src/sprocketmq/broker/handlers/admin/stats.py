@@ -37,7 +37,7 @@ from sprocketmq.wire.records.message import MessageQueue
 from sprocketmq.wire.text import fastjson
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.broker import Broker
+    from sprocketmq.broker.controller import BrokerController
 
 __all__ = ["HANDLERS"]
 
@@ -46,7 +46,7 @@ _QUEUES_PER_STEP: Final = 100
 _TOPICS_PER_STEP: Final = 10
 
 
-def topic_stats(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+def topic_stats(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
     topic = command.header(GetTopicStatsInfoRequestHeader).topic
     config = broker.topics.get(topic)
     if config is None:
@@ -67,7 +67,7 @@ def topic_stats(broker: Broker, connection: Connection, command: Command, now_ms
     return broker.answer_in_chunks(connection, command, answer())
 
 
-def consume_stats(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+def consume_stats(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
     """Broker and consumer offset of each queue: what ``lag`` is computed from."""
     header = command.header(GetConsumeStatsRequestHeader)
     group = header.consumer_group
@@ -87,7 +87,7 @@ def consume_stats(broker: Broker, connection: Connection, command: Command, now_
 
 
 async def _rows(
-    broker: Broker, queues: Iterable[tuple[str, int]], row: Callable[[str, int], TopicOffset | OffsetWrapper]
+    broker: BrokerController, queues: Iterable[tuple[str, int]], row: Callable[[str, int], TopicOffset | OffsetWrapper]
 ) -> bytes:
     """A table of queues without its braces, made in steps."""
     found = []
@@ -103,7 +103,7 @@ def _with_rows(body: TopicStatsTable | ConsumeStats, rows: bytes) -> bytes:
     return body.encode().replace(b'"offsetTable":{', b'"offsetTable":{' + rows, 1)
 
 
-async def _stats(broker: Broker, group: str, topics: list[str]) -> tuple[bytes, int, int]:
+async def _stats(broker: BrokerController, group: str, topics: list[str]) -> tuple[bytes, int, int]:
     """The text of ConsumeStats; how many messages are behind, and in flight."""
     behind = in_flight = 0
 
@@ -126,13 +126,13 @@ async def _stats(broker: Broker, group: str, topics: list[str]) -> tuple[bytes, 
     return _with_rows(ConsumeStats(consume_tps=tps), rows), behind, in_flight
 
 
-def _is_of_interest(broker: Broker, group: str, topic: str) -> bool:
+def _is_of_interest(broker: BrokerController, group: str, topic: str) -> bool:
     """Nobody of the group is online, or they subscribe to the topic."""
     consumer = broker.consumers.get(group)
     return consumer is None or not consumer.subscriptions or topic in consumer.subscriptions
 
 
-def _offsets(broker: Broker, group: str, topic: str, queue_id: int) -> OffsetWrapper:
+def _offsets(broker: BrokerController, group: str, topic: str, queue_id: int) -> OffsetWrapper:
     end = broker.store.max_offset(topic, queue_id)
     consumed = max(0, broker.offsets.query(group, topic, queue_id))
     last = broker.store.store_time(topic, queue_id, consumed - 1) if consumed > 0 else 0
@@ -144,7 +144,9 @@ def _offsets(broker: Broker, group: str, topic: str, queue_id: int) -> OffsetWra
     )
 
 
-def consume_time_span(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+def consume_time_span(
+    broker: BrokerController, connection: Connection, command: Command, now_ms: int
+) -> Command | None:
     """Store times of the oldest, the newest and the last consumed message of each queue, and how long the next one has been waiting."""
     header = command.header(QueryConsumeTimeSpanRequestHeader)
     topic, store = header.topic, broker.store
@@ -186,7 +188,7 @@ def _text(time_ms: int) -> str:
     return f"{local:%Y-%m-%d#%H:%M:%S}:{milliseconds:03d}"
 
 
-def broker_stats_data(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def broker_stats_data(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(ViewBrokerStatsDataRequestHeader)
     data = broker.statistics.view(header.stats_name, header.stats_key)
     if data is None:
@@ -195,7 +197,9 @@ def broker_stats_data(broker: Broker, connection: Connection, command: Command, 
     return response(command, body=data.encode())
 
 
-def broker_consume_stats(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+def broker_consume_stats(
+    broker: BrokerController, connection: Connection, command: Command, now_ms: int
+) -> Command | None:
     """All groups, those that never consumed with an empty list."""
     ordered_only = command.header(GetConsumeStatsInBrokerHeader).is_order
 

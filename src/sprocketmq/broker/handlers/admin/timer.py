@@ -27,14 +27,14 @@ from sprocketmq.wire.recall_handle import RecallHandle
 from sprocketmq.wire.records import properties as props
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.broker import Broker
+    from sprocketmq.broker.controller import BrokerController
 
 __all__ = ["HANDLERS", "handle_recall", "handle_timer_check_point", "handle_timer_metrics"]
 
 _RECALL_TAG: Final = "_RECALL_TAG_"
 
 
-def handle_recall(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+def handle_recall(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
     """Store the message that takes another one back."""
     header = command.header(RecallMessageRequestHeader)
     answer = response(command)
@@ -57,7 +57,7 @@ def handle_recall(broker: Broker, connection: Connection, command: Command, now_
 
 
 def _checked(
-    broker: Broker, header: RecallMessageRequestHeader, now_ms: int
+    broker: BrokerController, header: RecallMessageRequestHeader, now_ms: int
 ) -> tuple[RecallHandle | None, int, str | None]:
     """The handle, or None, the code and why, in Apache's order."""
     config = broker.config
@@ -85,7 +85,11 @@ def _checked(
 
 
 def _recall_message(
-    broker: Broker, connection: Connection, header: RecallMessageRequestHeader, handle: RecallHandle, now_ms: int
+    broker: BrokerController,
+    connection: Connection,
+    header: RecallMessageRequestHeader,
+    handle: RecallHandle,
+    now_ms: int,
 ) -> StoredMessage:
     key = handle.unique_key
     if broker.config.append_topic_for_timer_delete_key:
@@ -110,17 +114,21 @@ def _recall_message(
     )
 
 
-def handle_timer_check_point(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+def handle_timer_check_point(
+    broker: BrokerController, connection: Connection, command: Command, now_ms: int
+) -> Command | None:
     """How far the timer is; a slave asks each 3 s."""
     return _timer_body(broker, command, broker.timers.checkpoint)
 
 
-def handle_timer_metrics(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+def handle_timer_metrics(
+    broker: BrokerController, connection: Connection, command: Command, now_ms: int
+) -> Command | None:
     """How many messages wait for each topic."""
     return _timer_body(broker, command, lambda: broker.timers.content().encode())
 
 
-def _timer_body(broker: Broker, command: Command, body: Callable[[], bytes]) -> Command:
+def _timer_body(broker: BrokerController, command: Command, body: Callable[[], bytes]) -> Command:
     if not broker.timers.enabled:
         return response(command, ResponseCode.SYSTEM_ERROR, "there is no timer (timerWheelEnable is false)")
     answer = response(command)

@@ -43,7 +43,7 @@ from sprocketmq.wire.headers import (
 )
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.broker import Broker
+    from sprocketmq.broker.controller import BrokerController
 
 __all__ = ["HANDLERS"]
 
@@ -52,7 +52,9 @@ _FILTER_TYPES: Final = ("SINGLE_TAG", "MULTI_TAG")
 _REGISTRATION_WAIT_S: Final = 2.0
 
 
-def update_and_create_topic(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+def update_and_create_topic(
+    broker: BrokerController, connection: Connection, command: Command, now_ms: int
+) -> Command | None:
     header = command.header(CreateTopicRequestHeader)
     try:
         changes = parse_changes(header.attributes)
@@ -72,14 +74,14 @@ def update_and_create_topic(broker: Broker, connection: Connection, command: Com
 
 
 def update_and_create_topic_list(
-    broker: Broker, connection: Connection, command: Command, now_ms: int
+    broker: BrokerController, connection: Connection, command: Command, now_ms: int
 ) -> Command | None:
     topics = CreateTopicListRequestBody.of_request(command.body).topic_config_list
     return _update(broker, connection, command, topics, now_ms)
 
 
 def _update(
-    broker: Broker, connection: Connection, command: Command, topics: list[TopicConfig], now_ms: int
+    broker: BrokerController, connection: Connection, command: Command, topics: list[TopicConfig], now_ms: int
 ) -> Command | None:
     """Take over all of ``topics``, whose attributes are changes, or none of them."""
     names = [topic.topic_name for topic in topics]
@@ -106,7 +108,7 @@ def _update(
     return None
 
 
-def _problem(broker: Broker, topic: TopicConfig) -> str | None:
+def _problem(broker: BrokerController, topic: TopicConfig) -> str | None:
     name = topic.topic_name
     problem = topic_name_problem(name)
     if problem is not None:
@@ -128,7 +130,9 @@ def _wants_mixed(changes: Mapping[str, str]) -> bool:
     return changes.get("+message.type") == "MIXED"
 
 
-def _answer_when_registered(broker: Broker, connection: Connection, command: Command, *, offsets: bool = False) -> None:
+def _answer_when_registered(
+    broker: BrokerController, connection: Connection, command: Command, *, offsets: bool = False
+) -> None:
     async def answer() -> Command:
         error = await broker.saved(offsets=offsets)
         if error is not None:
@@ -140,7 +144,7 @@ def _answer_when_registered(broker: Broker, connection: Connection, command: Com
     broker.answer_later(connection, command, answer())
 
 
-def all_topic_config(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+def all_topic_config(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
     """The whole table to 4.9 and whoever names no page, else one page."""
     wanted = command.header(GetAllTopicConfigRequestHeader)
     topics, config = broker.topics, broker.config
@@ -164,7 +168,7 @@ def all_topic_config(broker: Broker, connection: Connection, command: Command, n
     return broker.answer_in_chunks(connection, command, answer())
 
 
-def topic_config(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def topic_config(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     topic = command.header(GetTopicConfigRequestHeader).topic
     config = broker.topics.get(topic)
     if config is None:
@@ -172,7 +176,7 @@ def topic_config(broker: Broker, connection: Connection, command: Command, now_m
     return response(command, body=config.encode())
 
 
-def delete_topic(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+def delete_topic(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
     """The topic, its queues, its groups' offsets, its statistics, and the retry topics that POP consumers of 5.x made for it alone."""
     topic = command.ext_fields.get("topic", "")
     if not topic.strip():
@@ -195,7 +199,7 @@ def delete_topic(broker: Broker, connection: Connection, command: Command, now_m
     return None
 
 
-def system_topics(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def system_topics(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     return response(command, body=TopicList(topic_list=broker.topics.system_topics()).encode())
 
 

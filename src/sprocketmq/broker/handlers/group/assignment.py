@@ -30,7 +30,7 @@ from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.records.message import MessageQueue
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.broker import Broker
+    from sprocketmq.broker.controller import BrokerController
 
 __all__ = ["HANDLERS"]
 
@@ -38,7 +38,7 @@ _PULL: Final = "PULL"
 _MOST_QUEUES: Final = 4_096  # of all brokers: an allocation takes some 5 us a queue, and cannot be done in steps
 
 
-def query_assignment(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+def query_assignment(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
     asked = QueryAssignmentRequestBody.of_request(command.body)
     problem = assignment_problem(asked)
     if problem is not None:
@@ -68,7 +68,9 @@ def query_assignment(broker: Broker, connection: Connection, command: Command, n
     return None
 
 
-def _share(broker: Broker, asked: QueryAssignmentRequestBody, queues: list[MessageQueue]) -> list[MessageQueue] | None:
+def _share(
+    broker: BrokerController, asked: QueryAssignmentRequestBody, queues: list[MessageQueue]
+) -> list[MessageQueue] | None:
     if asked.message_model == MessageModel.BROADCASTING.value or not broker.config.server_load_balancer_enable:
         return queues
     group, strategy = broker.consumers.get(asked.consumer_group), STRATEGIES.get(asked.strategy_name or "")
@@ -77,7 +79,7 @@ def _share(broker: Broker, asked: QueryAssignmentRequestBody, queues: list[Messa
     return allocate(strategy, asked.consumer_group, asked.client_id, queues, group.client_ids)
 
 
-def set_request_mode(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+def set_request_mode(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
     mode = SetMessageRequestModeRequestBody.of_request(command.body)
     if is_retry_topic(mode.topic):
         return response(command, ResponseCode.NO_PERMISSION, f"{mode.topic} is a retry topic, which is always pulled")
@@ -94,7 +96,7 @@ def set_request_mode(broker: Broker, connection: Connection, command: Command, n
     return None
 
 
-def all_request_modes(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def all_request_modes(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     return response(command, body=broker.request_modes.content().encode())
 
 

@@ -29,12 +29,12 @@ from sprocketmq.wire.headers import (
 )
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.broker import Broker
+    from sprocketmq.broker.controller import BrokerController
 
 __all__ = ["HANDLERS"]
 
 
-def producer_connections(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def producer_connections(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     group = command.header(GetProducerConnectionListRequestHeader).producer_group
     members = broker.producers.groups.get(group)
     if members is None:
@@ -51,7 +51,7 @@ def producer_connections(broker: Broker, connection: Connection, command: Comman
     return response(command, body=ProducerConnection(connection_set=connected).encode())
 
 
-def all_producers(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def all_producers(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     data = {
         group: [
             ProducerInfo(
@@ -68,7 +68,7 @@ def all_producers(broker: Broker, connection: Connection, command: Command, now_
     return response(command, body=ProducerTableInfo(data=data).encode())
 
 
-def groups_of_topic(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def groups_of_topic(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     """Groups that subscribe to the topic now, and those that left an offset."""
     topic = command.header(QueryTopicConsumeByWhoRequestHeader).topic
     online = [name for name, group in broker.consumers.groups.items() if topic in group.subscriptions]
@@ -76,13 +76,13 @@ def groups_of_topic(broker: Broker, connection: Connection, command: Command, no
     return response(command, body=GroupList(group_list=groups).encode())
 
 
-def topics_of_group(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def topics_of_group(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     group = command.header(QueryTopicsByConsumerRequestHeader).group
     body = TopicList(topic_list=broker.offsets.topics_of(group), broker_addr=broker.address)
     return response(command, body=body.encode())
 
 
-def subscription_of_group(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def subscription_of_group(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(QuerySubscriptionByConsumerRequestHeader)
     group = broker.consumers.get(header.group)
     subscription = None if group is None else group.subscriptions.get(header.topic)

@@ -20,7 +20,7 @@ from sprocketmq.wire.headers import QueryConsumeQueueRequestHeader
 from sprocketmq.wire.text import fastjson
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.broker import Broker
+    from sprocketmq.broker.controller import BrokerController
 
 __all__ = ["HANDLERS"]
 
@@ -29,7 +29,9 @@ _MOST_ENTRIES: Final = 10_000
 _NO_ROWS: Final = b'"queueData":['
 
 
-def query_consume_queue(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+def query_consume_queue(
+    broker: BrokerController, connection: Connection, command: Command, now_ms: int
+) -> Command | None:
     header = command.header(QueryConsumeQueueRequestHeader)
     topic, queue_id, store = header.topic, header.queue_id, broker.store
     low, high = store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)

@@ -40,14 +40,14 @@ from sprocketmq.wire.headers import (
 )
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.broker import Broker
+    from sprocketmq.broker.controller import BrokerController
 
 __all__ = ["HANDLERS"]
 
 _UNIT_SUB = 2  # Java: TopicSysFlag
 
 
-def heart_beat(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def heart_beat(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     data = HeartbeatData.of_request(command.body)
     problem = heartbeat_problem(data)
     if problem is not None:
@@ -87,7 +87,7 @@ def heart_beat(broker: Broker, connection: Connection, command: Command, now_ms:
     return response(command, header=HeartbeatResponseHeader(is_support_heart_beat_v2=True, is_sub_change=changed))
 
 
-def unregister_client(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def unregister_client(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(UnregisterClientRequestHeader)
     if header.producer_group:
         broker.producers.unregister(connection, header.producer_group)
@@ -98,7 +98,7 @@ def unregister_client(broker: Broker, connection: Connection, command: Command, 
     return response(command)
 
 
-def consumer_list(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def consumer_list(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(GetConsumerListByGroupRequestHeader)
     group = broker.consumers.get(header.consumer_group)
     if group is None:
@@ -108,7 +108,7 @@ def consumer_list(broker: Broker, connection: Connection, command: Command, now_
     return response(command, body=body.encode())
 
 
-def check_client_config(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def check_client_config(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     """A consumer asks at its start whether its filter is understood here (sent for other filters than tags only)."""
     body = bytes(command.body)
     subscription = None
@@ -128,7 +128,7 @@ def check_client_config(broker: Broker, connection: Connection, command: Command
     return response(command)
 
 
-def consumer_connections(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def consumer_connections(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(GetConsumerConnectionListRequestHeader)
     group = broker.consumers.get(header.consumer_group)
     if group is None:

@@ -37,7 +37,7 @@ from sprocketmq.wire.headers import (
 )
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.broker import Broker
+    from sprocketmq.broker.controller import BrokerController
 
 __all__ = ["HANDLERS"]
 
@@ -45,14 +45,16 @@ __all__ = ["HANDLERS"]
 _MAX_RETRY_QUEUES: Final = 65_536
 
 
-def update_and_create_group(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+def update_and_create_group(
+    broker: BrokerController, connection: Connection, command: Command, now_ms: int
+) -> Command | None:
     if not command.body:
         return response(command)  # as Java: nothing to do
     return _update(broker, connection, command, [SubscriptionGroupConfig.of_request(command.body)], now_ms)
 
 
 def update_and_create_group_list(
-    broker: Broker, connection: Connection, command: Command, now_ms: int
+    broker: BrokerController, connection: Connection, command: Command, now_ms: int
 ) -> Command | None:
     return _update(
         broker, connection, command, SubscriptionGroupList.of_request(command.body).group_config_list, now_ms
@@ -60,7 +62,11 @@ def update_and_create_group_list(
 
 
 def _update(
-    broker: Broker, connection: Connection, command: Command, groups: list[SubscriptionGroupConfig], now_ms: int
+    broker: BrokerController,
+    connection: Connection,
+    command: Command,
+    groups: list[SubscriptionGroupConfig],
+    now_ms: int,
 ) -> Command | None:
     """Take over all of ``groups``, or none of them."""
     names = [group.group_name for group in groups]
@@ -85,7 +91,7 @@ def _update(
     return None
 
 
-def all_groups(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+def all_groups(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
     """The whole table to 4.9 and whoever names no page, else one page."""
     wanted = command.header(GetAllSubscriptionGroupRequestHeader)
     groups, config = broker.groups, broker.config
@@ -110,7 +116,7 @@ def all_groups(broker: Broker, connection: Connection, command: Command, now_ms:
     return broker.answer_in_chunks(connection, command, answer())
 
 
-def delete_group(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+def delete_group(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
     header = command.header(DeleteSubscriptionGroupRequestHeader)
     broker.groups.delete(header.group_name, now_ms)
     if header.clean_offset or header.remove_offset:
@@ -120,7 +126,7 @@ def delete_group(broker: Broker, connection: Connection, command: Command, now_m
     return None
 
 
-def group_config(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def group_config(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     name = command.header(GetSubscriptionGroupConfigRequestHeader).group
     # As in Java, asking creates the group where the broker creates groups by itself.
     group = broker.groups.find(name, now_ms)
@@ -129,7 +135,7 @@ def group_config(broker: Broker, connection: Connection, command: Command, now_m
     return response(command, body=group.encode())
 
 
-def group_forbidden(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+def group_forbidden(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
     """Take a topic away from a group, give it back, or only ask."""
     header = command.header(UpdateGroupForbiddenRequestHeader)
     group, topic, groups = header.group, header.topic, broker.groups

@@ -20,14 +20,14 @@ from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.records.message import MessageQueue
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.broker import Broker
+    from sprocketmq.broker.controller import BrokerController
 
 __all__ = ["HANDLERS"]
 
 _HEAD, _TAIL = b'{"lockOKMQSet":[', b"]}"
 
 
-def lock_batch(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+def lock_batch(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
     body = LockBatchRequestBody.of_request(command.body)
     problem = _too_many(body.mq_set) or lock_problem(body)
     if problem is not None:
@@ -45,7 +45,7 @@ def lock_batch(broker: Broker, connection: Connection, command: Command, now_ms:
     return broker.answer_in_chunks(connection, command, answer())
 
 
-def unlock_batch(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+def unlock_batch(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
     body = UnlockBatchRequestBody.of_request(command.body)
     problem = _too_many(body.mq_set)
     if problem is not None:

@@ -26,14 +26,14 @@ from sprocketmq.wire.records.message import MessageQueue
 from sprocketmq.wire.text import fastjson
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.broker import Broker
+    from sprocketmq.broker.controller import BrokerController
 
 __all__ = ["HANDLERS", "answer_of_reset"]
 
 _QUEUES_PER_STEP: Final = 100  # some 30 us each
 
 
-def reset_offset(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+def reset_offset(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
     header = command.header(ResetOffsetRequestHeader)
     topic = broker.topics.get(header.topic)
     if topic is None:
@@ -48,7 +48,9 @@ def reset_offset(broker: Broker, connection: Connection, command: Command, now_m
     return None
 
 
-def answer_of_reset(broker: Broker, command: Command, group: str, topic: str, queue_id: int) -> Command | None:
+def answer_of_reset(
+    broker: BrokerController, command: Command, group: str, topic: str, queue_id: int
+) -> Command | None:
     """The answer to a pull of a queue that the group was moved in, None when it was not. The pull's own commit does not count."""
     offset = broker.offsets.take_reset(group, topic, queue_id)
     if offset is None:
@@ -65,7 +67,9 @@ def answer_of_reset(broker: Broker, command: Command, group: str, topic: str, qu
     return response(command, ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET", header)
 
 
-def _refusal(broker: Broker, command: Command, header: ResetOffsetRequestHeader, topic: TopicConfig) -> Command | None:
+def _refusal(
+    broker: BrokerController, command: Command, header: ResetOffsetRequestHeader, topic: TopicConfig
+) -> Command | None:
     name, group, store = header.topic, header.group, broker.store
     if group not in broker.groups:
         return response(command, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"consumer group {group} does not exist")
@@ -90,7 +94,11 @@ def _exact_offset(header: ResetOffsetRequestHeader) -> int | None:
 
 
 async def _move_here(
-    broker: Broker, connection: Connection, command: Command, header: ResetOffsetRequestHeader, topic: TopicConfig
+    broker: BrokerController,
+    connection: Connection,
+    command: Command,
+    header: ResetOffsetRequestHeader,
+    topic: TopicConfig,
 ) -> None:
     """In steps: a topic may have 65,536 queues."""
     name, exact, rows = header.topic, _exact_offset(header), []
@@ -112,7 +120,7 @@ def _with_rows(rows: list[bytes]) -> bytes:
 
 
 async def _notify_members(
-    broker: Broker, command: Command, header: ResetOffsetRequestHeader, topic: TopicConfig
+    broker: BrokerController, command: Command, header: ResetOffsetRequestHeader, topic: TopicConfig
 ) -> Command:
     name, group = header.topic, header.group
     rows, listed = [], []
@@ -155,13 +163,13 @@ async def _notify_members(
     return response(command, body=body)
 
 
-def _offset_at(broker: Broker, topic: str, queue_id: int, timestamp_ms: int) -> int:
+def _offset_at(broker: BrokerController, topic: str, queue_id: int, timestamp_ms: int) -> int:
     if timestamp_ms < 0:
         return broker.store.max_offset(topic, queue_id)
     return broker.store.offset_by_time(topic, queue_id, timestamp_ms)
 
 
-def _queue(broker: Broker, topic: str, queue_id: int) -> MessageQueue:
+def _queue(broker: BrokerController, topic: str, queue_id: int) -> MessageQueue:
     return MessageQueue(topic, broker.config.broker_name, queue_id)
 
 

@@ -41,14 +41,14 @@ from sprocketmq.wire.headers import (
 )
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.broker import Broker
+    from sprocketmq.broker.controller import BrokerController
 
 __all__ = ["HANDLERS"]
 
 _NO_CORRECTION: Final = 2**63 - 1  # Long.MAX_VALUE
 
 
-def query_consumer_offset(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def query_consumer_offset(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(QueryConsumerOffsetRequestHeader)
     topic, queue_id = header.topic, header.queue_id
     offset = broker.offsets.query(header.consumer_group, topic, queue_id)
@@ -60,7 +60,7 @@ def query_consumer_offset(broker: Broker, connection: Connection, command: Comma
     return response(command, header=QueryConsumerOffsetResponseHeader(offset=offset))
 
 
-def _has_first_message(broker: Broker, topic: str, queue_id: int) -> bool:
+def _has_first_message(broker: BrokerController, topic: str, queue_id: int) -> bool:
     """Java's checkInMemByConsumeOffset: the message at offset 0 lies in the newest part of the log, 40 % of RAM, so the topic is young."""
     store = broker.store
     if store.min_offset(topic, queue_id) > 0:
@@ -69,7 +69,7 @@ def _has_first_message(broker: Broker, topic: str, queue_id: int) -> bool:
     return bool(first) and store.max_physical_offset - first[0].physical_offset <= broker.memory_span_bytes
 
 
-def update_consumer_offset(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def update_consumer_offset(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     try:
         header = command.header(UpdateConsumerOffsetRequestHeader)
     except ProtocolError as error:
@@ -99,37 +99,39 @@ def update_consumer_offset(broker: Broker, connection: Connection, command: Comm
     return response(command)
 
 
-def _is_there(broker: Broker, group: str, topic: str, queue_id: int) -> bool:
+def _is_there(broker: BrokerController, group: str, topic: str, queue_id: int) -> bool:
     """The queue of a topic that has fewer queues than it had: what is in it may still be consumed."""
     return broker.store.max_offset(topic, queue_id) > 0 or broker.offsets.query(group, topic, queue_id) >= 0
 
 
-def search_offset(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def search_offset(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(SearchOffsetRequestHeader)
     upper = (header.boundary_type or "").upper() == "UPPER"
     offset = broker.store.offset_by_time(header.topic, header.queue_id, header.timestamp, upper=upper)
     return response(command, header=SearchOffsetResponseHeader(offset=offset))
 
 
-def max_offset(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def max_offset(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(GetMaxOffsetRequestHeader)
     offset = broker.store.max_offset(header.topic, header.queue_id)
     return response(command, header=GetMaxOffsetResponseHeader(offset=offset))
 
 
-def min_offset(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def min_offset(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(GetMinOffsetRequestHeader)
     offset = broker.store.min_offset(header.topic, header.queue_id)
     return response(command, header=GetMinOffsetResponseHeader(offset=offset))
 
 
-def earliest_store_time(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def earliest_store_time(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(GetEarliestMsgStoretimeRequestHeader)
     timestamp = broker.store.earliest_store_time(header.topic, header.queue_id)
     return response(command, header=GetEarliestMsgStoretimeResponseHeader(timestamp=timestamp))
 
 
-def all_consumer_offsets(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+def all_consumer_offsets(
+    broker: BrokerController, connection: Connection, command: Command, now_ms: int
+) -> Command | None:
     """All groups' offsets, for a slave."""
 
     async def answer() -> Command:
@@ -139,7 +141,7 @@ def all_consumer_offsets(broker: Broker, connection: Connection, command: Comman
     return broker.answer_in_chunks(connection, command, answer())
 
 
-def delay_offsets(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def delay_offsets(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     """How far each delay level has delivered, for a slave."""
     dirty = broker.schedule.is_dirty
     body = broker.schedule.content().encode()
@@ -147,7 +149,7 @@ def delay_offsets(broker: Broker, connection: Connection, command: Command, now_
     return response(command, body=body)
 
 
-def correction_offsets(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command:
+def correction_offsets(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     """Where the slowest group stands in each queue, or "no correction" where the compared group stands before that."""
     header = command.header(QueryCorrectionOffsetHeader)
     topic, store = header.topic, broker.store
@@ -159,7 +161,9 @@ def correction_offsets(broker: Broker, connection: Connection, command: Command,
     return response(command, body=QueryCorrectionOffsetBody(correction_offsets=lowest).encode())
 
 
-def clone_group_offset(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+def clone_group_offset(
+    broker: BrokerController, connection: Connection, command: Command, now_ms: int
+) -> Command | None:
     header = command.header(CloneGroupOffsetRequestHeader)
     source, topic = header.src_group, header.topic or ""
     online = broker.consumers.get(source)

@@ -27,7 +27,7 @@ from sprocketmq.wire.headers import (
 from sprocketmq.wire.records.record import RecordView
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.broker import Broker
+    from sprocketmq.broker.controller import BrokerController as Broker
 
 __all__ = ["HANDLERS"]
 

@@ -28,7 +28,7 @@ from sprocketmq.wire.headers import PullMessageRequestHeader
 from sprocketmq.wire.records.sys_flag import PULL_SUBSCRIPTION
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.broker import Broker
+    from sprocketmq.broker.controller import BrokerController as Broker
 
 __all__ = ["NO_FILTER", "PullFilter", "check_pull", "no_property_filter", "wants_everything"]
 

@@ -35,7 +35,7 @@ from sprocketmq.wire.records.message_id import decode_offset_message_id
 from sprocketmq.wire.text import fastjson
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.broker import Broker
+    from sprocketmq.broker.controller import BrokerController as Broker
 
 __all__ = ["HANDLERS"]
 

@@ -26,7 +26,7 @@ from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.sys_flag import TRANSACTION_NOT_TYPE, with_transaction_type
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.broker import Broker
+    from sprocketmq.broker.controller import BrokerController as Broker
 
 __all__ = ["HANDLERS"]
 

@@ -39,7 +39,7 @@ from sprocketmq.wire.records.batch import has_more_elements, split_batch
 from sprocketmq.wire.records.uniform_batch import UniformBatch
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.broker import Broker
+    from sprocketmq.broker.controller import BrokerController as Broker
 
 __all__ = ["HANDLERS", "check_topic", "handle_send", "waits_for_disk"]
 

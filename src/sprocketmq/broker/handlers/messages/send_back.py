@@ -32,7 +32,7 @@ from sprocketmq.wire.records.message_id import offset_message_id
 from sprocketmq.wire.records.record import RecordView
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.broker import Broker
+    from sprocketmq.broker.controller import BrokerController as Broker
 
 __all__ = ["HANDLERS", "handle_send_back"]
 

@@ -25,7 +25,7 @@ from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.sys_flag import TRANSACTION_MASK, TRANSACTION_PREPARED_TYPE
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.broker import Broker
+    from sprocketmq.broker.controller import BrokerController as Broker
 
 __all__ = [
     "attach_recall_handle",

@@ -28,7 +28,7 @@ from sprocketmq.wire.records.record import RecordView
 from sprocketmq.wire.records.sys_flag import TRANSACTION_COMMIT_TYPE, TRANSACTION_NOT_TYPE, TRANSACTION_ROLLBACK_TYPE
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.broker import Broker
+    from sprocketmq.broker.controller import BrokerController as Broker
 
 __all__ = ["HANDLERS"]
 
