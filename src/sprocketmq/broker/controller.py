@@ -11,16 +11,13 @@ what produces messages (schedule), answer who waits (pulls, SYNC_FLUSH), close c
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
-
-import msgspec
+from typing import Final
 
 from sprocketmq.broker.believed_time import BelievedTime
 from sprocketmq.broker.delivery.filters import FilterTable, PullFilter
@@ -42,7 +39,7 @@ from sprocketmq.broker.observe.statistics import Statistics
 from sprocketmq.broker.ports import Ports
 from sprocketmq.broker.replication.durability import DurableAnswers
 from sprocketmq.broker.replication.handover import HandoverDriver
-from sprocketmq.broker.replication.registration import Registration, parts_of
+from sprocketmq.broker.replication.registration import Registration, announced_parts
 from sprocketmq.broker.replication.replication import Replication
 from sprocketmq.broker.replication.route_lookup import RouteLookup
 from sprocketmq.broker.security.access import AccessValidator, acl_file, codes_in, topic_at
@@ -57,7 +54,7 @@ from sprocketmq.broker.tables.groups import GroupTable
 from sprocketmq.broker.tables.offsets import OffsetTable
 from sprocketmq.broker.tables.request_modes import RequestModes
 from sprocketmq.broker.tables.stamps import Stamps
-from sprocketmq.broker.tables.table_file import WhenSaved, answer_when_saved
+from sprocketmq.broker.tables.table_file import answer_when_saved, once_saved
 from sprocketmq.broker.tables.topics import TopicTable
 from sprocketmq.core.access.need_readers import Place
 from sprocketmq.core.consume.queue_lock import QueueLockTable
@@ -65,7 +62,7 @@ from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC, DelayLevels
 from sprocketmq.core.timer_schedule import TIMER_TOPIC
 from sprocketmq.errors import StoreError
 from sprocketmq.net.address import announced_host, joined_address
-from sprocketmq.net.connection import Connection, bytes_while_waiting
+from sprocketmq.net.connection import Connection
 from sprocketmq.net.pool import ConnectionPool, split_address
 from sprocketmq.net.process.clock import Clock, SystemClock
 from sprocketmq.net.process.engine import Engine
@@ -73,7 +70,6 @@ from sprocketmq.net.server import Server
 from sprocketmq.net.tls import ServerTls
 from sprocketmq.store import AppendResult, DiskMessageStore, MemoryMessageStore, MessageStore, StoredMessage
 from sprocketmq.store.files.mapped_progress import MappedProgress
-from sprocketmq.wire.bodies import TopicConfig, TopicConfigSerializeWrapper
 from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.records.record import RecordView
 from sprocketmq.wire.records.uniform_batch import UniformBatch
@@ -83,7 +79,6 @@ __all__ = ["BrokerController", "Handler"]
 log = logging.getLogger("sprocketmq.broker")
 
 SYNC_MASTER: Final = "SYNC_MASTER"
-_READ_AND_WRITE: Final = 6
 
 # Answers one request: what it returns, or later by itself where it returns None.
 Handler = Callable[["BrokerController", Connection, Command, int], "Command | None"]
@@ -108,33 +103,51 @@ class BrokerController(Service):
         self.clock: Clock = clock or SystemClock()
         self.start_ms = self.clock.now_ms()
         self.queued_bytes = queued_bytes_of(self.config)
-        self._make_tables()
-        self._access: AccessValidator | None = self.users if self.config.authentication_enabled else self.plain_access
-        self._tls: ServerTls | None = None
-        self._ports = Ports(self._new_server)
-        self._pool: ConnectionPool | None = None
         self._registration: Registration | None = None
-        self._periodic: list[Periodic] = []
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def _make_tables(self) -> None:
-        """The store and what lies around it; nothing is opened or read before the start."""
-        config, now_ms = self.config, self.start_ms
+        # Nothing is opened or read before the start.
         root = Path(config.store_path_root_dir) if config.store_path_root_dir else None
         store_config = config.store_config()
         self.store: MessageStore = (
             MemoryMessageStore(store_config) if root is None else DiskMessageStore(root, store_config)
         )
-        self.topics = TopicTable(config, now_ms)
-        self.groups = GroupTable(config, now_ms)
+        self._make_tables(root)
+        self._make_delivery(root)
+        self._make_replication(root)
+        self._make_access(root)
+        self._make_parts(root)
+        self._tls: ServerTls | None = None
+        self._ports = Ports(self._new_server)
+        self._pool: ConnectionPool | None = None
+        self._periodic: list[Periodic] = []
+
+    def _make_tables(self, root: Path | None) -> None:
+        """What requests read and change."""
+        config, now_ms = self.config, self.start_ms
+        self.topics = TopicTable(config, now_ms, self._topics_changed)
+        self.groups = GroupTable(config, now_ms, self._groups_changed)
         self.offsets = OffsetTable(config.max_consumer_offsets)
-        self.consumers = ConsumerTable()
         self.filters = FilterTable(self.clock, root, config.max_filters)
-        self.consumers.on_gone = lambda group: self.filters.unregister(group, self.clock.now_ms())
+        self._notices = MemberNotices()
+        self.consumers = ConsumerTable(
+            self._notify_members, lambda group: self.filters.unregister(group, self.clock.now_ms())
+        )
         self.producers = ProducerTable()
         self.locks = QueueLockTable(max_locks=config.max_queue_locks)
+        self.request_modes = RequestModes(root, config.max_request_modes)
+        self.routes = RouteLookup(
+            self.clock, lambda: self._pool, self.name_servers, config.broker_name, self.topics.get
+        )
         self.counters = Counters(config.max_tallies)
         self.statistics = Statistics(self.counters, config.broker_cluster_name, self.topics.is_system, now_ms)
+        self.slow_requests = SlowRequests(config.slow_request_ms)
+        self.expressions: dict[str, PullFilter] = {}
+        self.stamps = Stamps(config, self.announced_host, self.port)
+        self.memory_span_bytes = memory_span_bytes(config.access_message_in_memory_max_ratio)
+        self.initial_max_offset = 0
+
+    def _make_delivery(self, root: Path | None) -> None:
+        """Who waits for a message, and which messages wait."""
+        config = self.config
         self.undeliverable = Undeliverable(self.clock, self.store, self.topics, self.put)
         self.schedule = ScheduleMessageService(
             self.clock,
@@ -146,6 +159,17 @@ class BrokerController(Service):
         self.timers = TimerMessages(
             self.clock, self.store, lambda: self.config, root, self.undeliverable.deliver, self.undeliverable.wait_on
         )
+        self._believed_time = BelievedTime(self.clock)
+        self.transactions = Transactions(
+            self,
+            self.clock,
+            self._believed_time,
+            self.store,
+            self.topics,
+            self.offsets,
+            self.producers,
+            self.undeliverable,
+        )
         self.parked = ParkedPulls(
             self.clock,
             self._answer_pull_again,
@@ -153,42 +177,46 @@ class BrokerController(Service):
             limit=config.max_parked_pulls,
             limit_per_connection=config.max_parked_pulls_per_connection,
         )
-        self.expressions: dict[str, PullFilter] = {}
-        self.stamps = self._new_stamps()
-        self.memory_span_bytes = memory_span_bytes(config.access_message_in_memory_max_ratio)
-        believed_time = BelievedTime(self.clock)
-        self.transactions = Transactions(
-            self,
-            self.clock,
-            believed_time,
-            self.store,
-            self.topics,
-            self.offsets,
-            self.producers,
-            self.undeliverable,
-        )
-        self._config_store = ConfigStore(
-            root, self.clock, self.store, self.topics, self.groups, self.offsets, self.schedule
-        )
-        self.request_modes = RequestModes(root, config.max_request_modes)
-        self.routes = RouteLookup(
-            self.clock, lambda: self._pool, self.name_servers, config.broker_name, self.topics.get
-        )
-        self.live_config = LiveConfig(config, self.store.config, now_ms, lambda: self.has_tls, self._settings_changed)
-        # What runs beside the requests, in the order of starting; each is stopped in the opposite order.
-        self.replication = Replication(
-            self.clock,
-            self.store,
-            lambda: self.config,
-            lambda: self.port,
-            lambda host: self._may_copy(host),
-            self.queued_bytes,
-        )
+        self.late_libraries = LateLibraries()
+
+    def _make_replication(self, root: Path | None) -> None:
+        """Where messages have to be before a send is answered."""
+        config = self.config
         self._slave_addresses = config.slave_addresses()
-        self.initial_max_offset = 0
+        self.replication = Replication(
+            self.clock, self.store, lambda: self.config, lambda: self.port, self._may_copy, self.queued_bytes
+        )
         self.handover = HandoverDriver(
             self, config.broker_name, self.clock, self.store, self.topics, self.replication, root
         )
+        self._durable: DurableAnswers | None = None
+        if config.flush_disk_type == "SYNC_FLUSH":
+            self._durable = DurableAnswers(self.store, config.sync_flush_timeout_ms, self._answer_when_replicated)
+
+    def _make_access(self, root: Path | None) -> None:
+        """Who may do what."""
+        config = self.config
+        place = Place(config.broker_cluster_name, topic_at(self.store))
+        self.plain_access: PlainAccessValidator | None = None
+        if config.acl_enable:
+            open_codes = codes_in(config.authorization_whitelist, "authorizationWhitelist")
+            self.plain_access = PlainAccessValidator(self.clock, acl_file(config), place, open_codes)
+        self.users = UserAccessValidator(config, root, place)
+        self._access: AccessValidator | None = self.users if config.authentication_enabled else self.plain_access
+
+    def _make_parts(self, root: Path | None) -> None:
+        """What runs beside the requests."""
+        config = self.config
+        self._config_store = ConfigStore(
+            root, self.clock, self.store, self.topics, self.groups, self.offsets, self.schedule
+        )
+        self.live_config = LiveConfig(
+            config, self.store.config, self.start_ms, lambda: self.has_tls, self._settings_changed
+        )
+        self.metrics = BrokerMetrics(self)
+        self.housekeeping = Housekeeping(self, self.clock, self._believed_time, self._config_store)
+        self.index_building = IndexBuilding(self.store)
+        # In the order of starting; each is stopped in the opposite order.
         self.parts: list[Part] = [
             self.filters,
             self.transactions,  # before any that stores messages: a commit that was cut off is the last of the log
@@ -196,24 +224,13 @@ class BrokerController(Service):
             self.timers,
             self.replication,
             self.handover,
+            self.metrics,
+            self.request_modes,
+            self.housekeeping,
+            self.index_building,
         ]
-        self.slow_requests = SlowRequests(config.slow_request_ms)
-        self.metrics = BrokerMetrics(self)
-        self.housekeeping = Housekeeping(self, self.clock, believed_time, self._config_store)
-        self.parts += [self.metrics, self.request_modes, self.housekeeping]
-        self.index_building = IndexBuilding(self.store)
-        self.late_libraries = LateLibraries()
-        self.parts.append(self.index_building)
-        place = Place(config.broker_cluster_name, topic_at(self.store))
-        self.plain_access: PlainAccessValidator | None = None
-        if config.acl_enable:
-            open_codes = codes_in(config.authorization_whitelist, "authorizationWhitelist")
-            self.plain_access = PlainAccessValidator(self.clock, acl_file(config), place, open_codes)
+        if self.plain_access is not None:
             self.parts.append(self.plain_access)
-        self.users = UserAccessValidator(config, root, place)
-        self._durable: DurableAnswers | None = None
-        if config.flush_disk_type == "SYNC_FLUSH":
-            self._durable = DurableAnswers(self.store, config.sync_flush_timeout_ms, self._answer_when_replicated)
 
     @property
     def address(self) -> str:
@@ -294,7 +311,7 @@ class BrokerController(Service):
         self.port = await self._ports.open(
             self.host, self.config.listen_port, with_fast_port=self.replication.is_wanted
         )
-        self.stamps = self._new_stamps()  # again: the port is known now
+        self.stamps = Stamps(self.config, self.announced_host, self.port)  # again: the port is known now
         self._pool = ConnectionPool(ssl_context=client_tls_of(self.config), credentials=inner_credentials(self.config))
         self._registration = Registration(
             self.clock,
@@ -304,14 +321,10 @@ class BrokerController(Service):
             broker_name=self.config.broker_name,
             address=self.address,
             period_ms=self.config.register_namesrv_period_ms,
-            parts=self._announced_topics,
+            parts=lambda: announced_parts(self.config, self.topics),
             ha_address=lambda: self.ha_address,
             on_order_topics=lambda topics: self.topics.mark_ordered(topics, self.clock.now_ms()),
         )
-        self.topics.on_change = self._topics_changed
-        self.groups.on_change = self._config_store.groups_changed
-        self._notices = MemberNotices()
-        self.consumers.on_change = self._notify_members
         for part in self.parts:
             await part.start()
         self._periodic = watched_certificates(self.clock, self._tls)
@@ -344,22 +357,10 @@ class BrokerController(Service):
         self.parked.stop()
         if self._durable is not None:
             self._durable.stop()
-        for task in self._tasks:
-            task.cancel()
-        self.cancel_long_answers()
+        self.cancel_answers()
         await self._ports.close()
         if self._pool is not None:
             await self._pool.aclose()
-
-    def _new_stamps(self) -> Stamps:
-        config = self.config
-        return Stamps(
-            self.announced_host,
-            self.port,
-            cluster_name=config.broker_cluster_name,
-            region_id=config.region_id,
-            trace_on=config.trace_on,
-        )
 
     # -- requests ----------------------------------------------------------------------------------------------------------------
 
@@ -452,52 +453,11 @@ class BrokerController(Service):
     ) -> None:
         """``answer`` once the topics and groups, with ``offsets`` those too, are on the disk as they are now; an error where they cannot be
         written."""
-        answer_when_saved(connection, command, answer, partial(self._when_saved, offsets=offsets))
-
-    def _when_saved(self, call: WhenSaved, *, offsets: bool) -> None:
-        def offsets_saved(error: StoreError | None) -> None:
-            if error is None:
-                self._config_store.when_saved(call)
-            else:
-                call(error)
-
-        if offsets:
-            self._config_store.when_offsets_saved(offsets_saved)
-        else:
-            self._config_store.when_saved(call)
-
-    def answer_later(
-        self, connection: Connection, command: Command, answer: Coroutine[Any, Any, Command | None]
-    ) -> None:
-        """Send what ``answer`` returns, once it does; until then the request counts as kept for this connection."""
-        kept_bytes = bytes_while_waiting(command)
-
-        async def send() -> None:
-            told = await answer
-            if told is not None and not command.is_oneway:
-                connection.send(told)
-
-        def ended(task: asyncio.Task[None]) -> None:
-            self._tasks.discard(task)
-            connection.release(kept_bytes)
-            answer.close()  # of a task that was cancelled before it began
-
-        connection.hold(kept_bytes)
-        task = asyncio.get_running_loop().create_task(send())
-        self._tasks.add(task)
-        task.add_done_callback(ended)
+        answer_when_saved(connection, command, answer, partial(self._config_store.when_saved, offsets=offsets))
 
     async def saved(self, *, offsets: bool = False) -> StoreError | None:
         """Returns when topics and groups, with ``offsets`` those too, are on the disk as they are now, or why they cannot be written."""
-
-        done: asyncio.Future[StoreError | None] = asyncio.get_running_loop().create_future()
-
-        def tell(error: StoreError | None) -> None:
-            if not done.done():  # who asked was cancelled
-                done.set_result(error)
-
-        self._when_saved(tell, offsets=offsets)
-        return await done
+        return await once_saved(partial(self._config_store.when_saved, offsets=offsets))
 
     def earliest_store_time(self) -> int:
         """Store time of the oldest message in the log, -1 when it is empty."""
@@ -515,23 +475,16 @@ class BrokerController(Service):
 
     # -- timers and changes ----------------------------------------------------------------------------------------------------------
 
-    def _announced_topics(self) -> Iterator[TopicConfigSerializeWrapper]:
-        """The topics as name servers are told: nothing may be written where the whole broker may not (Java: registerBrokerAll)."""
-        config, permission = self.config, self.config.broker_permission
-        topics = self.topics
-        size = config.split_registration_size if config.enable_split_registration else max(1, len(topics.table))
-        if permission == _READ_AND_WRITE:
-            return parts_of(topics.table, topics.data_version, size)
-
-        def announced(topic: TopicConfig) -> TopicConfig:
-            return msgspec.structs.replace(topic, perm=topic.perm & permission)
-
-        return parts_of(topics.table, topics.data_version, size, announced)
+    # Before there is a registration the tables are being loaded; all of them are written at the end of the start.
 
     def _topics_changed(self) -> None:
-        self._config_store.topics_changed()
         if self._registration is not None:
+            self._config_store.topics_changed()
             self._registration.changed()
+
+    def _groups_changed(self) -> None:
+        if self._registration is not None:
+            self._config_store.groups_changed()
 
     def _settings_changed(self, changed: Mapping[str, object], now_ms: int) -> None:
         if "access_message_in_memory_max_ratio" in changed:

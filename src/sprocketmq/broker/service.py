@@ -95,6 +95,7 @@ class Service(ABC):
         self.making_long_answer = asyncio.Lock()
         """Held by whoever works on one; they are made one after the other."""
         self._long_answers: set[asyncio.Task[None]] = set()
+        self._later_answers: set[asyncio.Task[None]] = set()
         self.ended = asyncio.Event()
         """Set when it has stopped, whoever asked for that."""
 
@@ -217,9 +218,30 @@ class Service(ABC):
         task.add_done_callback(self._long_answers.discard)
         return None
 
-    def cancel_long_answers(self) -> None:
-        """At the end."""
-        for task in self._long_answers:
+    def answer_later(
+        self, connection: Connection, command: Command, answer: Coroutine[Any, Any, Command | None]
+    ) -> None:
+        """Send what ``answer`` returns, once it does; until then the request counts as kept for this connection."""
+        kept_bytes = bytes_while_waiting(command)
+
+        async def send() -> None:
+            told = await answer
+            if told is not None and not command.is_oneway:
+                connection.send(told)
+
+        def ended(task: asyncio.Task[None]) -> None:
+            self._later_answers.discard(task)
+            connection.release(kept_bytes)
+            answer.close()  # of a task that was cancelled before it began
+
+        connection.hold(kept_bytes)
+        task = asyncio.get_running_loop().create_task(send())
+        self._later_answers.add(task)
+        task.add_done_callback(ended)
+
+    def cancel_answers(self) -> None:
+        """At the end: what is not answered yet stays without an answer."""
+        for task in (*self._later_answers, *self._long_answers):
             task.cancel()
 
     def _handle(self, connection: Connection, command: Command) -> Command | None:

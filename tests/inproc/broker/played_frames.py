@@ -6,7 +6,7 @@ import asyncio
 
 from written_to import WrittenTo
 
-from sprocketmq.broker import Broker
+from sprocketmq.broker import Broker, BrokerConfig
 from sprocketmq.broker.tables.stamps import Stamps
 from sprocketmq.net.process.clock import ManualClock
 
@@ -47,9 +47,10 @@ def play(
 
 
 def _new_broker() -> Broker:
-    broker = Broker(clock=ManualClock(NOW_MS))
+    # The recording has no notices to members.
+    broker = Broker(clock=ManualClock(NOW_MS), config=BrokerConfig(notify_consumer_ids_changed_enable=False))
     broker.store.load()
-    stamps = Stamps("127.0.0.1", 10911, cluster_name="DefaultCluster", region_id="DefaultRegion", trace_on=True)
+    stamps = Stamps(broker.config, "127.0.0.1", 10911)
     stamps._unique_key_prefix = "7F0000010000"
     stamps._month_start_ms, stamps._next_month_ms = NOW_MS - 1, 1 << 62  # no month of the local time zone
     broker.stamps = stamps

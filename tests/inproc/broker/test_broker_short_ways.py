@@ -46,7 +46,7 @@ class Side:
     def __init__(self, loop: asyncio.AbstractEventLoop, *, short: bool) -> None:
         self.loop, self.broker = loop, Broker(clock=ManualClock(NOW_MS))
         self.broker.store.load()
-        stamps = Stamps("127.0.0.1", 10911, cluster_name="DefaultCluster", region_id="DefaultRegion", trace_on=True)
+        stamps = Stamps(self.broker.config, "127.0.0.1", 10911)
         stamps._unique_key_prefix = "7F0000010000"
         self.broker.stamps = stamps
         for topic, queues in zip(TOPICS, (4, 20, 1), strict=True):

@@ -52,7 +52,7 @@ def in_a_loop(root: Path | None, play: Callable[[ConfigStore, Broker], object]) 
         store = ConfigStore(
             root, broker.clock, broker.store, broker.topics, broker.groups, broker.offsets, broker.schedule
         )
-        broker.topics.on_change, broker.groups.on_change = store.topics_changed, store.groups_changed
+        broker.topics._on_change, broker.groups._on_change = store.topics_changed, store.groups_changed
         result = play(store, broker)
         if asyncio.iscoroutine(result):
             await result

@@ -61,8 +61,8 @@ def test_group_names_that_are_not(name):
 
 
 def test_each_change_of_topics_is_told_and_makes_a_new_version():
-    table, changes = TopicTable(BrokerConfig(), 1), []
-    table.on_change = lambda: changes.append(table.data_version.counter)
+    changes = []
+    table = TopicTable(BrokerConfig(), 1, lambda: changes.append(table.data_version.counter))
     table.create_in_send("a", "TBW102", 4, 5)
     table.create_if_absent("%RETRY%g", 1, 6)
     table.create_if_absent("%RETRY%g", 1, 7)  # nothing new
@@ -192,9 +192,8 @@ class Members(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.table = ConsumerTable()
         self.told: list[str] = []
-        self.table.on_change = lambda group: self.told.append(group.name)
+        self.table = ConsumerTable(lambda group: self.told.append(group.name))
         self.members = {name: member(name) for name in "abc"}
         self.model: dict[str, dict[str, int]] = {}
         self.now_ms = 0

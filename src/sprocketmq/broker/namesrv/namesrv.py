@@ -122,7 +122,7 @@ class NameServer(Service):
             watching.cancel()
         for task in self._tasks:
             task.cancel()
-        self.cancel_long_answers()
+        self.cancel_answers()
         if self._server is not None:
             await self._server.stop()
         if self._pool is not None:

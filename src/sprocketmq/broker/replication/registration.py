@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -27,13 +27,18 @@ from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import DataVersion, KVTable, RegisterBrokerBody, TopicConfig, TopicConfigSerializeWrapper
 from sprocketmq.wire.headers import RegisterBrokerRequestHeader, UnRegisterBrokerRequestHeader
 
-__all__ = ["Registration", "part_version", "parts_of"]
+if TYPE_CHECKING:
+    from sprocketmq.broker.settings.config import BrokerConfig
+    from sprocketmq.broker.tables.topics import TopicTable
+
+__all__ = ["Registration", "announced_parts", "part_version", "parts_of"]
 
 log = logging.getLogger("sprocketmq.broker")
 
 _TIMEOUT_MS: Final = 6_000  # BrokerConfig.registerBrokerTimeoutMills of 4.9
 _UNREGISTER_TIMEOUT_MS: Final = 3_000
 _MASTER_ID: Final = 0
+_READ_AND_WRITE: Final = 6
 
 
 class Registration:
@@ -183,6 +188,19 @@ def part_version(version: DataVersion, number: int) -> DataVersion:
     The time makes the difference, not the counter: name servers of 5.x cannot read a counter that does not fit 32 bits.
     """
     return DataVersion(version.counter, version.state_version, version.timestamp + number)
+
+
+def announced_parts(config: BrokerConfig, topics: TopicTable) -> Iterator[TopicConfigSerializeWrapper]:
+    """The topics as name servers are told: nothing may be written where the whole broker may not (Java: registerBrokerAll)."""
+    permission = config.broker_permission
+    size = config.split_registration_size if config.enable_split_registration else max(1, len(topics.table))
+    if permission == _READ_AND_WRITE:
+        return parts_of(topics.table, topics.data_version, size)
+
+    def announced(topic: TopicConfig) -> TopicConfig:
+        return msgspec.structs.replace(topic, perm=topic.perm & permission)
+
+    return parts_of(topics.table, topics.data_version, size, announced)
 
 
 def parts_of(

@@ -124,9 +124,12 @@ class ConfigStore:
         """The same for ``subscriptionGroup.json``."""
         self._tables[1].changed()
 
-    def when_saved(self, call: WhenSaved) -> None:
-        """Call it with None once all changes of topics and groups until now are on the disk, or with the reason why some are not: at once
-        when there are none, never when the broker is closed before."""
+    def when_saved(self, call: WhenSaved, *, offsets: bool = False) -> None:
+        """Call it with None once all changes of topics and groups until now, with ``offsets`` those too, are on the disk, or with
+        the reason why some are not: at once when there are none, never when the broker is closed before."""
+        if offsets:
+            self._when_offsets_saved(lambda error: self.when_saved(call) if error is None else call(error))
+            return
         left, failures = len(self._tables), dict[TableFile, StoreError]()
 
         def is_saved(table: TableFile, error: StoreError | None) -> None:
@@ -162,7 +165,7 @@ class ConfigStore:
         """Write ``consumerOffset.json`` in the thread if something was committed, once the log that it speaks of is on the disk."""
         self._save_progress(self._offsets_file)
 
-    def when_offsets_saved(self, call: WhenSaved) -> None:
+    def _when_offsets_saved(self, call: WhenSaved) -> None:
         """Call it with None once all offsets are on the disk as they are now, or with the reason why they are not: at once when nothing
         was committed since the last write, never when the broker is closed before."""
         if self._offsets_file.path is None:

@@ -92,10 +92,13 @@ class ConsumerGroup(Struct):
 class ConsumerTable:
     """Consumer groups by name, and the groups of each connection, so that a closed connection costs only its own groups."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        on_change: Callable[[ConsumerGroup], None] = lambda group: None,
+        on_gone: Callable[[str], None] = lambda group: None,
+    ) -> None:
         self.groups: dict[str, ConsumerGroup] = {}
-        self.on_change: Callable[[ConsumerGroup], None] = lambda group: None
-        self.on_gone: Callable[[str], None] = lambda group: None
+        self._on_change, self._on_gone = on_change, on_gone
         self._groups_of: dict[Connection, set[str]] = {}
         self._fingerprints: dict[str, int] = {}
         # What pulls brought along, by group and topic: consumers without heartbeats are known by nothing else.
@@ -127,7 +130,7 @@ class ConsumerTable:
         if not without_sub:
             changed = group.update_subscriptions(data.subscription_data_set) or changed
         if changed and notify and not group.is_broadcasting:
-            self.on_change(group)
+            self._on_change(group)
         return changed
 
     def subscriptions_changed(self, group_name: str, fingerprint: int, *, without_sub: bool) -> bool:
@@ -183,9 +186,9 @@ class ConsumerTable:
         if not group.members:
             del self.groups[group_name]
             self._fingerprints.pop(group_name, None)
-            self.on_gone(group_name)
+            self._on_gone(group_name)
         elif notify and not group.is_broadcasting:
-            self.on_change(group)
+            self._on_change(group)
 
     def connection_closed(self, connection: Connection) -> None:
         for group in list(self._groups_of.get(connection, ())):

@@ -33,10 +33,10 @@ _FORBID_READ: Final = 1 << 2  # PermName.INDEX_PERM_READ
 class GroupTable:
     """Groups by name. ``on_change()`` is called after each change that must be written down."""
 
-    def __init__(self, config: BrokerConfig, now_ms: int) -> None:
+    def __init__(self, config: BrokerConfig, now_ms: int, on_change: Callable[[], None] = lambda: None) -> None:
         self._config = config
         self.data_version = DataVersion(timestamp=now_ms)
-        self.on_change: Callable[[], None] = lambda: None
+        self._on_change = on_change
         self.table: dict[str, SubscriptionGroupConfig] = {
             name: SubscriptionGroupConfig(group_name=name) for name in PREDEFINED
         }
@@ -124,4 +124,4 @@ class GroupTable:
 
     def _changed(self, now_ms: int) -> None:
         self.data_version.next_version(now_ms)
-        self.on_change()
+        self._on_change()

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from sprocketmq.broker.settings.config import BrokerConfig
+
 __all__ = ["Stamps"]
 
 
@@ -28,11 +30,15 @@ class Stamps:
     ``message_id_prefix`` begins each offset message id.
     """
 
-    def __init__(self, host: str, port: int, *, cluster_name: str, region_id: str, trace_on: bool) -> None:
+    def __init__(self, config: BrokerConfig, host: str, port: int) -> None:
         self.host = packed_address((host, port))
-        self.region_id, self.trace_on = region_id, "true" if trace_on else "false"
+        self.region_id, self.trace_on = config.region_id, "true" if config.trace_on else "false"
         self._marks = props.encode_properties(
-            {props.CLUSTER: cluster_name, props.MSG_REGION: region_id, props.TRACE_ON: self.trace_on}
+            {
+                props.CLUSTER: config.broker_cluster_name,
+                props.MSG_REGION: config.region_id,
+                props.TRACE_ON: self.trace_on,
+            }
         )
         self.message_id_prefix = offset_message_id(self.host, 0)[:-16]
         self._unique_key_prefix = unique_key_prefix(self.host[0], os.getpid(), id(self) & 0x7FFFFFFF)

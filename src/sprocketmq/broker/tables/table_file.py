@@ -26,7 +26,7 @@ from sprocketmq.store.config_files import ConfigFile
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Command, response
 
-__all__ = ["TableFile", "WhenSaved", "answer_when_saved", "not_saved"]
+__all__ = ["TableFile", "WhenSaved", "answer_when_saved", "not_saved", "once_saved"]
 
 log = logging.getLogger("sprocketmq.broker")
 
@@ -53,6 +53,18 @@ def answer_when_saved(
             connection.send(answer if error is None else not_saved(command, error))
 
     when_saved(send)
+
+
+async def once_saved(when_saved: Callable[[WhenSaved], None]) -> StoreError | None:
+    """Returns when a change is on the disk, or why it cannot be written."""
+    done: asyncio.Future[StoreError | None] = asyncio.get_running_loop().create_future()
+
+    def tell(error: StoreError | None) -> None:
+        if not done.done():  # who asked was cancelled
+            done.set_result(error)
+
+    when_saved(tell)
+    return await done
 
 
 class TableFile:

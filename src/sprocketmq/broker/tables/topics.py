@@ -63,10 +63,10 @@ _SCHEDULE_QUEUES: Final = 18
 class TopicTable:
     """Topics by name. ``on_change()`` is called after each change that must be written down and announced."""
 
-    def __init__(self, config: BrokerConfig, now_ms: int) -> None:
+    def __init__(self, config: BrokerConfig, now_ms: int, on_change: Callable[[], None] = lambda: None) -> None:
         self._config = config
         self.data_version = DataVersion(timestamp=now_ms)
-        self.on_change: Callable[[], None] = lambda: None
+        self._on_change = on_change
         self.table: dict[str, TopicConfig] = {}
         self.deleted: dict[str, int] = {}
         self._has_deletions_on_disk = False
@@ -141,7 +141,7 @@ class TopicTable:
         ends = {topic: end for topic, end in ends.items() if end > log_begin}
         if ends != self.deleted:
             self.deleted = ends
-            self.on_change()
+            self._on_change()
 
     def adopt(self, queues: Iterable[tuple[str, int]], now_ms: int) -> None:
         """Topics whose messages are there but whose configuration is not: killed between the two, or files copied by hand."""
@@ -210,7 +210,7 @@ class TopicTable:
 
     def _changed(self, now_ms: int) -> None:
         self.data_version.next_version(now_ms)
-        self.on_change()
+        self._on_change()
 
     def _create_system_topics(self) -> None:
         """Those of Java's TopicConfigManager.init whose mechanism exists here. More than one, on purpose: a 5.x name server takes a
