@@ -6,7 +6,8 @@ A handler runs on the broker's loop, never awaits and takes no lock. None means 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 from sprocketmq.broker.controller import BrokerController, Handler
 from sprocketmq.broker.handlers.admin import (
@@ -36,31 +37,31 @@ from sprocketmq.wire.frames.command import Command
 
 __all__ = ["handler_table", "with_interceptor"]
 
-_FAMILIES = (
-    send,
-    pull,
-    send_back,
-    offsets,
-    offset_reset,
-    consumers,
-    locks,
-    topics,
-    groups,
-    stats,
-    lookup,
-    acl,
-    auth,
-    replication,
-    transactions,
-    reply,
-    timer,
-    assignment,
-    broker_config,
-    cleanup,
-    connections,
-    consume_queue,
-    relay,
-    runtime_info,
+_FAMILIES: Final[tuple[Mapping[Any, Handler], ...]] = (
+    send.HANDLERS,
+    pull.HANDLERS,
+    send_back.HANDLERS,
+    offsets.HANDLERS,
+    offset_reset.HANDLERS,
+    consumers.HANDLERS,
+    locks.HANDLERS,
+    topics.HANDLERS,
+    groups.HANDLERS,
+    stats.HANDLERS,
+    lookup.HANDLERS,
+    acl.HANDLERS,
+    auth.HANDLERS,
+    replication.HANDLERS,
+    transactions.HANDLERS,
+    reply.HANDLERS,
+    timer.HANDLERS,
+    assignment.HANDLERS,
+    broker_config.HANDLERS,
+    cleanup.HANDLERS,
+    connections.HANDLERS,
+    consume_queue.HANDLERS,
+    relay.HANDLERS,
+    runtime_info.HANDLERS,
 )
 
 
@@ -68,7 +69,7 @@ def handler_table() -> dict[int, Handler]:
     """All handlers by request code; a request that two families claim is a bug that shows at the first start."""
     table: dict[int, Handler] = {}
     for family in _FAMILIES:
-        for request, handler in family.HANDLERS.items():
+        for request, handler in family.items():
             assert int(request.code) not in table, f"{request.name} has two handlers"
             table[int(request.code)] = handler
     return table

@@ -7,7 +7,7 @@ The failure codes 209 to 211 are 4.9's; 5.x gave these numbers to other things.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
@@ -25,7 +25,8 @@ from sprocketmq.wire.headers import (
 )
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.controller import BrokerController
+    from sprocketmq.broker.security.plain_access import PlainAccessValidator
+    from sprocketmq.broker.settings.config import BrokerConfig
 
 __all__ = ["HANDLERS"]
 
@@ -36,7 +37,17 @@ UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED: Final = 211
 _OFF: Final = "this broker has no accounts because aclEnable is false; start it with aclEnable=true"
 
 
-def change_account(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+class AccountsBroker(Protocol):
+    """What requests about accounts need of the broker."""
+
+    config: BrokerConfig
+    plain_access: PlainAccessValidator | None
+
+    @property
+    def address(self) -> str: ...
+
+
+def change_account(broker: AccountsBroker, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(CreateAccessConfigRequestHeader)
     if broker.plain_access is None:
         return response(command, UPDATE_AND_CREATE_ACL_CONFIG_FAILED, _OFF)
@@ -57,7 +68,7 @@ def change_account(broker: BrokerController, connection: Connection, command: Co
     return response(command)
 
 
-def delete_account(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+def delete_account(broker: AccountsBroker, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(DeleteAccessConfigRequestHeader)
     if broker.plain_access is None:
         return response(command, DELETE_ACL_CONFIG_FAILED, _OFF)
@@ -70,7 +81,7 @@ def delete_account(broker: BrokerController, connection: Connection, command: Co
     return response(command)
 
 
-def change_white_addresses(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+def change_white_addresses(broker: AccountsBroker, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(UpdateGlobalWhiteAddrsConfigRequestHeader)
     if broker.plain_access is None:
         return response(command, UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED, _OFF)
@@ -83,7 +94,7 @@ def change_white_addresses(broker: BrokerController, connection: Connection, com
     return response(command)
 
 
-def acl_version(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+def acl_version(broker: AccountsBroker, connection: Connection, command: Command, now_ms: int) -> Command:
     if broker.plain_access is None:
         return response(command, ResponseCode.SYSTEM_ERROR, _OFF)
     header = GetBrokerAclConfigResponseHeader(
@@ -96,7 +107,7 @@ def acl_version(broker: BrokerController, connection: Connection, command: Comma
     return response(command, header=header)
 
 
-def acl_config(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+def acl_config(broker: AccountsBroker, connection: Connection, command: Command, now_ms: int) -> Command:
     if broker.plain_access is None:
         return response(command, ResponseCode.SYSTEM_ERROR, _OFF)
     body = {

@@ -7,7 +7,7 @@ does not exist, or has no policies, is an answer without a body.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -27,20 +27,26 @@ from sprocketmq.wire.headers import (
 )
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.controller import BrokerController
+    from sprocketmq.broker.security.users import UserAccessValidator
 
 __all__ = ["HANDLERS"]
 
 
-def create_user(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+class UsersBroker(Protocol):
+    """What requests about users and policies need of the broker."""
+
+    users: UserAccessValidator
+
+
+def create_user(broker: UsersBroker, connection: Connection, command: Command, now_ms: int) -> Command:
     return _with_user(broker, command, lambda info: broker.users.table.create_user(info))
 
 
-def update_user(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+def update_user(broker: UsersBroker, connection: Connection, command: Command, now_ms: int) -> Command:
     return _with_user(broker, command, lambda info: broker.users.table.update_user(info))
 
 
-def _with_user(broker: BrokerController, command: Command, change: Callable[[UserInfo], None]) -> Command:
+def _with_user(broker: UsersBroker, command: Command, change: Callable[[UserInfo], None]) -> Command:
     name = command.header(UserRequestHeader).username
     if not name or not name.strip():
         return _blank(command, "username")
@@ -53,7 +59,7 @@ def _with_user(broker: BrokerController, command: Command, change: Callable[[Use
     return _changed(broker, command, lambda: change(info))
 
 
-def delete_user(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+def delete_user(broker: UsersBroker, connection: Connection, command: Command, now_ms: int) -> Command:
     name = command.header(UserRequestHeader).username
     if not name or not name.strip():
         return _blank(command, "username")
@@ -63,7 +69,7 @@ def delete_user(broker: BrokerController, connection: Connection, command: Comma
     return _changed(broker, command, lambda: broker.users.table.delete_user(name))
 
 
-def get_user(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+def get_user(broker: UsersBroker, connection: Connection, command: Command, now_ms: int) -> Command:
     name = command.header(UserRequestHeader).username
     if not name or not name.strip():
         return _blank(command, "username")
@@ -71,12 +77,12 @@ def get_user(broker: BrokerController, connection: Connection, command: Command,
     return response(command, body=b"" if user is None else _shown(broker, command, user).encode())
 
 
-def list_users(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+def list_users(broker: UsersBroker, connection: Connection, command: Command, now_ms: int) -> Command:
     users = broker.users.table.users(command.header(ListUsersRequestHeader).filter)
     return response(command, body=_json_list([_shown(broker, command, user) for user in users]))
 
 
-def _shown(broker: BrokerController, command: Command, user: User) -> UserInfo:
+def _shown(broker: UsersBroker, command: Command, user: User) -> UserInfo:
     """A user as he is told to who asks: passwords to Super users only (``mqadmin copyUser`` lives by them), as Apache tells them to all."""
     info = user.info()
     if not broker.users.is_super(command):
@@ -84,7 +90,7 @@ def _shown(broker: BrokerController, command: Command, user: User) -> UserInfo:
     return info
 
 
-def update_acl(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+def update_acl(broker: UsersBroker, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(AclSubjectRequestHeader)
     info = AclInfo.of_request(command.body or b"{}")
     return _changed(
@@ -94,7 +100,7 @@ def update_acl(broker: BrokerController, connection: Connection, command: Comman
     )
 
 
-def delete_acl(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+def delete_acl(broker: UsersBroker, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(DeleteAclRequestHeader)
     return _changed(
         broker,
@@ -103,7 +109,7 @@ def delete_acl(broker: BrokerController, connection: Connection, command: Comman
     )
 
 
-def get_acl(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+def get_acl(broker: UsersBroker, connection: Connection, command: Command, now_ms: int) -> Command:
     try:
         info = broker.users.table.acl(subject_name(command.header(AclSubjectRequestHeader).subject))
     except ConfigurationError as error:
@@ -111,12 +117,12 @@ def get_acl(broker: BrokerController, connection: Connection, command: Command, 
     return response(command, body=b"" if info is None else info.encode())
 
 
-def list_acls(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+def list_acls(broker: UsersBroker, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(ListAclsRequestHeader)
     return response(command, body=_json_list(broker.users.table.acls(header.subject_filter, header.resource_filter)))
 
 
-def _changed(broker: BrokerController, command: Command, change: Callable[[], None]) -> Command:
+def _changed(broker: UsersBroker, command: Command, change: Callable[[], None]) -> Command:
     try:
         broker.users.change(change)
     except ConfigurationError as error:

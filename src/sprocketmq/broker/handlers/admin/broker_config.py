@@ -6,7 +6,7 @@ now (Apache answers success to both and does nothing, or something later). 26: `
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from sprocketmq.errors import ConfigurationError, NoPermission
 from sprocketmq.net.connection import Connection
@@ -16,12 +16,18 @@ from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.headers import GetBrokerConfigResponseHeader
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.controller import BrokerController
+    from sprocketmq.broker.settings.live_config import LiveConfig
 
 __all__ = ["HANDLERS"]
 
 
-def update_broker_config(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+class SettingsBroker(Protocol):
+    """What requests about settings need of the broker."""
+
+    live_config: LiveConfig
+
+
+def update_broker_config(broker: SettingsBroker, connection: Connection, command: Command, now_ms: int) -> Command:
     if not command.body:
         return response(command)
     try:
@@ -36,7 +42,7 @@ def update_broker_config(broker: BrokerController, connection: Connection, comma
     return response(command)
 
 
-def get_broker_config(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+def get_broker_config(broker: SettingsBroker, connection: Connection, command: Command, now_ms: int) -> Command:
     live = broker.live_config
     header = GetBrokerConfigResponseHeader(version=live.data_version.encode().decode())
     return response(command, header=header, body=live.text().encode())

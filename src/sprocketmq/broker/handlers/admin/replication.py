@@ -5,7 +5,7 @@ What a slave copies besides the log, it asks for by the ordinary requests 21, 43
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire import requests
@@ -14,14 +14,29 @@ from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.headers import ExchangeHAInfoHeader, HandoverRequestHeader
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.controller import BrokerController
+    from sprocketmq.broker.replication.handover import HandoverDriver
+    from sprocketmq.broker.replication.replication import Replication
 
 __all__ = ["HANDLERS"]
 
 _MAX_TIMEOUT_MS: Final = 3_600_000
 
 
-def exchange_ha_info(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+class ReplicatedBroker(Protocol):
+    """What requests about slaves need of the broker."""
+
+    replication: Replication
+    handover: HandoverDriver
+    initial_max_offset: int
+
+    @property
+    def address(self) -> str: ...
+
+    @property
+    def ha_address(self) -> str: ...
+
+
+def exchange_ha_info(broker: ReplicatedBroker, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(ExchangeHAInfoHeader)
     if (
         header.master_ha_address is not None
@@ -37,11 +52,11 @@ def exchange_ha_info(broker: BrokerController, connection: Connection, command: 
     )
 
 
-def ha_status(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+def ha_status(broker: ReplicatedBroker, connection: Connection, command: Command, now_ms: int) -> Command:
     return response(command, body=broker.replication.runtime_info().encode())
 
 
-def handover(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+def handover(broker: ReplicatedBroker, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(HandoverRequestHeader)
     timeout_ms = 0 if header.timeout_ms is None else header.timeout_ms
     if not broker.replication.port:
