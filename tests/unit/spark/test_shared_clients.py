@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
+import sys
 import threading
+
+import pytest
 
 from sprocketmq.spark.cluster.shared_clients import SharedClients
 
@@ -86,20 +91,109 @@ def test_one_that_does_not_fit_goes_when_its_user_lets_go_of_it() -> None:
     assert _names(clients) == ["after a"]
 
 
+class _Slow:
+    """One client that is not made before ``may_go``, asked for in a thread; ``made`` counts its makers."""
+
+    def __init__(self, clients: SharedClients[str, _Client], fails: int = 0) -> None:
+        self.is_made, self.may_go, self._fails = threading.Event(), threading.Event(), fails
+        self.made, self.got, self.failed = 0, [], []
+        self._clients = clients
+        self._threads: list[threading.Thread] = []
+
+    def ask(self) -> None:
+        self._threads.append(threading.Thread(target=self._get))
+        self._threads[-1].start()
+
+    def end(self) -> None:
+        self.may_go.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _get(self) -> None:
+        try:
+            self.got.append(self._clients.get("slow", self._make))
+        except ConnectionError as error:
+            self.failed.append(error)
+
+    def _make(self, _: _Client | None) -> _Client:
+        self.made += 1
+        number = self.made
+        self.is_made.set()
+        self.may_go.wait()
+        if number <= self._fails:
+            raise ConnectionError("nobody is there")
+        return _Client("slow")
+
+
 def test_two_threads_that_ask_at_once_get_one_client() -> None:
+    slow = _Slow(SharedClients())
+    slow.ask()
+    slow.is_made.wait()
+    slow.ask()
+    slow.end()
+    assert slow.got[0] is slow.got[1]
+    assert slow.made == 1
+
+
+def test_one_that_is_slow_to_start_holds_up_nobody_who_asks_for_another() -> None:
     clients: SharedClients[str, _Client] = SharedClients()
-    is_made, may_go, got = threading.Event(), threading.Event(), []
+    slow, has_other, names = _Slow(clients), threading.Event(), []
 
-    def make(_: _Client | None) -> _Client:
-        is_made.set()
-        may_go.wait()
-        return _Client("a")
+    def task() -> None:
+        names.append(_get(clients, "other").name)
+        names.extend(_names(clients))
+        has_other.set()
 
-    threads = [threading.Thread(target=lambda: got.append(clients.get("a", make))) for _ in range(2)]
-    threads[0].start()
-    is_made.wait()
-    threads[1].start()
-    may_go.set()
-    for thread in threads:
-        thread.join()
-    assert got[0] is got[1]
+    slow.ask()
+    slow.is_made.wait()
+    other = threading.Thread(target=task)
+    other.start()
+    came = has_other.wait(30)
+    slow.end()
+    other.join()
+    assert came
+    assert names == ["other", "other"]
+    assert _names(clients) == ["other", "slow"]
+
+
+def test_who_waited_for_one_that_could_not_be_made_makes_it() -> None:
+    clients: SharedClients[str, _Client] = SharedClients()
+    slow = _Slow(clients, fails=1)
+    slow.ask()
+    slow.is_made.wait()
+    slow.ask()
+    slow.end()
+    assert (slow.made, len(slow.failed), [client.name for client in slow.got]) == (2, 1, ["slow"])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_child_that_is_forked_while_one_is_made_does_not_wait_for_it() -> None:
+    program = """
+import os, signal, threading
+from sprocketmq.spark.cluster.shared_clients import SharedClients
+
+class Client:
+    pass
+
+clients, is_made, may_go = SharedClients(), threading.Event(), threading.Event()
+
+def make(_):
+    is_made.set()
+    may_go.wait()
+    return Client()
+
+thread = threading.Thread(target=clients.get, args=("a", make))
+thread.start()
+is_made.wait()
+child = os.fork()
+if not child:
+    signal.alarm(60)
+    clients.get("a", lambda _: Client())
+    os._exit(0)
+status = os.waitpid(child, 0)[1]
+may_go.set()
+thread.join()
+print(status)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
+    assert (done.stdout, done.returncode) == ("0\n", 0), done.stderr

@@ -10,8 +10,9 @@ Laws
 1. Whoever has a reference to a client uses it. A client is closed by its finalizer (``close_when_dropped``), so never while it is used,
    whichever thread uses it.
 2. While a client is used or kept, who asks for its key gets that client.
-3. Of those that nobody uses no more than ``most`` stay, and those that ``surplus`` told and nobody dropped.
-4. A forked child knows none of its parent's clients, and closes none of them.
+3. A client is made by one caller; who asks for its key meanwhile waits for it, who asks for another key does not.
+4. Of those that nobody uses no more than ``most`` stay, and those that ``surplus`` told and nobody dropped.
+5. A forked child knows none of its parent's clients, and closes none of them.
 """
 
 from __future__ import annotations
@@ -62,6 +63,7 @@ class SharedClients(Generic[K, C]):
         self._kept: dict[K, C] = {}  # the one asked for last is the last
         self._last_use: dict[K, int] = {}  # numbers that rise with each use of any key
         self._use_count = 0
+        self._making: dict[K, threading.Event] = {}  # set when the client is there, or was not to be had
 
     def after_fork_in_child(self) -> None:
         """In a forked child: the clients are the parent's, and a lock that the parent held would stay locked."""
@@ -74,11 +76,19 @@ class SharedClients(Generic[K, C]):
         Args:
             make: makes it; called with the one that does not fit, which no other caller gets any more.
         """
-        with self._lock:
-            client = self._alive.get(key)
-            if client is None or not fits(client):
-                client = self._alive[key] = make(client)
-            self._use(key, client)
+        while True:
+            with self._lock:
+                client = self._alive.get(key)
+                making = self._making.get(key)
+                if making is None:
+                    if client is not None and fits(client):
+                        self._use(key, client)
+                        break
+                    self._making[key] = threading.Event()
+            if making is None:
+                client = self._made(key, make, client)
+                break
+            making.wait()
         if self._drops:
             for surplus in self.surplus():
                 self.drop(surplus)
@@ -114,6 +124,19 @@ class SharedClients(Generic[K, C]):
         """All clients that are used or kept."""
         with self._lock:
             return list(self._alive.values())
+
+    def _made(self, key: K, make: Callable[[C | None], C], known: C | None) -> C:
+        """A new client, made outside the lock: a slow one, or one that does not come, holds up nobody who wants another."""
+        client = None
+        try:
+            client = make(known)
+            return client
+        finally:
+            with self._lock:
+                if client is not None:
+                    self._alive[key] = client
+                    self._use(key, client)
+                self._making.pop(key).set()
 
     def _use(self, key: K, client: C) -> None:
         self._use_count += 1
