@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import platform
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -14,6 +16,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 import sprocketmq as rmq
 from secured_broker import Secured, secured_broker
 from spark_task import Task, leave_group
+from sprocketmq.client.dead_letters.dead_letters import AsyncDeadLetters
 from sprocketmq.client.settings.key_file import KeyFile
 from sprocketmq.errors import ConfigurationError, NoPermission, SignatureRefused
 from sprocketmq.spark.cluster.cluster import Cluster
@@ -61,6 +64,31 @@ def test_rows_are_read_written_and_handed_back_over_the_same_connections_whateve
     assert Cluster.at(secured.namesrv_addr, access=access) is before
     with rmq.DeadLetters("delays", namesrv_addr=secured.namesrv_addr, secret_key_file=str(secured.file)) as letters:
         assert sorted(letter.message.body for letter in letters.read()) == [b"0", b"1", b"2"]
+
+
+def test_dead_letters_whose_keys_are_renewed_meanwhile_are_still_read_as_their_group(
+    secured: Secured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A refused signature says nothing about the group: the brokers' own readers are for one that is gone or was switched off."""
+    sent({**secured.options, "topic": "%DLQ%delays"}, b"dead")
+    pull_as, readers = AsyncDeadLetters._pull_as, []
+
+    async def renewed_after_the_first(self: AsyncDeadLetters, reader: str, *where: Any) -> Any:
+        readers.append(reader)
+        if len(readers) > 1:
+            return await pull_as(self, reader, *where)
+        await asyncio.to_thread(secured.renew_account, "secret-1")
+        try:
+            return await pull_as(self, reader, *where)
+        finally:
+            secured.renew_file("secret-1")
+
+    monkeypatch.setattr(AsyncDeadLetters, "_pull_as", renewed_after_the_first)
+    with rmq.DeadLetters("delays", namesrv_addr=secured.namesrv_addr, secret_key_file=str(secured.file)) as letters:
+        with pytest.raises(SignatureRefused, match="the signature of access key Spark777 does not fit"):
+            list(letters.read())
+        assert [letter.message.body for letter in letters.read()] == [b"dead"]
+    assert set(readers) == {"delays"}
 
 
 def test_a_refused_signature_has_the_file_looked_at_once_more(secured: Secured) -> None:
