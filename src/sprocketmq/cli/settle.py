@@ -9,7 +9,7 @@ from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.options.sink_options import sink_options
 from sprocketmq.spark.transactions.ledger_merge import merge_ledger
 from sprocketmq.spark.transactions.responder import Responder
-from sprocketmq.spark.transactions.settling import Settling
+from sprocketmq.spark.transactions.settling import LeftHalves, Settling
 
 __all__ = ["merge_decisions", "settle_halves"]
 
@@ -39,7 +39,7 @@ def settle_halves(
     responder = _member(group, topics, namesrv_addr, access_key, secret_key, assignments)
     try:
         ends = responder.engine.run(responder.half_ends())
-        settling = Settling(responder, ends)
+        settling = Settling(responder, {queue: LeftHalves(end) for queue, end in ends.items()})
         unsettled = responder.engine.run(settling.wait(int(timeout_s * 1000)))
         answers = dict(sorted(responder.answers.items()))
     finally:

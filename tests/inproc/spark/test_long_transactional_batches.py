@@ -6,7 +6,10 @@ import asyncio
 import logging
 import re
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import pytest
@@ -24,15 +27,19 @@ from transactional_sink import (
     write,
 )
 
+import sprocketmq as rmq
 from spark_task import Died, Task, dies, leave_group
 from sprocketmq.cli.settle import settle_halves
+from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.errors import ConfigurationError, NetworkError
 from sprocketmq.spark.source import RocketMQDataSource
-from sprocketmq.spark.transactions import exactly_once
+from sprocketmq.spark.transactions import exactly_once, settling
 from sprocketmq.spark.transactions import responder as responder_module
 from sprocketmq.spark.transactions.decision_topic import DecisionTopic
+from sprocketmq.spark.transactions.responder import Responder
 from sprocketmq.spark.transactions.shown_rows import ShownRows
 from sprocketmq.testing import EmbeddedRocketMQ
+from sprocketmq.wire.records.message import MessageQueue
 
 GIVEN_UP = "TRANS_CHECK_MAX_TIME_TOPIC"
 # A half is given up some two seconds after it was sent.
@@ -136,6 +143,71 @@ def test_decided_rows_that_a_broker_gave_up_appear(
         assert settle_halves(GROUP, ("flights",), mq.namesrv_addr, 60) == 0
         assert "taken up again" not in capsys.readouterr().out
         assert appeared(mq) == once(*range(15))
+
+
+def configure(mq: EmbeddedRocketMQ, **settings: int) -> None:
+    with rmq.Admin(namesrv_addr=mq.namesrv_addr) as admin:
+        admin.update_broker_config(dict(settings), cluster="DefaultCluster")
+
+
+@contextmanager
+def looks_at_given_up() -> Iterator[list[int]]:
+    """The offsets at which the halves are read that brokers gave up."""
+    offsets: list[int] = []
+    read_queue = RemotingApi.read_queue
+
+    async def noted(self: RemotingApi, address: str, group: str, queue: MessageQueue, offset: int, *rest: Any) -> Any:
+        if queue.topic == GIVEN_UP:
+            offsets.append(offset)
+        return await read_queue(self, address, group, queue, offset, *rest)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(RemotingApi, "read_queue", noted)
+        yield offsets
+
+
+@pytest.mark.parametrize("waits", [True, False], ids=["settled", "settled by the next batch"])
+def test_of_what_brokers_gave_up_only_what_came_since_the_oldest_half_is_looked_at(
+    waits: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The topic holds what every group left behind for days, and each batch whose halves are too old for an END looks at it."""
+    monkeypatch.setattr(settling, "_EARLIER_MS", 0)  # one clock
+    monkeypatch.setattr(responder_module, "_CHECK_PATIENCE_MS", 1)
+    has, is_away = ShownRows.has, Event()
+
+    async def fails_while_away(self: ShownRows, half: Any) -> Any:
+        if is_away.is_set():
+            raise NetworkError("the index is away")
+        return await has(self, half)
+
+    async def none(*_: object) -> int:
+        return 0  # no half is young enough to be ended directly
+
+    monkeypatch.setattr(ShownRows, "has", fails_while_away)
+    monkeypatch.setattr(Responder, "quiet_ms", none)
+    with rocketmq(**ASKED_TWICE) as mq, looks_at_given_up() as offsets:
+        stream_writer(mq).write(iter(rows(*range(1_000, 1_300))))  # nobody decides them
+        mq.wait_until(lambda: given_up(mq) == 300, 60_000)
+        configure(mq, transactionTimeOut=3_000)
+        is_away.set()
+        sent = write(stream_writer(mq), range(10))
+        given = {} if waits else {"settletimeoutms": "1ms"}
+
+        def comes_back() -> None:
+            mq.wait_until(lambda: given_up(mq) >= 310, 60_000)
+            is_away.clear()
+
+        back = Thread(target=comes_back)
+        back.start()
+        stream_writer(mq, **given).commit(sent, 0)
+        back.join()
+        if not waits:
+            assert "batch 0: decided, but broker-a did not ask about all halves" in caplog.text
+            Task.batch = 1
+            stream_writer(mq).commit(write(stream_writer(mq), range(10, 12)), 1)
+        assert appeared(mq) == once(*range(10 if waits else 12))
+        assert offsets
+        assert min(offsets) == 300
 
 
 def test_rows_that_were_given_up_undecided_stay_where_they_are() -> None:

@@ -46,9 +46,9 @@ from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, Req
 from sprocketmq.spark.options.sink_options import SinkOptions
 from sprocketmq.spark.transactions.decision_topic import DecisionTopic
 from sprocketmq.spark.transactions.half_ends import end_lane
-from sprocketmq.spark.transactions.half_messages import HalfLane, HalfSender
+from sprocketmq.spark.transactions.half_messages import Half, HalfLane, HalfSender
 from sprocketmq.spark.transactions.responder import BATCH, LEDGER, PARTITION, QUERY, Responder
-from sprocketmq.spark.transactions.settling import Settling
+from sprocketmq.spark.transactions.settling import LeftHalves, Settling
 from sprocketmq.spark.transactions.shown_rows import HALF_TOPIC
 from sprocketmq.wire.records.message import Message, MessageQueue
 
@@ -183,14 +183,15 @@ class ExactlyOnce:
         log.info("%s: %d rows sent, decided", what, sum(task.sent for task in tasks if task.attempt in settled.commit))
 
     @staticmethod
-    def _half_ends(responder: Responder, what: str) -> dict[MessageQueue, int]:
+    def _half_ends(responder: Responder, what: str) -> dict[MessageQueue, LeftHalves]:
+        """All that somebody may have left who died: nobody knows since when."""
         try:
-            return responder.cluster.run(responder.half_ends)
+            return {queue: LeftHalves(end) for queue, end in responder.cluster.run(responder.half_ends).items()}
         except RocketMQError as error:  # decided long ago: nothing may fail any more
             log.warning("%s: was decided before, and what is left of it cannot be asked for: %s", what, error)
             return {}
 
-    def _wait(self, responder: Responder, left: dict[MessageQueue, int], what: str) -> None:
+    def _wait(self, responder: Responder, left: dict[MessageQueue, LeftHalves], what: str) -> None:
         names = ", ".join(queue.broker_name for queue in left)
         log.info("%s: waiting until %s asked about halves that could not be ended", what, names)
         timeout_ms = self._options.settle_timeout_ms
@@ -306,8 +307,8 @@ class ExactlyOnce:
 
     async def _end(
         self, responder: Responder, lanes: Sequence[HalfLane], state: LocalTransactionState
-    ) -> dict[MessageQueue, int]:
-        """End the halves; what is left to the brokers: per half queue the offset that their checks must pass."""
+    ) -> dict[MessageQueue, LeftHalves]:
+        """End the halves; what is left to the brokers, by their half queues."""
         cluster, group = responder.cluster, self._options.group
         # Who decided has time; a rollback is no more than a courtesy, its halves vanish when the broker asks.
         patience_ms = None if state is _COMMIT else 0
@@ -325,17 +326,21 @@ class ExactlyOnce:
         keys = sorted({(lane.topic, lane.broker_name) for lane in lanes})
         places = dict(zip(keys, await asyncio.gather(*(place(*key) for key in keys)), strict=True))
 
-        async def one(lane: HalfLane) -> int:
+        async def one(lane: HalfLane) -> list[Half]:
             found = places[lane.topic, lane.broker_name]
-            left = lane if found is None else await end_lane(cluster.api, found[0], group, lane, state, found[1])
-            return max((half.queue_offset for half in left), default=-1) + 1
+            if found is None:
+                return list(lane)
+            return await end_lane(cluster.api, found[0], group, lane, state, found[1])
 
-        ends: dict[MessageQueue, int] = {}
-        for lane, end in zip(lanes, await asyncio.gather(*map(one, lanes)), strict=True):
-            if end:
+        left: dict[MessageQueue, LeftHalves] = {}
+        for lane, halves in zip(lanes, await asyncio.gather(*map(one, lanes)), strict=True):
+            if halves:
                 queue = MessageQueue(HALF_TOPIC, lane.broker_name, 0)
-                ends[queue] = max(end, ends.get(queue, 0))
-        return ends
+                end = max(half.queue_offset for half in halves) + 1
+                since_ms = min(half.sent_ms for half in halves)
+                known = left.get(queue, LeftHalves(end, since_ms))
+                left[queue] = LeftHalves(max(end, known.end), min(since_ms, known.since_ms))
+        return left
 
 
 def _partition() -> int:

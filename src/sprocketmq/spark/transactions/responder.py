@@ -75,7 +75,10 @@ def half_name(attempt: str, sequence: str, tried: str | None) -> str:
 class Responder:
     """This process's member of the producer group: sends halves, and answers the brokers' checks from the ledger. Use :meth:`at`.
 
-    ``answers`` counts what it told.
+    Attributes:
+        answers: counts what it told.
+        unsettled: the brokers where a driver waited in vain until decided rows are shown (``settling``), and since when rows may be missing
+            there, milliseconds since 1970.
     """
 
     shared: ClassVar[SharedClients[tuple[object, ...], Responder]] = SharedClients(drops=False)
@@ -92,6 +95,7 @@ class Responder:
         self._ledgers: dict[str, DecisionTopic] = {}
         self.shown = ShownRows(self.cluster)
         self.answers: Counter[str] = Counter()
+        self.unsettled: dict[str, int] = {}
         self.producer = AsyncTransactionProducer(
             options.group,
             check=_check_by(weakref.ref(self)),
@@ -113,8 +117,12 @@ class Responder:
         key = (options.namesrv_addr, options.group, options.access, *limits_ms, *of_rows)
 
         def make(known: Responder | None) -> Responder:
+            if known is None:
+                return cls(options, topics, key)._started()
             # The one that lacks a topic goes when its last user has let go of it: the new one answers for its halves, too.
-            return cls(options, topics if known is None else topics | known.topics, key)._started()
+            made = cls(options, topics | known.topics, key)
+            made.unsettled = known.unsettled
+            return made._started()
 
         responder = cls.shared.get(key, make, lambda known: topics <= known.topics)
         for surplus in cls.shared.surplus():

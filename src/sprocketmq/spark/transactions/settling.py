@@ -7,9 +7,14 @@
     3. a decided half that was given up and is not shown is put back into the half queue (RESUME_CHECK_HALF_MESSAGE), and is open
     4. the same with ``stop`` as the end, until nothing is open
 
+TRANS_CHECK_MAX_TIME_TOPIC holds what every group on the broker left behind for as long as the log is kept. A half is given up after it was
+sent, so of that topic only what came since the oldest half that is waited for is looked at.
+
 Laws
 1. That a broker asked settles nothing. What is settled is seen in its topic, unless the broker does not let this group look.
-2. A half that was given up is put back only while no copy of it is open: of two copies both could be committed.
+2. A half that was given up is put back only while no newer copy of it is open: of two copies both could be committed. A copy that is older
+   than its entry among those that were given up is the one that was given up: a half has one copy at a time.
+3. What this process waited for in vain is waited for again with what comes next: ``Responder.unsettled`` says since when.
 """
 
 from __future__ import annotations
@@ -19,7 +24,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sprocketmq.core.resource_names import TRANS_CHECK_MAX_TIME_TOPIC
 from sprocketmq.core.transactions.open_transactions import LocalTransactionState
@@ -35,7 +40,7 @@ from sprocketmq.wire.records.record import decode_records
 if TYPE_CHECKING:
     from sprocketmq.spark.transactions.responder import Responder
 
-__all__ = ["Settling"]
+__all__ = ["LeftHalves", "Settling"]
 
 log = logging.getLogger("sprocketmq.spark")
 
@@ -45,6 +50,20 @@ _READ_AT_ONCE: Final = 256
 _PAUSE_S: Final = 0.25
 # A copy is in its queue, and the answer about it arrived.
 _ANSWER_S: Final = 1.0
+# Clocks of tasks and brokers differ; a 4.9 broker finds the message nearest to a time.
+_EARLIER_MS: Final = 3_600_000
+
+
+class LeftHalves(NamedTuple):
+    """What a broker still has to ask about.
+
+    Attributes:
+        end: the offset of its half queue before which the halves lie.
+        since_ms: when the oldest of them was sent; 0 when nobody knows.
+    """
+
+    end: int
+    since_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +71,7 @@ class _OpenRow:
     topic: str
     key: str
     born_ms: int
+    commit_log_offset: int
 
 
 class Settling:
@@ -59,14 +79,15 @@ class Settling:
 
     Args:
         responder: answers while this waits.
-        ends: the half queue of each broker, and up to where its rounds must have come.
+        left: by the half queue of each broker.
 
     Attributes:
         taken_up: how many halves were put back that a broker had given up.
     """
 
-    def __init__(self, responder: Responder, ends: Mapping[MessageQueue, int]) -> None:
-        self._brokers = [_Broker(responder, queue, end) for queue, end in ends.items()]
+    def __init__(self, responder: Responder, left: Mapping[MessageQueue, LeftHalves]) -> None:
+        self._unsettled = responder.unsettled
+        self._brokers = [_Broker(responder, queue, *halves) for queue, halves in left.items()]
 
     @property
     def taken_up(self) -> int:
@@ -82,22 +103,29 @@ class Settling:
         waiting = self._brokers
         while True:
             are_done = await asyncio.gather(*(broker.is_settled() for broker in waiting))
+            for broker in (broker for broker, is_done in zip(waiting, are_done, strict=True) if is_done):
+                if self._unsettled.get(broker.name, -1) >= broker.since_ms:
+                    del self._unsettled[broker.name]
             waiting = [broker for broker, is_done in zip(waiting, are_done, strict=True) if not is_done]
             if not waiting or time.monotonic() > deadline_s:
-                return sorted(broker.name for broker in waiting)
+                break
             await asyncio.sleep(_PAUSE_S)
+        for broker in waiting:
+            self._unsettled[broker.name] = min(broker.since_ms, self._unsettled.get(broker.name, broker.since_ms))
+        return sorted(broker.name for broker in waiting)
 
 
 class _Broker:
     """One broker's halves, of which those from ``end`` on are not looked at yet."""
 
-    def __init__(self, responder: Responder, halves: MessageQueue, end: int) -> None:
+    def __init__(self, responder: Responder, halves: MessageQueue, end: int, since_ms: int) -> None:
         self._responder, self._cluster, self._api = responder, responder.cluster, responder.cluster.api
         self._halves, self._end = halves, end
         self._given_up = MessageQueue(TRANS_CHECK_MAX_TIME_TOPIC, halves.broker_name, 0)
-        self._given_up_end = 0
+        self._given_up_at: int | None = None
         self._open: dict[str, _OpenRow] = {}
         self.name = halves.broker_name
+        self.since_ms = min(since_ms, responder.unsettled.get(self.name, since_ms))
         self.taken_up = 0
         self._is_refused = False
 
@@ -127,10 +155,18 @@ class _Broker:
             self._note_open(half)
         self._end = max(self._end, stop)
         await self._forget_shown(address)
+        if self._given_up_at is None:
+            self._given_up_at = await self._first_given_up(address)
         given_up_stop = await self._api.max_offset(address, self._given_up)
-        async for half in self._decided(address, self._given_up, self._given_up_end, given_up_stop):
+        async for half in self._decided(address, self._given_up, self._given_up_at, given_up_stop):
             await self._take_up(address, half)
-        self._given_up_end = given_up_stop
+        self._given_up_at = given_up_stop
+
+    async def _first_given_up(self, address: str) -> int:
+        """Where those begin that were given up after the oldest half was sent; older ones may be among them."""
+        if self.since_ms <= _EARLIER_MS:
+            return 0
+        return max(0, await self._api.search_offset(address, self._given_up, self.since_ms - _EARLIER_MS))
 
     async def _decided(self, address: str, queue: MessageQueue, start: int, end: int) -> AsyncIterator[MessageExt]:
         """The halves of the group from ``start`` to ``end`` that are to be committed."""
@@ -148,7 +184,7 @@ class _Broker:
 
     def _note_open(self, half: MessageExt) -> None:
         topic = half.properties.get(REAL_TOPIC, "")
-        self._open[half.message_id] = _OpenRow(topic, half.message_id, half.born_timestamp_ms)
+        self._open[half.message_id] = _OpenRow(topic, half.message_id, half.born_timestamp_ms, half.commit_log_offset)
 
     async def _forget_shown(self, address: str) -> None:
         rows = list(self._open.values())
@@ -158,7 +194,8 @@ class _Broker:
         self._open = {row.key: row for row, is_shown in zip(rows, asked, strict=True) if is_shown is False}
 
     async def _take_up(self, address: str, half: MessageExt) -> None:
-        if half.message_id in self._open:
+        known = self._open.get(half.message_id)
+        if known is not None and known.commit_log_offset > half.commit_log_offset:
             return
         topic = half.properties.get(REAL_TOPIC, "")
         is_shown = await self._responder.shown.is_shown(address, topic, half.message_id, half.born_timestamp_ms)
