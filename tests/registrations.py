@@ -6,7 +6,7 @@ import struct
 import zlib
 from collections.abc import Mapping
 
-from sprocketmq.core.cluster.namesrv_table import NamesrvTable, Registered, TopicsToTake
+from sprocketmq.core.cluster.namesrv_table import NamesrvTable, RegistrationResult, TopicRegistration
 from sprocketmq.wire.bodies import DataVersion, RegisterBrokerBody, TopicConfig
 from sprocketmq.wire.text import fastjson
 
@@ -26,16 +26,16 @@ def register(
     ha_address: str = "",
     owner: object = None,
     acting_master: bool | None = None,
-) -> Registered | None:
+) -> RegistrationResult | None:
     """All in one share."""
-    begun = table.begin(
+    begun = table.begin_registration(
         cluster, broker_name, broker_id, address, len(topics), data_version, now_ms,
         ha_address=ha_address, owner=owner, acting_master=acting_master,
     )  # fmt: skip
-    if not isinstance(begun, TopicsToTake):
+    if not isinstance(begun, TopicRegistration):
         return begun
-    assert table.take(begun, topics)
-    return table.taken(begun)
+    assert table.add_topics(begun, topics)
+    return table.finish_registration(begun)
 
 
 def compressed(body: RegisterBrokerBody) -> bytes:

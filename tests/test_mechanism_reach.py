@@ -24,7 +24,7 @@ BEHIND = {
     "a module as a name": "from sprocketmq.client import rebalancer\ndef test_it(): rebalancer",
     "a private attribute": "def test_it(consumer): consumer._async",
     "by a function beside it": "def peek(consumer): return consumer._async\ndef test_it(consumer): peek(consumer)",
-    "by a constant beside it": "from sprocketmq.core.pace import Pace\nPACE = Pace(1)\ndef test_it(): PACE",
+    "by a constant beside it": "from sprocketmq.core.coalesced_runs import CoalescedRuns\nPACE = CoalescedRuns(1)\ndef test_it(): PACE",
     "by a fixture of its own": "import pytest\n@pytest.fixture\ndef peek(consumer): return consumer._async\ndef test_it(peek): peek",
 }
 
@@ -60,9 +60,9 @@ def test_what_goes_behind_the_public_face_does_not_count(tmp_path: Path, how: st
 
 def test_fixtures_and_modules_beside_a_test_count_as_its_own(tmp_path: Path) -> None:
     (tmp_path / "conftest.py").write_text("def peek(consumer): return consumer._async")
-    (tmp_path / "beside.py").write_text("from sprocketmq.core.pace import Pace")
+    (tmp_path / "beside.py").write_text("from sprocketmq.core.coalesced_runs import CoalescedRuns")
     (tmp_path / "test_it.py").write_text(
-        "from beside import Pace\ndef test_a(peek): peek\ndef test_b(): Pace\ndef test_c(): 1"
+        "from beside import CoalescedRuns\ndef test_a(peek): peek\ndef test_b(): CoalescedRuns\ndef test_c(): 1"
     )
     source = Source(tmp_path / "test_it.py")
     assert [name for name in source.tops if source.uses_internals(name)] == ["test_a", "test_b"]

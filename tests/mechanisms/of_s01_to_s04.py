@@ -398,10 +398,10 @@ S01_TO_S04 = [
         "S3",
         "wishes for a rebalance merge: from the end of one round to the beginning of the next at least a second",
         "A RebalanceService.run (5.x: minInterval)",
-        "core/pace.py",
-        "unit/core/test_pace.py::test_runs_keep_their_distance_and_each_wish_has_a_run_behind_it "
+        "core/coalesced_runs.py",
+        "unit/core/test_coalesced_runs.py::test_runs_keep_their_distance_and_each_wish_has_a_run_behind_it "
         "system/client/test_storms.py::test_consumers_that_wait_for_missing_topics_ask_once_a_second_each",
-        function="Pace.end",
+        function="CoalescedRuns.end",
     ),
     Mechanism(
         "S4",

@@ -28,7 +28,7 @@ from sprocketmq.broker.delivery.transactions import Transactions
 from sprocketmq.broker.delivery.undeliverable import Undeliverable
 from sprocketmq.broker.housekeeping import Housekeeping
 from sprocketmq.broker.index_building import IndexBuilding
-from sprocketmq.broker.late_libraries import LateLibraries
+from sprocketmq.broker.lazy_imports import LateLibraries
 from sprocketmq.broker.listening import client_tls_of, queued_bytes_of, tls_of, watched_certificates
 from sprocketmq.broker.member_notices import MemberNotices
 from sprocketmq.broker.observe.counters import Counters
@@ -177,7 +177,7 @@ class BrokerController(Service):
             limit=config.max_parked_pulls,
             limit_per_connection=config.max_parked_pulls_per_connection,
         )
-        self.late_libraries = LateLibraries()
+        self.lazy_imports = LateLibraries()
 
     def _make_replication(self, root: Path | None) -> None:
         """Where messages have to be before a send is answered."""

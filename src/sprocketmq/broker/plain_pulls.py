@@ -15,7 +15,7 @@ import msgspec
 
 from sprocketmq.broker.handlers.messages.pull import answer_pull
 from sprocketmq.broker.handlers.messages.pull_checks import wants_everything
-from sprocketmq.broker.late_libraries import Library, is_loaded
+from sprocketmq.broker.lazy_imports import Library, is_loaded
 from sprocketmq.core.group.subscription import SQL92
 from sprocketmq.net.connection import Connection
 from sprocketmq.store.message_store import ReadStatus

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from sprocketmq.client.observe.recorder import record_lines
 from sprocketmq.core.replay.decision_replay import Replay
-from sprocketmq.core.replay.decision_story import Delivery, Happening, Hold, Story, duration
+from sprocketmq.core.replay.decision_story import Delivery, Stall, Story, StoryEvent, duration
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.logs import escaped
 
@@ -66,7 +66,7 @@ class _Times:
     def has(self, at_ms: int) -> bool:
         return self.from_ms <= at_ms <= self.to_ms
 
-    def overlaps(self, hold: Hold) -> bool:
+    def overlaps(self, hold: Stall) -> bool:
         return hold.from_ms <= self.to_ms and (hold.to_ms is None or hold.to_ms >= self.from_ms)
 
     def touches(self, delivery: Delivery) -> bool:
@@ -79,7 +79,7 @@ class _Report:
     def __init__(self, replay: Replay, story: Story, times: _Times, *, why: bool, ended: bool) -> None:
         self._replay, self._story, self._times, self._why, self._ended = replay, story, times, why, ended
         self._deliveries = [one for one in story.deliveries.values() if times.touches(one)]
-        self._holds = [hold for hold in story.holds if times.overlaps(hold)]
+        self._holds = [hold for hold in story.stalls if times.overlaps(hold)]
 
     def exit_code(self, message: str | None, queue: str | None) -> int:
         found = (message is None or self._story.of(message)) and (queue is None or queue in self._story.queues)
@@ -151,7 +151,7 @@ class _Report:
         )
         return f"{one.message_id}  {one.queue} offset {one.offset}: {span} in the listener; {fate}"
 
-    def _hold(self, hold: Hold) -> str:
+    def _hold(self, hold: Stall) -> str:
         span = duration(self._length(hold)) + ("" if hold.to_ms is not None else " and on")
         if hold.kind == "progress":
             what = f"progress stayed at {hold.offset} for {span} with {hold.done_behind} messages behind it done"
@@ -164,7 +164,7 @@ class _Report:
         fate = "dead letter" if one.dead_lettered else "sent back"
         return f"{one.message_id}  {one.queue} offset {one.offset}: try {one.tries + 1} ended with {one.status}, {fate}"
 
-    def _length(self, hold: Hold) -> int:
+    def _length(self, hold: Stall) -> int:
         return (hold.to_ms if hold.to_ms is not None else self._story.last_ms) - hold.from_ms
 
     # -- a message, a queue ----------------------------------------------------------------------------------------------------
@@ -195,18 +195,18 @@ class _Report:
             return
         written = f", of which written {queue.persisted}" if queue.persisted >= 0 else ""
         yield f"{name}  {queue.consumed} consumed, progress {max(queue.committed, 0)}{written}"
-        happenings = [one for one in queue.story if self._times.has(one.at_ms)]
+        events = [one for one in queue.story if self._times.has(one.at_ms)]
         holds = (hold for hold in self._holds if hold.queue == name)
-        happenings += (Happening(hold.from_ms, self._hold(hold).partition(": ")[2]) for hold in holds)
-        for happening in sorted(happenings, key=lambda one: one.at_ms):
+        events += (StoryEvent(hold.from_ms, self._hold(hold).partition(": ")[2]) for hold in holds)
+        for happening in sorted(events, key=lambda one: one.at_ms):
             yield from self._indented(happening)
 
-    def _indented(self, happening: Happening) -> Iterator[str]:
+    def _indented(self, happening: StoryEvent) -> Iterator[str]:
         yield f"  {_clock(happening.at_ms)}    {happening.what}"
         if self._why and happening.why:
             yield f"  {'':12}      why: {happening.why}"
 
-    def _line(self, happening: Happening) -> str:
+    def _line(self, happening: StoryEvent) -> str:
         return f"{_clock(happening.at_ms)}  {happening.what}" + (f"; {happening.why}" if happening.why else "")
 
     # -- differences -----------------------------------------------------------------------------------------------------------

@@ -116,9 +116,9 @@ class AsyncClient(Generic[P]):
         return ""
 
     @property
-    def holds_nothing(self) -> bool:
+    def is_stopped(self) -> bool:
         """Nothing is open, and nothing is about to be."""
-        return self._life.holds_nothing
+        return self._life.is_stopped
 
     # -- life ------------------------------------------------------------------------------------------------------------------
 
@@ -146,7 +146,7 @@ class AsyncClient(Generic[P]):
         try:
             failure = await asyncio.shield(self._work)
         except asyncio.CancelledError:
-            if self._life.starter_left():
+            if self._life.start_abandoned():
                 self._cancel_opening()
             raise
         if isinstance(failure, asyncio.CancelledError):
@@ -195,7 +195,7 @@ class AsyncClient(Generic[P]):
 
     async def wait(self) -> None:
         """Until nothing is left of it, whoever ended it; at once when it is not started."""
-        if not self._life.holds_nothing:
+        if not self._life.is_stopped:
             await self._ended.wait()
 
     async def __aenter__(self) -> Self:
@@ -265,7 +265,7 @@ class AsyncClient(Generic[P]):
     def _check_loop(self) -> None:
         """Law 4, and a sentence for who calls from another loop than it lives on."""
         loop = self._loop
-        if loop is None or self._life.holds_nothing:
+        if loop is None or self._life.is_stopped:
             return
         if loop.is_closed():
             self._life.shutdown()
@@ -323,7 +323,7 @@ def _stop_forgotten(parts: Parts) -> None:
 
 def _is_driven_elsewhere(client: AsyncClient[Any]) -> bool:
     loop = client._loop
-    return client._pid == os.getpid() and not client.holds_nothing and loop is not None and loop.is_running()
+    return client._pid == os.getpid() and not client.is_stopped and loop is not None and loop.is_running()
 
 
 def _shut_down_at_exit() -> None:

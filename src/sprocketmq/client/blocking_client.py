@@ -39,7 +39,7 @@ class BlockingClient:
     def after_fork_in_child(self) -> None:
         """In a forked child: a client that holds nothing of the parent yet may start, on an engine of this process."""
         client: AsyncClient[Any] | None = getattr(self, "_async", None)
-        if client is None or client.holds_nothing:
+        if client is None or client.is_stopped:
             self._engine = cast(Engine, _LazyEngine(self))
 
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:

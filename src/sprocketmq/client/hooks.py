@@ -279,7 +279,7 @@ class Hooks:
             names = ", ".join(" with ".join(_METHODS[kind]) for kind in allowed)
             raise ConfigurationError(f"the hook {hook!r} has no method that is called here; there are {names}")
 
-    def joined_by(self, hook: Any) -> Hooks:
+    def with_hook(self, hook: Any) -> Hooks:
         """A copy in which ``hook`` takes part with all it has: for a client's own one, so that a second start does not add it again."""
         copy = Hooks()
         for kind, methods in _METHODS.items():

@@ -100,7 +100,7 @@ class ConsumeConcurrentlyContext(msgspec.Struct):
     delay_level_when_next_consume: int = 0
     ack_index: int = ALL_ACKED
 
-    def follow(self, signal: ListenerSignal) -> None:
+    def apply_signal(self, signal: ListenerSignal) -> None:
         """Take over what the listener raised; for the consume service.
 
         Args:
@@ -124,7 +124,7 @@ class ConsumeOrderlyContext(msgspec.Struct):
     suspend_current_queue_time_ms: int = -1
     dead_letter: bool = False
 
-    def follow(self, signal: ListenerSignal) -> None:
+    def apply_signal(self, signal: ListenerSignal) -> None:
         """Take over what the listener raised; for the consume service.
 
         Args:

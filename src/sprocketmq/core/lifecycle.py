@@ -80,14 +80,14 @@ class Lifecycle:
         self.state = LifeState.NEW
 
     @property
-    def holds_nothing(self) -> bool:
+    def is_stopped(self) -> bool:
         """Nothing is open, and nothing is about to be."""
         return self.state in (LifeState.NEW, LifeState.ENDED)
 
     # -- calls -----------------------------------------------------------------------------------------------------------------
 
     def start(self) -> StartStep:
-        """Somebody wants it to run. After OPEN and JOIN say ``starter_left`` if the caller stops waiting."""
+        """Somebody wants it to run. After OPEN and JOIN say ``start_abandoned`` if the caller stops waiting."""
         if self.state is LifeState.RUNNING:
             return StartStep.DONE
         if self.state is LifeState.STARTING:
@@ -100,7 +100,7 @@ class Lifecycle:
         self.state, self._starters, self._was_shut_down = LifeState.STARTING, 1, False
         return StartStep.OPEN
 
-    def starter_left(self) -> bool:
+    def start_abandoned(self) -> bool:
         """A caller of ``start`` waits no longer; True when the opening is to be cancelled, because nobody does (law 4)."""
         if self.state is not LifeState.STARTING:
             return False

@@ -23,7 +23,7 @@ from sprocketmq.wire.frames.command import Command
 if TYPE_CHECKING:
     from sprocketmq.wire.frames.acl_signature import Credentials
 
-__all__ = ["CONNECT_TIMEOUT_MS", "ConnectionPool", "RenewedKeys", "split_address"]
+__all__ = ["CONNECT_TIMEOUT_MS", "ConnectionPool", "RenewableCredentials", "split_address"]
 
 # NettyClientConfig.connectTimeoutMillis
 CONNECT_TIMEOUT_MS: Final = 3_000
@@ -49,14 +49,14 @@ def split_address(address: str, what: str = "address") -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-class RenewedKeys(Protocol):
+class RenewableCredentials(Protocol):
     """Keys that may be others a moment later."""
 
     def current(self) -> Credentials:
         """What to sign with now."""
         ...
 
-    def look_again(self) -> None:
+    def reread(self) -> None:
         """Read them anew, as a signature was refused."""
         ...
 
@@ -65,7 +65,7 @@ class ConnectionPool:
     """All outgoing connections of one client instance or broker. Belongs to the loop it is used on.
 
     Args:
-        credentials: requests are signed with them; with RenewedKeys, once more when the signature was refused and there are other keys.
+        credentials: what requests are signed with. With RenewableCredentials a refused request is signed again if the keys have changed.
         namespace: requests say it (version 2 of namespaces).
     """
 
@@ -75,14 +75,14 @@ class ConnectionPool:
         *,
         connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
         ssl_context: ssl.SSLContext | None = None,
-        credentials: Credentials | RenewedKeys | None = None,
+        credentials: Credentials | RenewableCredentials | None = None,
         namespace: str | None = None,
         on_close: Callable[[str], None] | None = None,
     ) -> None:
         self._handler = handler
         self._connect_timeout_ms = connect_timeout_ms
         self._ssl_context = ssl_context
-        self._renewed_keys, self._signer = _signing(credentials)
+        self._renewable, self._signer = _signing(credentials)
         if namespace is not None:
             self._signer = _in_namespace(namespace, self._signer)
         self._on_close = on_close
@@ -138,7 +138,7 @@ class ConnectionPool:
 
         Raises:
             As ``connection`` and ``Connection.invoke``.
-            SignatureRefused: made with RenewedKeys, by the newest of them; a refusal of keys that stay is an answer.
+            SignatureRefused: made with RenewableCredentials, by the newest of them; a refusal of keys that stay is an answer.
         """
         now_s = asyncio.get_running_loop().time
         connection = self._open.get(address)
@@ -149,24 +149,24 @@ class ConnectionPool:
         asked_s = now_s()
         try:
             answer = await connection.invoke(command, timeout_ms)
-            if self._renewed_keys is not None and _is_refused_signature(answer):
+            if self._renewable is not None and _is_refused_signature(answer):
                 # A refused request was not carried out, so it may be sent again.
                 left_ms = max(1, timeout_ms - int((now_s() - asked_s) * 1000))
-                answer = await self._signed_again(connection, command, answer, left_ms, self._renewed_keys)
+                answer = await self._signed_again(connection, command, answer, left_ms, self._renewable)
         except RequestTimeout:
-            self.doubt(address, connection, asked_s)
+            self.close_if_silent(address, connection, asked_s)
             raise
         return answer
 
     @staticmethod
     async def _signed_again(
-        connection: Connection, command: Command, refusal: Command, timeout_ms: int, keys: RenewedKeys
+        connection: Connection, command: Command, refusal: Command, timeout_ms: int, keys: RenewableCredentials
     ) -> Command:
         # Other requests may have seen the new keys meanwhile: what counts is whether this one would be signed otherwise now.
         from sprocketmq.wire.frames.acl_signature import SIGNATURE
 
         refused = command.ext_fields.get(SIGNATURE)
-        keys.look_again()
+        keys.reread()
         if connection.signer is not None:
             connection.signer(command)
         if command.ext_fields.get(SIGNATURE) != refused:
@@ -185,7 +185,7 @@ class ConnectionPool:
         connection = await self.connection(address, timeout_ms)
         await connection.invoke_oneway(command, max(1, timeout_ms - int((now_s() - began_s) * 1000)))
 
-    def doubt(self, address: str, connection: Connection, started_s: float) -> None:
+    def close_if_silent(self, address: str, connection: Connection, started_s: float) -> None:
         """After a timeout: a connection on which nothing at all arrived since ``started_s`` is given up, as Java does
         (clientCloseSocketIfTimeout). A host that vanished without a word would otherwise never be reconnected. What it was not sent yet
         is lost: who waits for its answers is told at once."""
@@ -284,8 +284,8 @@ class _Opening(NamedTuple):
 
 
 def _signing(
-    credentials: Credentials | RenewedKeys | None,
-) -> tuple[RenewedKeys | None, Callable[[Command], None] | None]:
+    credentials: Credentials | RenewableCredentials | None,
+) -> tuple[RenewableCredentials | None, Callable[[Command], None] | None]:
     """The keys, if they may be others a moment later, and what signs a request."""
     if credentials is None:
         return None, None

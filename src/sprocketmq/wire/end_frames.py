@@ -12,7 +12,7 @@ from sprocketmq.wire import requests
 from sprocketmq.wire.frames.command import encode_command
 from sprocketmq.wire.headers import EndTransactionRequestHeader
 
-__all__ = ["EndTemplate"]
+__all__ = ["EndTransactionTemplate"]
 
 _pack_lengths: Final = struct.Struct(">ii").pack
 # Numbers that nothing else in a header is, to be found in its text; 9.2e18 is the largest offset there can be.
@@ -21,7 +21,7 @@ _LOG_MARK: Final = 9_127_182_818_284_590_452
 _OPAQUE_MARK: Final = 2_141_421_356
 
 
-class EndTemplate:
+class EndTransactionTemplate:
     """The request that ends half messages.
 
     Args:

@@ -16,12 +16,12 @@ from played_frames import play  # noqa: E402
 
 from golden.pipeline import RECORDING, Scene, write  # noqa: E402 - the path comes first
 from golden.pipeline.scenes import all_scenes  # noqa: E402
-from sprocketmq.broker import late_libraries  # noqa: E402
+from sprocketmq.broker import lazy_imports  # noqa: E402
 
 
 def main() -> None:
     """Play each scene and keep what came of it."""
-    late_libraries._loaded.update(late_libraries.Library)  # else the first filter is answered later than the others
+    lazy_imports._loaded.update(lazy_imports.Library)  # else the first filter is answered later than the others
     loop = asyncio.new_event_loop()
     played = [Scene(name, host, reads, *play(loop, host, reads)) for name, host, reads in all_scenes()]
     loop.close()

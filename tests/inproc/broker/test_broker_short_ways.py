@@ -14,7 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from written_to import WrittenTo
 
-from sprocketmq.broker import Broker, late_libraries
+from sprocketmq.broker import Broker, lazy_imports
 from sprocketmq.broker.plain_batches import PlainBatches
 from sprocketmq.broker.plain_sends import PlainSends
 from sprocketmq.broker.short_ways import ShortWays
@@ -36,7 +36,7 @@ TOPICS = ("plain", "wide", "locked")
 def nothing_is_loaded_late() -> Iterator[None]:
     """Else the first filter of a run may find its parser at one side, and wait for it at the other."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(late_libraries, "_loaded", set(late_libraries.Library))
+        patch.setattr(lazy_imports, "_loaded", set(lazy_imports.Library))
         yield
 
 

@@ -9,14 +9,14 @@ import pytest
 from played_frames import play
 
 from golden.pipeline import Scene, scenes
-from sprocketmq.broker import late_libraries
+from sprocketmq.broker import lazy_imports
 
 
 @pytest.fixture(scope="module", autouse=True)
 def nothing_is_loaded_late() -> Iterator[None]:
     """Else the first filter of a run is answered later than the others."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(late_libraries, "_loaded", set(late_libraries.Library))
+        patch.setattr(lazy_imports, "_loaded", set(lazy_imports.Library))
         yield
 
 

@@ -74,7 +74,7 @@ def test_a_stuck_message_is_explained(
     _, story = replayed(file)
     (stuck,) = story.stuck
     assert (stuck.keys, stuck.sent_back, stuck.late) == (["key-stuck"], True, True)
-    (hold,) = [hold for hold in story.holds if hold.kind == "progress"]
+    (hold,) = [hold for hold in story.stalls if hold.kind == "progress"]
     assert (hold.message_id, hold.offset, hold.done_behind) == (stuck.message_id, 0, 2)
     assert [one.tries for one in story.of(stuck.message_id)] == [0, 1]
     assert story.of("key-stuck")[1].consumed

@@ -10,7 +10,7 @@ import pytest
 
 import sprocketmq as rmq
 from sprocketmq.broker import Broker
-from sprocketmq.client.produce.request_reply import ReplyDesk, _host
+from sprocketmq.client.produce.request_reply import RequestFutures, _host
 from sprocketmq.testing import SENDS, EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.records import properties as props
@@ -23,7 +23,7 @@ REPLIES = (RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2)
 def waiting(producer: rmq.Producer) -> dict[str, Any]:
     instance = producer._async._instance
     assert instance is not None
-    return ReplyDesk.of(instance)._waiting
+    return RequestFutures.of(instance)._waiting
 
 
 @pytest.fixture

@@ -219,7 +219,7 @@ def test_a_cancelled_start_leaves_nothing_and_may_be_repeated(
 
     with rocketmq.faults.drop(RequestCode.HEART_BEAT, times=1):
         consumer._engine.run(cancelled())
-    rocketmq.wait_until(lambda: consumer._async.holds_nothing)
+    rocketmq.wait_until(lambda: consumer._async.is_stopped)
     assert _members(rocketmq) == []
     consumer.start()
     send_all(producer, ["x"])
@@ -306,7 +306,7 @@ def test_a_heartbeat_under_way_does_not_bring_back_who_has_left(
             await told(address, heartbeat)
 
         instance.api.heartbeat = slowly  # type: ignore[method-assign]
-        heartbeat = asyncio.ensure_future(instance.heartbeats.to_all())
+        heartbeat = asyncio.ensure_future(instance.heartbeats.send_to_all())
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         shutdown = asyncio.ensure_future(leaver._async.shutdown())

@@ -118,7 +118,7 @@ def test_the_broker_may_have_new_keys_before_the_file(
     reader = source.reader(source.schema())
     partitions, read = reader.partitions(), rows(secured.options)
     refusals, late = 0, 5 if work == "send" else 2
-    look = KeyFile.look_again
+    look = KeyFile.reread
 
     def renewed_late(keys: KeyFile) -> None:
         nonlocal refusals
@@ -127,7 +127,7 @@ def test_the_broker_may_have_new_keys_before_the_file(
             secured.renew_file("secret-1")
         look(keys)
 
-    monkeypatch.setattr(KeyFile, "look_again", renewed_late)
+    monkeypatch.setattr(KeyFile, "reread", renewed_late)
     secured.renew_account("secret-1")
     if work == "plan":
         assert len(reader.partitions()) == 1

@@ -188,7 +188,7 @@ def _arm() -> None:
     _around(half_ends, "_told", after="mid-ends")
     _around(half_messages._Flight, "_first", after="mid-halves")
     _around(MessageSender, "_send_batch", after="mid-send")  # rows that go one by one
-    _around(Sender, "send_elements", after="mid-send")  # rows that go by columns
+    _around(Sender, "send_encoded_batch", after="mid-send")  # rows that go by columns
     _around(RemotingApi, "consumer_send_message_back", after="mid-send-back")
     hand_back = HandBack.rows
 

@@ -58,7 +58,7 @@ def test_a_file_that_did_not_change_is_not_read_again(tmp_path: Path) -> None:
     file.write_text("secret-2")  # of the same size, within one tick of the file system's clock
     os.utime(file, ns=(before.st_mtime_ns, before.st_mtime_ns))
     assert keys.current().secret_key == "secret-1"
-    keys.look_again()  # as a refused signature has it done
+    keys.reread()  # as a refused signature has it done
     assert keys.current().secret_key == "secret-2"
 
 
@@ -71,7 +71,7 @@ def test_known_keys_stay_in_use_while_the_file_is_away_or_half_written(tmp_path:
         file.unlink()
     else:
         file.write_text(meanwhile)
-    keys.look_again()
+    keys.reread()
     assert keys.current().secret_key == "secret-1"
     file.write_text(BOTH.format("secret-2"))
     assert keys.current().secret_key == "secret-2"

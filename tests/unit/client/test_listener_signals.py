@@ -40,13 +40,13 @@ def test_a_wrong_delay_is_refused_in_one_sentence(wrong: dict[str, object]) -> N
 def test_signals_are_taken_over_by_the_context() -> None:
     queue = rmq.MessageQueue("flights", "broker-a", 0)
     context = rmq.ConsumeConcurrentlyContext(queue, delay_level_when_next_consume=7)
-    context.follow(rmq.RetryLater())
+    context.apply_signal(rmq.RetryLater())
     assert context.delay_level_when_next_consume == 7
-    context.follow(rmq.DeadLetter())
+    context.apply_signal(rmq.DeadLetter())
     assert context.delay_level_when_next_consume == -1
 
     orderly = rmq.ConsumeOrderlyContext(queue)
-    orderly.follow(rmq.RetryLater(delay_ms=300))
+    orderly.apply_signal(rmq.RetryLater(delay_ms=300))
     assert (orderly.dead_letter, orderly.suspend_current_queue_time_ms) == (False, 300)
-    orderly.follow(rmq.DeadLetter("no such flight"))
+    orderly.apply_signal(rmq.DeadLetter("no such flight"))
     assert orderly.dead_letter

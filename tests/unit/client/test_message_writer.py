@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 
 from sprocketmq.client.remoting import message_writer
-from sprocketmq.client.remoting.message_writer import MessageWriter, Outgoing
+from sprocketmq.client.remoting.message_writer import MessageWriter, OutgoingMessage
 from sprocketmq.client.remoting.unique_keys import UniqueKeys
 from sprocketmq.client.settings.send_settings import SendSettings
 from sprocketmq.errors import ConfigurationError
@@ -24,7 +24,7 @@ def writer(request: pytest.FixtureRequest) -> MessageWriter:
     return MessageWriter(SendSettings(group="ops"), ManualClock(1_000), UniqueKeys("127.0.0.1"), None, request.param)
 
 
-def forms(writer: MessageWriter) -> list[Outgoing]:
+def forms(writer: MessageWriter) -> list[OutgoingMessage]:
     plain = Message("flights", b"x", tags="UA", flag=7, properties={"ü": "ß"})
     half = {"TRAN_MSG": "true", "PGROUP": "ops"}
     return [

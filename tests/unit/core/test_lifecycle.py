@@ -42,15 +42,15 @@ def test_every_call_has_its_answer_in_every_state(
     assert _in(state, restarts=True).start() is start_again
     for restarts in (False, True):
         assert _in(state, restarts=restarts).shutdown() is shutdown
-        assert _in(state, restarts=restarts).holds_nothing == (state in (LifeState.NEW, LifeState.ENDED))
+        assert _in(state, restarts=restarts).is_stopped == (state in (LifeState.NEW, LifeState.ENDED))
 
 
 def test_a_start_that_nobody_waits_for_is_undone_and_may_be_repeated() -> None:
     life = Lifecycle(restarts=False)
     assert life.start() is StartStep.OPEN
     assert life.start() is StartStep.JOIN
-    assert not life.starter_left(), "the other one still waits"
-    assert life.starter_left()
+    assert not life.start_abandoned(), "the other one still waits"
+    assert life.start_abandoned()
     assert life.start() is StartStep.AFTER_CLOSING
     assert not life.opened(), "it opened all the same: this must be closed"
     life.closed()
@@ -60,7 +60,7 @@ def test_a_start_that_nobody_waits_for_is_undone_and_may_be_repeated() -> None:
 def test_a_shutdown_of_a_start_that_is_being_undone_is_for_good() -> None:
     life = Lifecycle(restarts=False)
     life.start()
-    assert life.starter_left()
+    assert life.start_abandoned()
     assert life.shutdown() is ShutdownStep.JOIN
     life.closed()
     assert life.state is LifeState.ENDED
@@ -103,7 +103,7 @@ class Driver(RuleBasedStateMachine):
     @rule()
     def a_caller_of_start_is_cancelled(self) -> None:
         self.waiting -= 1
-        if self.life.starter_left():
+        if self.life.start_abandoned():
             assert self.waiting == 0, "somebody still waits"
             self.must_not_run = True
 
@@ -134,7 +134,7 @@ class Driver(RuleBasedStateMachine):
     def it_does_not_open(self) -> None:
         self.work, self.waiting = None, 0
         self.life.closed()
-        assert self.life.holds_nothing
+        assert self.life.is_stopped
 
     @precondition(lambda self: self.work == "closing")
     @rule()
@@ -147,7 +147,7 @@ class Driver(RuleBasedStateMachine):
     def the_state_says_what_is_open(self) -> None:
         state = self.life.state
         assert (state is LifeState.RUNNING) == (self.is_open and self.work is None)
-        assert self.life.holds_nothing == (self.work is None and not self.is_open)
+        assert self.life.is_stopped == (self.work is None and not self.is_open)
 
 
 TestLifecycleLaws = Driver.TestCase

@@ -7,8 +7,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from registrations import register
-from sprocketmq.core.cluster.namesrv_table import BROKER_EXPIRE_MS, UNIT_FLAG, UNIT_SUB_FLAG, NamesrvTable, Registered
-from sprocketmq.core.cluster.registered import TopicsToTake
+from sprocketmq.core.cluster.namesrv_table import (
+    BROKER_EXPIRE_MS,
+    UNIT_FLAG,
+    UNIT_SUB_FLAG,
+    NamesrvTable,
+    RegistrationResult,
+)
+from sprocketmq.core.cluster.registration import TopicRegistration
 from sprocketmq.wire.bodies import DataVersion, QueueData, TopicConfig
 
 
@@ -24,7 +30,7 @@ def version(counter: int = 1) -> DataVersion:
 
 def registered(
     table: NamesrvTable, name: str = "a", broker_id: int = 0, *, address: str = "", counter: int = 1, now_ms: int = 0
-) -> Registered:
+) -> RegistrationResult:
     address = address or f"{name}{broker_id}:1"
     result = register(
         table, "c", name, broker_id, address, topics("t"), version(counter), now_ms, ha_address=f"ha-{address}"
@@ -41,7 +47,7 @@ def addresses(table: NamesrvTable, topic: str = "t") -> dict[str, dict[int, str]
 def test_a_registered_master_brings_its_topics() -> None:
     table = NamesrvTable()
     assert table.route("t") is None
-    assert registered(table) == Registered(changed=True)
+    assert registered(table) == RegistrationResult(changed=True)
     route = table.route("t", order_topic_conf="a:1")
     assert route is not None
     assert (route.queue_datas[0].broker_name, route.queue_datas[0].write_queue_nums) == ("a", 4)
@@ -64,7 +70,7 @@ def test_a_slave_learns_its_master_and_brings_no_topics() -> None:
     registered(table, "a", 1)
     assert table.topics() == []
     registered(table, "a", 0)
-    assert registered(table, "a", 1) == Registered("a0:1", "ha-a0:1", changed=False)
+    assert registered(table, "a", 1) == RegistrationResult("a0:1", "ha-a0:1", changed=False)
     assert addresses(table) == {"a": {0: "a0:1", 1: "a1:1"}}
 
 
@@ -179,7 +185,7 @@ def take(
     state_version: int = 0,
     address: str = "",
     perm: int = 6,
-) -> Registered | None:
+) -> RegistrationResult | None:
     config = {name: TopicConfig(topic_name=name, perm=perm) for name in ("t", "u")}
     data_version = DataVersion(counter=1, timestamp=7, state_version=state_version)
     return register(
@@ -206,7 +212,7 @@ def test_a_first_registration_with_one_topic_is_refused_and_leaves_nothing() -> 
 def test_of_two_brokers_with_one_id_the_higher_state_version_stays() -> None:
     table = NamesrvTable()
     take(table, 0, acting=False, state_version=2, address="strong:1")
-    assert take(table, 0, acting=False, state_version=1, address="weak:1") == Registered()
+    assert take(table, 0, acting=False, state_version=1, address="weak:1") == RegistrationResult()
     assert addresses(table) == {"a": {0: "strong:1"}}
     take(table, 0, acting=False, state_version=3, address="newer:1")
     assert addresses(table) == {"a": {0: "newer:1"}}
@@ -362,13 +368,13 @@ TestNamesrvModel.settings = settings(max_examples=80, stateful_step_count=30, de
 def test_what_an_interrupted_registration_did_not_bring_comes_with_the_next_one_of_the_same_version() -> None:
     table = NamesrvTable()
     register(table, "c", "a", 0, "a0:1", topics("first", "last"), version(1), 0)
-    begun = table.begin("c", "a", 0, "a0:1", 3, version(2), 0)
-    assert isinstance(begun, TopicsToTake)
-    assert table.take(begun, topics("first", queues=9))
+    begun = table.begin_registration("c", "a", 0, "a0:1", 3, version(2), 0)
+    assert isinstance(begun, TopicRegistration)
+    assert table.add_topics(begun, topics("first", queues=9))
     register(table, "c", "a", 0, "a0:1", topics("first", "last", queues=9), version(2), 0)
     route = table.route("last")
     assert route is not None
     assert route.queue_datas[0].read_queue_nums == 9
-    assert not table.take(begun, topics("late")), "the older one goes on no more"
+    assert not table.add_topics(begun, topics("late")), "the older one goes on no more"
     assert "late" not in table.topics()
     table.check_invariants()

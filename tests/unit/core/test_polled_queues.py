@@ -18,7 +18,7 @@ FIRST, SECOND, THIRD = QUEUES
 
 def _reading(polled: PolledQueues, queue: MessageQueue = FIRST, offset: int = 0) -> ProcessQueue:
     process_queue = ProcessQueue(queue)
-    polled.taken_up(process_queue, offset)
+    polled.queue_added(process_queue, offset)
     return process_queue
 
 
@@ -68,7 +68,7 @@ def test_a_dropped_process_queue_hands_out_nothing_and_commits_nothing() -> None
     old.drop()
     assert _taken(polled, 5) == {}
     assert (polled.to_commit(), polled.position(FIRST)) == ({}, None)
-    assert polled.given_up() == [FIRST]
+    assert polled.remove_dropped() == [FIRST]
     polled.check_invariants()
 
 
@@ -102,14 +102,14 @@ def test_what_a_filter_left_out_is_passed_over_only_behind_what_is_committed() -
 def test_after_a_seek_the_place_is_committed_by_the_next_commit() -> None:
     polled = PolledQueues()
     _reading(polled, offset=10)
-    polled.sought(FIRST)
+    polled.position_changed(FIRST)
     assert polled.to_commit() == {FIRST: 10}
 
 
 def test_a_withheld_queue_waits_until_it_is_released() -> None:
     polled = PolledQueues()
     process_queue = ProcessQueue(FIRST)
-    polled.taken_up(process_queue, 0, withheld=True)
+    polled.queue_added(process_queue, 0, withheld=True)
     _arrive(polled, process_queue, 0)
     _arrive(polled, _reading(polled, SECOND), 7)
     assert _taken(polled, 9) == {SECOND: [7]}
@@ -148,7 +148,7 @@ def test_what_is_handed_back_after_a_seek_or_a_drop_is_nobodys() -> None:
     ((_, part),) = polled.take(2, 0)
     process_queue.drop()
     _reading(polled, FIRST, 2)
-    polled.hand_back(process_queue, part)
+    polled.put_back(process_queue, part)
     assert polled.positions() == {FIRST: 2}
     assert polled.take(9, 0) == []
     assert polled.to_commit() == {}
@@ -177,7 +177,7 @@ class Polling(RuleBasedStateMachine):
         if queue in self.reading:
             self.reading.pop(queue).drop()
             del self.expected[queue], self.position[queue]
-            assert queue in self.polled.given_up()
+            assert queue in self.polled.remove_dropped()
 
     @rule(queue=st.sampled_from(QUEUES), gap=st.integers(0, 3), count=st.integers(1, 5))
     def arrive(self, queue: MessageQueue, gap: int, count: int) -> None:
@@ -221,7 +221,7 @@ class Polling(RuleBasedStateMachine):
             for queue, offset in self.polled.to_commit().items():
                 self.polled.committed(queue, offset)
         for process_queue, part in taken:
-            self.polled.hand_back(process_queue, part)
+            self.polled.put_back(process_queue, part)
             queue = process_queue.queue
             assert queue is not None
             first = part[0].queue_offset

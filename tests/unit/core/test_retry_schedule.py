@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from sprocketmq.core.retry.retry_schedule import (
-    DeadLetter,
     DelayLevels,
-    Retry,
+    ToDeadLetterQueue,
+    ToRetryTopic,
     decide_send_back,
     delay_level_of_queue,
     dlq_topic,
@@ -32,10 +32,10 @@ def test_the_default_levels_are_javas() -> None:
 
 def test_sixteen_retries_wait_almost_4_hours_and_46_minutes_in_sum() -> None:
     levels, times, waited_ms = DelayLevels.parse(), 0, 0
-    while isinstance(decision := decide_send_back(times, 16), Retry):
+    while isinstance(decision := decide_send_back(times, 16), ToRetryTopic):
         waited_ms += levels.delay_ms(decision.delay_level)
         times = decision.reconsume_times
-    assert decision == DeadLetter(17)
+    assert decision == ToDeadLetterQueue(17)
     assert times == 16
     assert waited_ms == 4 * HOUR + 45 * MINUTE + 40 * SECOND
 
@@ -71,17 +71,17 @@ def test_nothing_is_due_later_than_after_its_level() -> None:
 @pytest.mark.parametrize(
     ("times", "maximum", "asked", "expected"),
     [
-        (0, 16, 0, Retry(3, 1)),
-        (5, 16, 0, Retry(8, 6)),
-        (0, 16, 1, Retry(1, 1)),
-        (15, 16, 0, Retry(18, 16)),
-        (16, 16, 0, DeadLetter(17)),
-        (16, 16, 1, DeadLetter(17)),
-        (0, 16, -1, DeadLetter(1)),
-        (0, 0, 0, DeadLetter(1)),
+        (0, 16, 0, ToRetryTopic(3, 1)),
+        (5, 16, 0, ToRetryTopic(8, 6)),
+        (0, 16, 1, ToRetryTopic(1, 1)),
+        (15, 16, 0, ToRetryTopic(18, 16)),
+        (16, 16, 0, ToDeadLetterQueue(17)),
+        (16, 16, 1, ToDeadLetterQueue(17)),
+        (0, 16, -1, ToDeadLetterQueue(1)),
+        (0, 0, 0, ToDeadLetterQueue(1)),
     ],
 )
-def test_send_back_decides(times: int, maximum: int, asked: int, expected: Retry | DeadLetter) -> None:
+def test_send_back_decides(times: int, maximum: int, asked: int, expected: ToRetryTopic | ToDeadLetterQueue) -> None:
     assert decide_send_back(times, maximum, asked) == expected
 
 

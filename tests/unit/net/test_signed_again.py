@@ -28,7 +28,7 @@ class Renewed:
     def current(self) -> Credentials:
         return Credentials("Worker77", self.secret)
 
-    def look_again(self) -> None:
+    def reread(self) -> None:
         pass  # ``current`` always knows
 
 

@@ -6,7 +6,7 @@ import hypothesis.strategies as st
 from hypothesis import given
 
 from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.end_frames import EndTemplate
+from sprocketmq.wire.end_frames import EndTransactionTemplate
 from sprocketmq.wire.frames.command import encode_command, request
 from sprocketmq.wire.headers import EndTransactionRequestHeader
 
@@ -31,4 +31,6 @@ def test_a_frame_by_template_is_the_frame_of_its_command(
 
     command = request(RequestCode.END_TRANSACTION, header(queue_offset, commit_log_offset))
     command.opaque = opaque
-    assert EndTemplate(header(7, 7)).frame(opaque, queue_offset, commit_log_offset) == encode_command(command)
+    assert EndTransactionTemplate(header(7, 7)).frame(opaque, queue_offset, commit_log_offset) == encode_command(
+        command
+    )

@@ -29,7 +29,7 @@ from sprocketmq.broker.security.name_checks import (
 from sprocketmq.broker.tables.kv_config import ORDER_TOPIC_CONFIG
 from sprocketmq.broker.tables.table_file import answer_when_saved, not_saved
 from sprocketmq.core.cluster.namesrv_table import BROKER_EXPIRE_MS, UNIT_FLAG, UNIT_SUB_FLAG
-from sprocketmq.core.cluster.registered import Registered, TopicsToTake
+from sprocketmq.core.cluster.registration import RegistrationResult, TopicRegistration
 from sprocketmq.errors import ConfigurationError, ProtocolError, StoreError
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire import requests
@@ -124,7 +124,7 @@ def register_broker(server: NamesrvParts, connection: Connection, command: Comma
         # A 5.x broker with compressedRegister=true compresses and says that it did not; its own name servers refuse it for that.
         compressed = header.compressed or body[0] == _ZLIB
         topics = RegistrationTopics.of_request(body, server.config.max_registration_bytes, compressed=compressed)
-    server.table.check_room(header.broker_name, header.broker_addr, topics.count)  # before the long work
+    server.table.check_capacity(header.broker_name, header.broker_addr, topics.count)  # before the long work
     return server.answer_in_chunks(
         connection, command, _register_in_chunks(server, connection, command, header, topics, now_ms)
     )
@@ -141,9 +141,9 @@ def _begun(
     header: RegisterBrokerRequestHeader,
     topics: RegistrationTopics,
     now_ms: int,
-) -> TopicsToTake | Command:
+) -> TopicRegistration | Command:
     silence_ms = header.heartbeat_timeout_millis or BROKER_EXPIRE_MS
-    begun = server.table.begin(
+    begun = server.table.begin_registration(
         header.cluster_name,
         header.broker_name,
         header.broker_id,
@@ -162,7 +162,7 @@ def _begun(
             f"broker {header.broker_name} is not known here yet: its first registration has to bring all its topics"
         )
         return response(command, ResponseCode.SYSTEM_ERROR, remark)
-    return _registered(server, command, begun) if isinstance(begun, Registered) else begun
+    return _registered(server, command, begun) if isinstance(begun, RegistrationResult) else begun
 
 
 async def _register_in_chunks(
@@ -186,12 +186,12 @@ async def _register_in_chunks(
     if isinstance(begun, Command):
         return begun
     async for (share,) in in_chunks(shares, 1):
-        if not server.table.take(begun, share):
+        if not server.table.add_topics(begun, share):
             break
-    return _registered(server, command, server.table.taken(begun, is_whole=not header.is_part))
+    return _registered(server, command, server.table.finish_registration(begun, is_whole=not header.is_part))
 
 
-def _registered(server: NamesrvParts, command: Command, result: Registered) -> Command:
+def _registered(server: NamesrvParts, command: Command, result: RegistrationResult) -> Command:
     if result.lower_id is not None:
         server.notify_min_broker_id_change(result.lower_id)
     answer = RegisterBrokerResponseHeader(

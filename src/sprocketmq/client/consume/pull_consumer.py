@@ -358,10 +358,10 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
             running.wake()
         return taken
 
-    def _hand_back(self, taken: list[HandedOut]) -> None:
+    def _put_back(self, taken: list[HandedOut]) -> None:
         """The caller of ``_poll`` was interrupted before it had them."""
         if self._running is not None:
-            self._service(self._running).hand_back(taken)
+            self._service(self._running).put_back(taken)
 
     def _write_if_due(self, running: RunningConsumer) -> None:
         """Progress is written each ``persist_consumer_offset_interval_ms`` anyway."""
@@ -470,7 +470,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
     def _seek(self, running: RunningConsumer, queue: MessageQueue, offset: int) -> None:
         if not running.rebalancer.seek(queue, offset):
             raise ConfigurationError(f"{queue} moved to another member meanwhile, it cannot be sought here")
-        self._service(running).queues.sought(queue)
+        self._service(running).queues.position_changed(queue)
 
     async def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int) -> int:
         """The offset of the first message stored at or after ``timestamp_ms``.
@@ -869,7 +869,7 @@ class PullConsumer(BlockingClient):
             ClosedError: the consumer is not started, or was shut down.
         """
         poll = self._async._poll(max_messages, timeout_ms)
-        return _messages(self._engine.run(poll, unreceived=self._async._hand_back))
+        return _messages(self._engine.run(poll, unreceived=self._async._put_back))
 
     def pause(self, queues: Collection[MessageQueue] | None = None) -> None:
         """Fetch nothing more of ``queues`` until ``resume``; what was fetched before is still handed out.

@@ -152,7 +152,7 @@ class RunningConsumer:
             orderly=orderly,
             start_loop=self._start_loop,
             changed=self._queues_changed,
-            heartbeat=instance.heartbeats.to,
+            heartbeat=instance.heartbeats.send_to,
             record_ended=self.service.record_ended,
             spawn=self._spawn,
             start_timestamp_ms=consume_timestamp_ms(timestamp) if timestamp else None,
@@ -185,7 +185,7 @@ class RunningConsumer:
             from sprocketmq.client.observe.trace import MessageTrace  # only who traces pays for it
 
             self.trace = MessageTrace(instance, self.options, self.group.name, "CONSUME")
-            self.group.hooks = self.group.hooks.joined_by(self.trace)
+            self.group.hooks = self.group.hooks.with_hook(self.trace)
         wanted = dict(self.subscriptions)
         await self.group.offset_store.load()
         self.service.start()
@@ -356,7 +356,7 @@ class RunningConsumer:
                 self.subscriptions[topic] = renewed(wanted, said.sub_version + 1)
         announced = dict(self.subscriptions)
         self._said.update(announced)
-        await self.instance.heartbeats.to_all()
+        await self.instance.heartbeats.send_to_all()
         self._announced.update(announced)
         for loop in self._loops.values():
             loop.subscription_changed()
@@ -406,7 +406,7 @@ class RunningConsumer:
         loop = PullLoop(self.group, cursor, self.instance.api, self.instance.routes, self.service, self._owner)
         self._loops[process_queue] = loop
         if self.watcher is not None:
-            self.watcher.taken_up(process_queue, offset)
+            self.watcher.queue_added(process_queue, offset)
         loop.start(lambda: self._loops.pop(process_queue, None))
 
     def _pull_state(self, queue: MessageQueue) -> PullDue:

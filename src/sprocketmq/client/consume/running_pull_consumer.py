@@ -44,7 +44,7 @@ class RunningPullConsumer:
         self.commits_at_stop = False
         self.consumer = RunningConsumer(
             options,
-            settings.of_the_engine(),
+            settings.as_push_settings(),
             subscriptions,
             lambda group: PollService(group, listeners, lambda topic: self.topics.known(topic)),
             consume_type=bodies.ConsumeType.CONSUME_ACTIVELY,

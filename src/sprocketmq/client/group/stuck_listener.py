@@ -28,7 +28,7 @@ from sprocketmq import client
 from sprocketmq.logs import Lines
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
 
-__all__ = ["StuckListener", "StuckListenerCallback", "call_back", "task_stack", "tell", "thread_stack"]
+__all__ = ["StuckListener", "StuckListenerCallback", "log_line", "run_callback", "task_stack", "thread_stack"]
 
 log = logging.getLogger("sprocketmq.client")
 
@@ -68,7 +68,7 @@ class StuckListener(msgspec.Struct, frozen=True):
 StuckListenerCallback = Callable[[StuckListener], "Awaitable[object] | object"]
 
 
-def tell(stuck: StuckListener, consequence: str) -> None:
+def log_line(stuck: StuckListener, consequence: str) -> None:
     """The log line of one stuck call; ``consequence`` is what becomes of its messages."""
     shown = ", ".join(message.message_id for message in stuck.messages[:_SHOWN])
     more = f" and {len(stuck.messages) - _SHOWN} more" if len(stuck.messages) > _SHOWN else ""
@@ -86,7 +86,7 @@ def tell(stuck: StuckListener, consequence: str) -> None:
     )
 
 
-async def call_back(callback: StuckListenerCallback, stuck: StuckListener) -> None:
+async def run_callback(callback: StuckListenerCallback, stuck: StuckListener) -> None:
     """Run a callback, a plain one in a thread (law 3)."""
     try:
         if inspect.iscoroutinefunction(callback):

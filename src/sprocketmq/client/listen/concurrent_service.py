@@ -29,7 +29,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Final, TypeAlias, cast
 
 from sprocketmq.client.group.group import Group
-from sprocketmq.client.group.stuck_listener import StuckListener, call_back, tell
+from sprocketmq.client.group.stuck_listener import StuckListener, log_line, run_callback
 from sprocketmq.client.listen.listener_call import ListenerCall, OneAtATime
 from sprocketmq.client.listen.listener_pool import (
     AsyncListenerPool,
@@ -225,12 +225,12 @@ class ConcurrentService:
         if answer is ConsumeConcurrentlyStatus.CONSUME_SUCCESS:
             return message
         batch = self._batch_of(message, process_queue)
-        self._listener.judge(batch, answer)
+        self._listener.record_answer(batch, answer)
         return batch
 
     def _failed(self, message: MessageExt, process_queue: ProcessQueue, failure: BaseException) -> Batch:
         batch = self._batch_of(message, process_queue)
-        self._listener.judge_failure(batch, failure)
+        self._listener.record_failure(batch, failure)
         return batch
 
     # -- from the listener to progress -----------------------------------------------------------------------------------------
@@ -380,7 +380,7 @@ class ConcurrentService:
                 self._timeouts.started(message, batch.started_ms)
         expired = [(self._tracked[message], message) for message in self._timeouts.expired(now_ms)]
         if expired:
-            self._tell_stuck(expired, now_ms)
+            self._report_stuck(expired, now_ms)
         for batch, message in expired:
             self._spawn(self._expire(batch, message))
         deadline_ms = self._timeouts.next_deadline_ms()
@@ -410,7 +410,7 @@ class ConcurrentService:
         else:
             self._look()
 
-    def _tell_stuck(self, expired: Sequence[tuple[Batch, MessageExt]], now_ms: int) -> None:
+    def _report_stuck(self, expired: Sequence[tuple[Batch, MessageExt]], now_ms: int) -> None:
         """Once per call: a log line with its stack, the callbacks of on_consume_timeout, statistics."""
         calls: dict[Batch, list[MessageExt]] = {}
         for batch, message in expired:
@@ -423,10 +423,10 @@ class ConcurrentService:
             stuck = StuckListener(
                 self._group.name, queue, messages, batch.started_ms, now_ms - batch.started_ms, limit_ms, worker, stack
             )
-            tell(stuck, _SENT_BACK if self._group.clustering else _GIVEN_UP)
+            log_line(stuck, _SENT_BACK if self._group.clustering else _GIVEN_UP)
             self._group.statistics.timed_out(batch.messages[0].topic, len(messages), now_ms)
             for callback in self._group.stuck_callbacks:
-                self._spawn(call_back(callback, stuck))
+                self._spawn(run_callback(callback, stuck))
 
     def _forget(self, batch: Batch) -> None:
         if batch.tracked:

@@ -90,7 +90,7 @@ class ListenerCall(Generic[S]):
         seen = self._begin(batch)
         started_s = time.perf_counter()
         try:
-            self._judge(batch, self._listener(tuple(batch.messages), batch.context))
+            self._record_answer(batch, self._listener(tuple(batch.messages), batch.context))
         except BaseException as error:  # noqa: BLE001 - even SystemExit in a worker must not lose the batch
             batch.failure = error
         self._end(batch, seen, started_s)
@@ -100,7 +100,7 @@ class ListenerCall(Generic[S]):
         seen = self._begin(batch)
         started_s = time.perf_counter()
         try:
-            self._judge(batch, await self._listener(tuple(batch.messages), batch.context))
+            self._record_answer(batch, await self._listener(tuple(batch.messages), batch.context))
         except asyncio.CancelledError as error:
             if self.closing:
                 raise
@@ -109,20 +109,20 @@ class ListenerCall(Generic[S]):
             batch.failure = error
         self._end(batch, seen, started_s)
 
-    def judge(self, batch: _Batch[S], answer: object) -> None:
+    def record_answer(self, batch: _Batch[S], answer: object) -> None:
         """The outcome of a call that was made elsewhere, in the same thread or task, and answered so."""
         try:
-            self._judge(batch, answer)
+            self._record_answer(batch, answer)
         except BaseException as error:  # noqa: BLE001 - as above
             batch.failure = error
         self._end(batch, None, time.perf_counter())
 
-    def judge_failure(self, batch: _Batch[S], failure: BaseException) -> None:
+    def record_failure(self, batch: _Batch[S], failure: BaseException) -> None:
         """The outcome of a call that was made elsewhere and raised."""
         batch.failure = failure
         self._end(batch, None, time.perf_counter())
 
-    def _judge(self, batch: _Batch[S], answer: Any) -> None:
+    def _record_answer(self, batch: _Batch[S], answer: Any) -> None:
         status, complaint = self._read(answer, batch.context)
         if complaint is not None:
             if not self.is_async and inspect.isawaitable(answer):
@@ -167,7 +167,7 @@ class ListenerCall(Generic[S]):
 
     def _raised(self, batch: _Batch[S], failure: BaseException) -> None:
         if isinstance(failure, ListenerSignal):
-            batch.context.follow(failure)
+            batch.context.apply_signal(failure)
             log.info("group %s: the listener raised %r", self._group.name, failure)
             return
         log.warning(

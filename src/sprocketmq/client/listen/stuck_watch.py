@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from sprocketmq.client.group.group import Group
-from sprocketmq.client.group.stuck_listener import StuckListener, call_back, tell
+from sprocketmq.client.group.stuck_listener import StuckListener, log_line, run_callback
 from sprocketmq.net.process.clock import Timer
 from sprocketmq.wire.records.message import MessageExt
 
@@ -104,7 +104,7 @@ class StuckWatch:
             worker,
             stack,
         )
-        tell(stuck, "keep their queue waiting, for its order holds")
+        log_line(stuck, "keep their queue waiting, for its order holds")
         self._group.statistics.timed_out(messages[0].topic, len(messages), now_ms)
         for callback in self._group.stuck_callbacks:
-            self._spawn(call_back(callback, stuck))
+            self._spawn(run_callback(callback, stuck))

@@ -390,10 +390,10 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         return await self._started().send_batch(messages, queue=queue, sharding_key=sharding_key, timeout_ms=timeout_ms)
 
     @property
-    def elements_sender(self) -> Sender | None:
+    def encoded_batch_sender(self) -> Sender | None:
         """For who writes batches without making messages (the Spark sink); None while hooks or a namespace want to see each message."""
         sender = self._started()
-        return sender if sender.is_unseen else None
+        return sender if sender.sends_as_given else None
 
     async def request(
         self,
@@ -422,11 +422,11 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
             TopicNotExist, RemoteError, NetworkError: the request could not be sent.
             ClosedError: the producer is not started, or was shut down.
         """
-        from sprocketmq.client.produce.request_reply import ReplyDesk  # few ask, fewer answer
+        from sprocketmq.client.produce.request_reply import RequestFutures  # few ask, fewer answer
 
         sender = self._started()
         assert self._instance is not None
-        return await ReplyDesk.of(self._instance).request(
+        return await RequestFutures.of(self._instance).request(
             sender, message, timeout_ms, queue=queue, selector=selector, sharding_key=sharding_key
         )
 

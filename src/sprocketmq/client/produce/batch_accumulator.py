@@ -28,7 +28,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from itertools import count
 from typing import Any, Final, Protocol, TypeAlias
 
-from sprocketmq.client.remoting.message_writer import Outgoing
+from sprocketmq.client.remoting.message_writer import OutgoingMessage
 from sprocketmq.client.remoting.routes import Routes
 from sprocketmq.client.remoting.sender import QueueSelector, Sender
 from sprocketmq.client.results import SendResult
@@ -389,7 +389,7 @@ class BatchAccumulator:
         properties = {} if first.wait_store_msg_ok else {props.WAIT: "false"}
         if sender.namespace is not None:
             properties[props.INSTANCE_ID] = sender.namespace
-        outgoing = Outgoing(
+        outgoing = OutgoingMessage(
             wrap(sender.namespace, first.topic),
             [message for message in messages if message is not None],
             properties,

@@ -38,7 +38,7 @@ from sprocketmq.wire.records.compression import decompress
 from sprocketmq.wire.records.message import Message, MessageExt, MessageQueue
 from sprocketmq.wire.records.sys_flag import COMPRESSED
 
-__all__ = ["ReplyDesk", "reply_message", "reply_topic", "send_reply"]
+__all__ = ["RequestFutures", "reply_message", "reply_topic", "send_reply"]
 
 log = logging.getLogger("sprocketmq.client")
 
@@ -103,7 +103,7 @@ async def send_reply(
     return await sender.send(message, extra=back, timeout_ms=left_ms())
 
 
-class ReplyDesk:
+class RequestFutures:
     """Requests of one instance that wait for their replies. Belongs to its loop."""
 
     def __init__(self, instance: ClientInstance) -> None:
@@ -113,14 +113,14 @@ class ReplyDesk:
         self._telling: dict[str, tuple[asyncio.Task[None], float]] = {}  # those that are being told, and since when
 
     @classmethod
-    def of(cls, instance: ClientInstance) -> ReplyDesk:
+    def of(cls, instance: ClientInstance) -> RequestFutures:
         """The desk of ``instance``, opened with its first request."""
         handler = instance.handlers.get(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT)
         desk = getattr(handler, "__self__", None)
         if desk is None:
             desk = cls(instance)
             instance.handlers[RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT] = desk.take
-        assert isinstance(desk, ReplyDesk)
+        assert isinstance(desk, RequestFutures)
         return desk
 
     async def request(
@@ -212,7 +212,7 @@ class ReplyDesk:
                 except NetworkError as error:
                     log.info("broker %s does not hear of requests: %s", address, error)
                     return
-                await instance.heartbeats.to(address)
+                await instance.heartbeats.send_to(address)
                 self._heard[address] = connection
 
             telling = self._telling[address] = instance.spawn(tell()), asyncio.get_running_loop().time()

@@ -71,7 +71,7 @@ class RunningProducer:
             from sprocketmq.client.observe.trace import MessageTrace  # only who traces pays for it
 
             self.trace = MessageTrace(instance, self._options, self._group, "PRODUCE")
-            hooks = hooks.joined_by(self.trace)
+            hooks = hooks.with_hook(self.trace)
         sender.hooks = hooks if hooks else None
         if self._make_checks is not None:
             self.checks = self._make_checks()
@@ -84,7 +84,7 @@ class RunningProducer:
             self._detector = instance.spawn(self._detect(sender))
         if settings.topics:
             await instance.routes.refresh_all(sender.topics)  # what fails is logged, and tried again each 30 s
-            await instance.heartbeats.to_all()
+            await instance.heartbeats.send_to_all()
 
     @property
     def unanswered_count(self) -> int:

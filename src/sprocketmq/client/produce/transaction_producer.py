@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from sprocketmq.client.produce.producer import AsyncProducer, Producer
 from sprocketmq.client.produce.transaction_checks import CheckCallback
-from sprocketmq.client.remoting.message_writer import Outgoing
-from sprocketmq.client.remoting.sender import BegunSend, QueueSelector
+from sprocketmq.client.remoting.message_writer import OutgoingMessage
+from sprocketmq.client.remoting.sender import PendingSend, QueueSelector
 from sprocketmq.client.results import SendResult, SendStatus
 from sprocketmq.client.settings.validators import check_range
 from sprocketmq.core.transactions.open_transactions import (
@@ -50,8 +50,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AsyncTransactionProducer",
-    "BegunHalf",
     "LocalTransactionState",
+    "PendingHalf",
     "TransactionProducer",
     "TransactionSendResult",
 ]
@@ -76,16 +76,16 @@ class TransactionSendResult(SendResult, frozen=True):
     local_failure: BaseException | None = None
 
 
-class BegunHalf(NamedTuple):
+class PendingHalf(NamedTuple):
     """A half message that is on its way, see ``AsyncTransactionProducer.begin_prepared``."""
 
-    outgoing: Outgoing
-    begun: BegunSend
+    outgoing: OutgoingMessage
+    pending: PendingSend
 
     @property
     def answer(self) -> asyncio.Future[StoredAnswer | Command]:
         """StoredAnswer: it is stored, with SEND_OK. Anything else: ask ``prepared``."""
-        return self.begun.answer
+        return self.pending.answer
 
 
 class AsyncTransactionProducer(AsyncProducer):
@@ -214,7 +214,7 @@ class AsyncTransactionProducer(AsyncProducer):
             self._open.finished(half.message_id, LocalTransactionState.UNKNOWN)
         return half, _place(half)
 
-    def begin_prepared(self, message: Message, *, queue: MessageQueue | None = None) -> BegunHalf | None:
+    def begin_prepared(self, message: Message, *, queue: MessageQueue | None = None) -> PendingHalf | None:
         """Begin ``send_prepared`` without waiting, for who has many of them in flight.
 
         Args:
@@ -230,10 +230,10 @@ class AsyncTransactionProducer(AsyncProducer):
             ClosedError: the producer is not started, or was shut down.
         """
         self._refuse_delay(message)
-        begun = self._started().begin(message, queue, self._half_properties)
-        return None if begun is None else BegunHalf(*begun)
+        pending = self._started().begin(message, queue, self._half_properties)
+        return None if pending is None else PendingHalf(*pending)
 
-    async def prepared(self, half: BegunHalf) -> tuple[SendResult, HalfPlace]:
+    async def prepared(self, half: PendingHalf) -> tuple[SendResult, HalfPlace]:
         """What became of a half that was begun; there is no other try.
 
         Args:
@@ -247,7 +247,7 @@ class AsyncTransactionProducer(AsyncProducer):
             NetworkError, RequestTimeout: the broker did not answer; it may have been stored nevertheless.
             ClosedError: the producer is not started, or was shut down.
         """
-        result = await self._started().deliver(half.outgoing, half.begun.target, None, None, half.begun)
+        result = await self._started().deliver(half.outgoing, half.pending.target, None, None, half.pending)
         return result, _place(result)
 
     # -- the steps, which the blocking client takes one by one ---------------------------------------------------------------------------

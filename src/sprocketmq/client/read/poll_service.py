@@ -1,6 +1,6 @@
 """The consume service of a pull consumer: messages wait until somebody polls (policy in core.polled_queues).
 
-    rebalance, pull loops --taken_up, submit, skipped--> PolledQueues <--take, commit-- poll()
+    rebalance, pull loops --queue_added, submit, skipped--> PolledQueues <--take, commit-- poll()
                           `--changed--> the listener for this topic's share; new queues wait until it returned
 
 So a listener that seeks to an offset of its own, when it hears of a new queue, sees no message of that queue from before.
@@ -96,11 +96,11 @@ class PollService:
 
     # -- QueueWatcher ------------------------------------------------------------------------------------------------------------
 
-    def taken_up(self, process_queue: ProcessQueue, offset: int) -> None:
+    def queue_added(self, process_queue: ProcessQueue, offset: int) -> None:
         queue = process_queue.queue
         assert queue is not None
         unannounced = queue.topic in self._listeners and queue not in self._announced.get(queue.topic, ())
-        self.queues.taken_up(process_queue, offset, withheld=unannounced)
+        self.queues.queue_added(process_queue, offset, withheld=unannounced)
 
     def skipped(self, process_queue: ProcessQueue, offset: int) -> None:
         if self.queues.skipped(process_queue, offset) and process_queue.queue is not None:
@@ -115,7 +115,7 @@ class PollService:
         return self.queues.is_full
 
     def changed(self, topic: str) -> None:
-        self.paused_queues.difference_update(self.queues.given_up())
+        self.paused_queues.difference_update(self.queues.remove_dropped())
         if topic not in self._listeners:
             return
         self._announced.setdefault(topic, set()).intersection_update(self._ours(topic))
@@ -177,10 +177,10 @@ class PollService:
                 self._tell_hooks(process_queue, part)
         return taken
 
-    def hand_back(self, taken: Iterable[HandedOut]) -> None:
+    def put_back(self, taken: Iterable[HandedOut]) -> None:
         """Nobody got what a poll took: it waits again, in its place."""
         for process_queue, messages in taken:
-            self.queues.hand_back(process_queue, messages)
+            self.queues.put_back(process_queue, messages)
         self._arrived.set()
 
     def _tell_hooks(self, process_queue: ProcessQueue, messages: list[MessageExt]) -> None:

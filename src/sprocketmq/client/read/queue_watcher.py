@@ -13,7 +13,7 @@ __all__ = ["QueueWatcher"]
 class QueueWatcher(Protocol):
     """All methods are called on the consumer's loop and must not wait."""
 
-    def taken_up(self, process_queue: ProcessQueue, offset: int) -> None:
+    def queue_added(self, process_queue: ProcessQueue, offset: int) -> None:
         """Pulling begins at ``offset``."""
         ...
 

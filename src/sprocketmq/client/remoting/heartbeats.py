@@ -22,7 +22,7 @@ from typing import Any, Final
 import msgspec
 
 from sprocketmq.client.remoting.api import RemotingApi
-from sprocketmq.client.remoting.paced_work import PacedWork
+from sprocketmq.client.remoting.coalesced_work import CoalescedWork
 from sprocketmq.errors import NetworkError, RemoteError, RequestTimeout
 from sprocketmq.net.process.clock import Clock
 from sprocketmq.wire import bodies
@@ -61,7 +61,7 @@ class Heartbeats:
         self._api, self._targets, self._data, self._spawn = api, targets, data, spawn
         self._lanes: dict[str, _Lane] = {}
         self._silent: set[str] = set()
-        self._soon = PacedWork(clock, _MIN_INTERVAL_MS, self._begin_all, spawn)
+        self._soon = CoalescedWork(clock, _MIN_INTERVAL_MS, self._begin_all, spawn)
 
     def soon(self) -> None:
         """Tell all brokers soon, without waiting for them."""
@@ -70,12 +70,12 @@ class Heartbeats:
     def close(self) -> None:
         self._soon.close()
 
-    async def to_all(self) -> None:
+    async def send_to_all(self) -> None:
         """Tell all brokers, and wait until each has answered or failed; failures are logged, once per silence."""
         if begun := [self.begin(address) for address in self._targets()]:
             await asyncio.wait(begun)
 
-    async def to(self, address: str) -> None:
+    async def send_to(self, address: str) -> None:
         """Tell one broker, and wait until it has answered or failed."""
         await asyncio.wait([self.begin(address)])
 
@@ -95,7 +95,7 @@ class Heartbeats:
         """The brokers that are being told now."""
         return set(self._lanes)
 
-    async def over(self, address: str) -> None:
+    async def wait_for(self, address: str) -> None:
         """Wait until the heartbeat that is under way to this broker has been answered or has failed."""
         lane = self._lanes.get(address)
         if lane is not None:

@@ -9,7 +9,7 @@ One per client id and cluster: connections, routes, heartbeat and the periodic w
     each 5 s    progress of all consumers persisted             (first after 10 s)
     each 1 min  listener pools grown or shrunk by what waits for them
     each 20 s   rebalance of each consumer; at once when the broker says that the group changed, again after 1 s while not balanced,
-                never sooner than 1 s after the one before, however often it is asked for (``core.pace``)
+                never sooner than 1 s after the one before, however often it is asked for (``core.coalesced_runs``)
 
 Periodic work runs on ``clock``; network timeouts run on the loop's own time.
 
@@ -29,9 +29,9 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, ClassVar, Final, Protocol
 
 from sprocketmq.client.remoting.api import RemotingApi
+from sprocketmq.client.remoting.coalesced_work import CoalescedWork
 from sprocketmq.client.remoting.heartbeats import Heartbeats
 from sprocketmq.client.remoting.name_servers import FIRST_REREAD_MS, REREAD_INTERVAL_MS, NameServers
-from sprocketmq.client.remoting.paced_work import PacedWork
 from sprocketmq.client.remoting.routes import Routes
 from sprocketmq.client.remoting.sender import Sender, vip_address
 from sprocketmq.client.remoting.unique_keys import UniqueKeys
@@ -120,7 +120,9 @@ class ClientInstance:
         self._consumers: dict[str, ConsumerMember] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._users = 0
-        self._rebalances: dict[str, PacedWork] = {}  # by group; a round that hangs is its consumer's own affair (law 2)
+        self._rebalances: dict[
+            str, CoalescedWork
+        ] = {}  # by group; a round that hangs is its consumer's own affair (law 2)
         self.heartbeats = Heartbeats(self.api, self.clock, self._heartbeat_targets, self._heartbeat_data, self.spawn)
         self._closed = False
         self.is_inherited = False
@@ -270,7 +272,7 @@ class ClientInstance:
                 "instance_name"
             )
         self._consumers[consumer.group_name] = consumer
-        rebalances = PacedWork(self.clock, REBALANCE_MIN_INTERVAL_MS, lambda: self._rebalance(consumer), self.spawn)
+        rebalances = CoalescedWork(self.clock, REBALANCE_MIN_INTERVAL_MS, lambda: self._rebalance(consumer), self.spawn)
         self._rebalances[consumer.group_name] = rebalances
         rebalances.soon(REBALANCE_INTERVAL_MS)
 
@@ -297,7 +299,7 @@ class ClientInstance:
 
     async def _unregister(self, producer_group: str | None, consumer_group: str | None) -> None:
         async def tell(address: str) -> None:
-            await self.heartbeats.over(address)
+            await self.heartbeats.wait_for(address)
             if address not in self.pool.addresses:
                 return
             try:

@@ -23,7 +23,7 @@ from sprocketmq.wire.records.message import Message, MessageQueue
 from sprocketmq.wire.records.sys_flag import TRANSACTION_PREPARED_TYPE
 from sprocketmq.wire.send_frames import SendTemplate
 
-__all__ = ["MessageWriter", "Outgoing"]
+__all__ = ["MessageWriter", "OutgoingMessage"]
 
 _MAX_DELAY_LEVEL: Final = 0x7FFFFFFF
 _MAX_TIME_MS: Final = 1 << 62
@@ -37,7 +37,7 @@ _REPLYING: Final = int(RequestCode.SEND_REPLY_MESSAGE_V2)
 _MOST_TEMPLATES: Final = 10_000
 
 
-class Outgoing(msgspec.Struct):
+class OutgoingMessage(msgspec.Struct):
     """What one send sends.
 
     Attributes:
@@ -115,7 +115,7 @@ class MessageWriter:
         delay_ms: int | None,
         deliver_time_ms: int | None,
         extra: Mapping[str, str] | None,
-    ) -> Outgoing:
+    ) -> OutgoingMessage:
         """One message, checked, with the properties of this send; the message itself only gets its UNIQ_KEY."""
         topic = self.checked_topic(message)
         key = self.identify(message)
@@ -138,9 +138,9 @@ class MessageWriter:
             sys_flag |= TRANSACTION_PREPARED_TYPE
         elif props.MSG_TYPE in properties and properties[props.MSG_TYPE] == _REPLY:
             code = _REPLYING
-        return Outgoing(topic, (message,), properties, key, code, body, sys_flag)
+        return OutgoingMessage(topic, (message,), properties, key, code, body, sys_flag)
 
-    def batch(self, messages: Sequence[Message]) -> Outgoing:
+    def batch(self, messages: Sequence[Message]) -> OutgoingMessage:
         """A batch of messages that are checked and have their UNIQ_KEYs."""
         first = messages[0]
         properties: dict[str, str] = {} if first.wait_store_msg_ok else {props.WAIT: "false"}
@@ -156,14 +156,14 @@ class MessageWriter:
             )
         ids = ",".join([message.properties[props.UNIQ_KEY] for message in messages])
         topic = wrap(self.namespace, first.topic)
-        return Outgoing(topic, messages, properties, ids, _BATCH, body)
+        return OutgoingMessage(topic, messages, properties, ids, _BATCH, body)
 
-    def elements(self, topic: str, body: bytes | memoryview) -> Outgoing:
+    def encoded_batch(self, topic: str, body: bytes | memoryview) -> OutgoingMessage:
         """A batch whose body is there already."""
         stand_in = Message(topic, b"-")
-        return Outgoing(self.checked_topic(stand_in), (stand_in,), {}, "", _BATCH, bytes(body))
+        return OutgoingMessage(self.checked_topic(stand_in), (stand_in,), {}, "", _BATCH, bytes(body))
 
-    def template(self, outgoing: Outgoing, target: MessageQueue) -> SendTemplate | None:
+    def template(self, outgoing: OutgoingMessage, target: MessageQueue) -> SendTemplate | None:
         """What writes ``frame``; None for a retry topic, whose headers differ from message to message in more than a template allows."""
         known = self._templates[outgoing.code]
         template = known.get(target)
@@ -173,7 +173,7 @@ class MessageWriter:
             template = known[target] = SendTemplate(outgoing.code, self.header(outgoing, target))
         return template
 
-    def frame(self, template: SendTemplate, opaque: int, outgoing: Outgoing) -> bytes:
+    def frame(self, template: SendTemplate, opaque: int, outgoing: OutgoingMessage) -> bytes:
         """The request, ready to write: what ``command`` says, with this opaque."""
         return template.frame(
             opaque,
@@ -184,11 +184,11 @@ class MessageWriter:
             outgoing.body,
         )
 
-    def command(self, outgoing: Outgoing, target: MessageQueue) -> Command:
+    def command(self, outgoing: OutgoingMessage, target: MessageQueue) -> Command:
         """The request, ready for a connection that signs it, or looks at it otherwise; ``frame`` is the short way."""
         return request(outgoing.code, self.header(outgoing, target), outgoing.body)
 
-    def header(self, outgoing: Outgoing, target: MessageQueue) -> headers.SendMessageRequestHeaderV2:
+    def header(self, outgoing: OutgoingMessage, target: MessageQueue) -> headers.SendMessageRequestHeaderV2:
         """The header of the request."""
         properties = outgoing.properties
         reconsume_times = 0

@@ -25,7 +25,7 @@ import msgspec
 
 from sprocketmq.client.hooks import EndTransactionContext, Hooks, SendMessageContext, message_type
 from sprocketmq.client.remoting.api import RemotingApi
-from sprocketmq.client.remoting.message_writer import MessageWriter, Outgoing
+from sprocketmq.client.remoting.message_writer import MessageWriter, OutgoingMessage
 from sprocketmq.client.remoting.routes import Routes
 from sprocketmq.client.remoting.unique_keys import UniqueKeys
 from sprocketmq.client.results import SendResult, SendStatus
@@ -64,7 +64,7 @@ from sprocketmq.wire.send_frames import StoredAnswer
 if TYPE_CHECKING:
     from sprocketmq.core.transactions.open_transactions import HalfPlace, LocalTransactionState
 
-__all__ = ["BegunSend", "QueueSelector", "SendSettings", "Sender", "vip_address"]
+__all__ = ["PendingSend", "QueueSelector", "SendSettings", "Sender", "vip_address"]
 
 log = logging.getLogger("sprocketmq.client")
 
@@ -80,7 +80,7 @@ def vip_address(address: str) -> str:
     return f"{host}:{int(port) - 2}"
 
 
-class BegunSend(msgspec.Struct):
+class PendingSend(msgspec.Struct):
     """A try whose request is written; ``answer`` may be waited for more than once."""
 
     target: MessageQueue
@@ -168,35 +168,35 @@ class Sender:
             if queue is None and not self._known_queues(outgoing.topic):
                 end_s = self._end_s(timeout_ms)
             first = chosen = await self.chosen_queue(message, outgoing.topic, queue, selector, sharding_key, end_s)
-        begun = None
+        pending = None
         if self._ends_with_first and self.hooks is None and end_s is None:
             limit_ms = self._first_ms if timeout_ms is None else self._try_ms(_checked_ms(timeout_ms))
             if first is None and (queues := self._known_queues(outgoing.topic)):
                 first = (self._turns.get(outgoing.topic) or self._turn(outgoing.topic)).next(queues)
-            if first is not None and (begun := self._begin(first, outgoing, limit_ms)) is not None:
+            if first is not None and (pending := self._begin(first, outgoing, limit_ms)) is not None:
                 try:
-                    answer = await begun.answer
+                    answer = await pending.answer
                     if type(answer) is StoredAnswer:
                         return self._result(outgoing, first, SendStatus.SEND_OK, answer.extFields)
                 except (NetworkError, RequestTimeout):
                     pass  # deliver meets it again
                 except BaseException:
-                    begun.connection.forget(begun.opaque)
+                    pending.connection.forget(pending.opaque)
                     raise
-        return await self.deliver(outgoing, chosen, timeout_ms, first, begun, end_s)
+        return await self.deliver(outgoing, chosen, timeout_ms, first, pending, end_s)
 
     def begin(
         self, message: Message, queue: MessageQueue | None, extra: Mapping[str, str] | None
-    ) -> tuple[Outgoing, BegunSend] | None:
+    ) -> tuple[OutgoingMessage, PendingSend] | None:
         """Write the first try of ``send`` now, for who has many of them in flight and waits for their answers itself; ``deliver`` with a
         timeout takes it up. None when it cannot be begun so: nothing was sent."""
-        if not (self._ends_with_first and self.is_unseen):
+        if not (self._ends_with_first and self.sends_as_given):
             return None
         outgoing = self.writer.one(message, None, 0, None, None, extra)
         if queue is None and (queues := self._known_queues(outgoing.topic)):
             queue = (self._turns.get(outgoing.topic) or self._turn(outgoing.topic)).next(queues)
-        begun = None if queue is None else self._begin(queue, outgoing, self._first_ms)
-        return None if begun is None else (outgoing, begun)
+        pending = None if queue is None else self._begin(queue, outgoing, self._first_ms)
+        return None if pending is None else (outgoing, pending)
 
     async def send_batch(
         self,
@@ -219,7 +219,7 @@ class Sender:
         return await self.deliver(outgoing, chosen, timeout_ms, end_s=end_s)
 
     @property
-    def is_unseen(self) -> bool:
+    def sends_as_given(self) -> bool:
         """Whether nobody has to see, or add to, a message before it leaves: no hooks, no namespace."""
         return self.hooks is None and self.namespace is None
 
@@ -230,9 +230,9 @@ class Sender:
             keys += self.writer.next_keys(self._clock.now_ms())
         return keys[:count]
 
-    async def send_elements(self, topic: str, elements: bytes | memoryview) -> SendResult:
-        """A batch that is written already (``wire.records.batch``), by who knows what is in it; only while ``is_unseen``."""
-        return await self.deliver(self.writer.elements(topic, elements), None, None)
+    async def send_encoded_batch(self, topic: str, elements: bytes | memoryview) -> SendResult:
+        """A batch that is written already (``wire.records.batch``), by who knows what is in it; only while ``sends_as_given``."""
+        return await self.deliver(self.writer.encoded_batch(topic, elements), None, None)
 
     async def send_again(self, message: Message, sys_flag: int, sharding_key: str | None = None) -> SendResult:
         """A copy of a message that was stored with ``sys_flag``: a body that stays compressed, since nobody here can open it, goes as it is
@@ -331,11 +331,11 @@ class Sender:
 
     async def deliver(
         self,
-        outgoing: Outgoing,
+        outgoing: OutgoingMessage,
         chosen: MessageQueue | None,
         timeout_ms: int | None,
         first: MessageQueue | None = None,
-        begun: BegunSend | None = None,
+        pending: PendingSend | None = None,
         end_s: float | None = None,
     ) -> SendResult:
         """Up to ``1 + retries`` tries, each on another broker than the one before, as far as there is one. The timeout is the limit of all
@@ -343,12 +343,12 @@ class Sender:
 
         Args:
             first: where the first try goes, when its turn was taken already.
-            begun: the first try, when it began already.
+            pending: the first try, when it began already.
             end_s: on the loop's clock, when the timeout began to run before this call.
         """
         settings = self.settings
         if end_s is None:
-            end_s = self._end_s(timeout_ms, None if begun is None else begun.started_s)
+            end_s = self._end_s(timeout_ms, None if pending is None else pending.started_s)
         now_s = asyncio.get_running_loop().time
         tries = 1 if chosen is not None else 1 + settings.retry_times_when_send_failed
         failure: RocketMQError | None = None
@@ -360,12 +360,12 @@ class Sender:
                 target = self._next_queue(outgoing.topic, queues, last_broker)
             started_s = now_s()
             left_ms = math.ceil((end_s - started_s) * 1000)
-            if left_ms <= 0 and begun is None and attempt:
+            if left_ms <= 0 and pending is None and attempt:
                 break
             last_broker, first = target.broker_name, None
             try:
-                if begun is not None:
-                    trying, begun = self._answered(outgoing, begun), None
+                if pending is not None:
+                    trying, pending = self._answered(outgoing, pending), None
                 else:
                     trying = self._try(target, outgoing, self._try_ms(max(1, left_ms)))
                 result = await trying
@@ -392,17 +392,17 @@ class Sender:
             return stored
         raise failure
 
-    async def _try(self, target: MessageQueue, outgoing: Outgoing, timeout_ms: int) -> SendResult:
+    async def _try(self, target: MessageQueue, outgoing: OutgoingMessage, timeout_ms: int) -> SendResult:
         if self.hooks is not None:
             return await self._try_with_hooks(self.hooks, target, outgoing, timeout_ms)
-        begun = self._begin(target, outgoing, timeout_ms)
-        if begun is not None:
-            return await self._answered(outgoing, begun)
+        pending = self._begin(target, outgoing, timeout_ms)
+        if pending is not None:
+            return await self._answered(outgoing, pending)
         address, left_ms = await self._address_within(target, timeout_ms)
         status, header = await self._api.send_message(address, self.writer.command(outgoing, target), left_ms)
         return self._result(outgoing, target, status, header)
 
-    def _begin(self, target: MessageQueue, outgoing: Outgoing, timeout_ms: int) -> BegunSend | None:
+    def _begin(self, target: MessageQueue, outgoing: OutgoingMessage, timeout_ms: int) -> PendingSend | None:
         """Write the request of a try now; None when it cannot be done now, or not without a Command: then nothing was done."""
         name = target.broker_name
         if self._awaited and (name, target.topic) in self._awaited:  # nobody is overtaken
@@ -415,24 +415,24 @@ class Sender:
         opaque = connection.next_opaque()
         frame = self.writer.frame(template, opaque, outgoing)
         answer = connection.start_send(opaque, frame, outgoing.code, timeout_ms)
-        return BegunSend(target, address, connection, opaque, connection.now_s(), answer)
+        return PendingSend(target, address, connection, opaque, connection.now_s(), answer)
 
-    async def _answered(self, outgoing: Outgoing, begun: BegunSend) -> SendResult:
+    async def _answered(self, outgoing: OutgoingMessage, pending: PendingSend) -> SendResult:
         """Wait for the end of a try that began."""
         try:
-            answer = await begun.answer
+            answer = await pending.answer
         except RequestTimeout:
-            self._api.pool.doubt(begun.address, begun.connection, begun.started_s)
+            self._api.pool.close_if_silent(pending.address, pending.connection, pending.started_s)
             raise
         except BaseException:
-            begun.connection.forget(begun.opaque)
+            pending.connection.forget(pending.opaque)
             raise
         if isinstance(answer, StoredAnswer):
-            return self._result(outgoing, begun.target, SendStatus.SEND_OK, answer.extFields)
-        return self._result(outgoing, begun.target, *self._api.send_answer(answer, begun.address))
+            return self._result(outgoing, pending.target, SendStatus.SEND_OK, answer.extFields)
+        return self._result(outgoing, pending.target, *self._api.send_answer(answer, pending.address))
 
     async def _try_with_hooks(
-        self, hooks: Hooks, target: MessageQueue, outgoing: Outgoing, timeout_ms: int
+        self, hooks: Hooks, target: MessageQueue, outgoing: OutgoingMessage, timeout_ms: int
     ) -> SendResult:
         """As ``_try``. What a hook adds to the properties before is written after it."""
         address, left_ms = await self._address_within(target, timeout_ms)
@@ -448,7 +448,7 @@ class Sender:
         return result
 
     def _context(
-        self, outgoing: Outgoing, target: MessageQueue, address: str, *, is_oneway: bool
+        self, outgoing: OutgoingMessage, target: MessageQueue, address: str, *, is_oneway: bool
     ) -> SendMessageContext:
         properties = (
             [message.properties for message in outgoing.messages] if outgoing.is_batch else [outgoing.properties]
@@ -467,7 +467,7 @@ class Sender:
 
     def _result(
         self,
-        outgoing: Outgoing,
+        outgoing: OutgoingMessage,
         target: MessageQueue,
         status: SendStatus,
         header: headers.SendMessageResponseHeader,

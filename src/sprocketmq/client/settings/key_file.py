@@ -70,10 +70,10 @@ class KeyFile:
         except OSError:
             return self._known
         if seen != self._seen:
-            self.look_again()
+            self.reread()
         return self._known
 
-    def look_again(self) -> None:
+    def reread(self) -> None:
         """Read it whatever ``stat`` says, as a signature was refused."""
         try:
             self._known = self._read()

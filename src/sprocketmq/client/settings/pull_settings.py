@@ -80,9 +80,9 @@ class PullSettings(msgspec.Struct, frozen=True, kw_only=True):
                 f"consumer_timeout_when_suspend_ms is {self.consumer_timeout_when_suspend_ms}, at least "
                 f"broker_suspend_max_time_ms ({self.broker_suspend_max_time_ms}) is allowed: the broker may hold a pull that long"
             )
-        self.of_the_engine()  # checks what both kinds of consumer share
+        self.as_push_settings()  # checks what both kinds of consumer share
 
-    def of_the_engine(self) -> PushSettings:
+    def as_push_settings(self) -> PushSettings:
         """The same for what pulls, rebalances and keeps progress. The filter goes with each pull, as Java's lite pull sends it: two
         consumers of one group may then read the same topic with different filters."""
         return PushSettings(

@@ -32,7 +32,7 @@ from collections.abc import Callable, Iterator, Mapping
 import msgspec
 from msgspec import Struct
 
-from sprocketmq.core.cluster.registered import LiveBroker, MinIdChange, Registered, TopicsToTake
+from sprocketmq.core.cluster.registration import LiveBroker, MinIdChange, RegistrationResult, TopicRegistration
 from sprocketmq.core.produce.route_table import MASTER_ID
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.bodies import BrokerData, ClusterInfo, DataVersion, QueueData, TopicConfig, TopicRouteData
@@ -42,8 +42,8 @@ __all__ = [
     "LiveBroker",
     "MinIdChange",
     "NamesrvTable",
-    "Registered",
-    "TopicsToTake",
+    "RegistrationResult",
+    "TopicRegistration",
 ]
 
 # TopicSysFlag and PermName
@@ -98,7 +98,7 @@ class NamesrvTable:
         self.max_brokers, self.max_topics = MAX_BROKERS, MAX_TOPICS
         self._topic_count = 0  # pairs of topic and broker
 
-    def begin(
+    def begin_registration(
         self,
         cluster: str,
         broker_name: str,
@@ -113,8 +113,8 @@ class NamesrvTable:
         owner: object = None,
         acting_master: bool | None = None,
         zone: str | None = None,
-    ) -> TopicsToTake | Registered | None:
-        """A broker says that it is here; its topics are still to be taken (:meth:`take`, :meth:`taken`). None: refused (law 7).
+    ) -> TopicRegistration | RegistrationResult | None:
+        """Begin the registration of a broker; :meth:`add_topics` and :meth:`finish_registration` follow. None: refused (law 7).
 
         ``acting_master`` is None for a broker before 5.0, else whether it wants acting masters.
 
@@ -122,7 +122,7 @@ class NamesrvTable:
             ConfigurationError: law 8.
         """
         known = self._live.get(address)
-        self.check_room(broker_name, address, topic_count)
+        self.check_capacity(broker_name, address, topic_count)
         if known is not None and known.broker_name != broker_name:
             self._remove(known)  # law 1: somebody else lived at this address before
             known = None
@@ -132,7 +132,7 @@ class NamesrvTable:
         if rival is not None and rival.data_version.state_version > data_version.state_version:  # law 6
             if known is not None:
                 self._remove(known)
-            return Registered()
+            return RegistrationResult()
         if held_by is None and topic_count == 1:
             return None
         if broker is None:
@@ -156,12 +156,12 @@ class NamesrvTable:
         )
         lower = self._min_id_change(broker_name, None, ha_address) if broker_id < lowest_before else None
         if broker_id == MASTER_ID:
-            result = Registered(changed=changed, lower_id=lower)
+            result = RegistrationResult(changed=changed, lower_id=lower)
         else:
             master = broker.addresses.get(MASTER_ID, "")
             live_master = self._live.get(master)
-            result = Registered(master, live_master.ha_address if live_master else "", changed, lower)
-        return TopicsToTake(
+            result = RegistrationResult(master, live_master.ha_address if live_master else "", changed, lower)
+        return TopicRegistration(
             result,
             live,
             data_version,
@@ -170,7 +170,7 @@ class NamesrvTable:
             wanted=broker_id == MASTER_ID or is_prime_slave,  # law 4
         )
 
-    def check_room(self, broker_name: str, address: str, topic_count: int) -> None:
+    def check_capacity(self, broker_name: str, address: str, topic_count: int) -> None:
         """Raises ConfigurationError: law 8."""
         if address not in self._live and len(self._live) >= self.max_brokers:
             raise ConfigurationError(
@@ -184,7 +184,7 @@ class NamesrvTable:
                 f"{self.max_topics} are allowed; delete some, or raise maxTopics"
             )
 
-    def take(self, registration: TopicsToTake, topics: Mapping[str, TopicConfig]) -> bool:
+    def add_topics(self, registration: TopicRegistration, topics: Mapping[str, TopicConfig]) -> bool:
         """A share of the topics. False, and nothing is done: something came between (law 9)."""
         live, broker_name = registration.live, registration.live.broker_name
         if self._live.get(live.address) is not live:
@@ -209,7 +209,7 @@ class NamesrvTable:
             registration.named.update(dict.fromkeys(topics))
         return True
 
-    def taken(self, registration: TopicsToTake, *, is_whole: bool = True) -> Registered:
+    def finish_registration(self, registration: TopicRegistration, *, is_whole: bool = True) -> RegistrationResult:
         """After the last share. ``is_whole``: these are all topics of the broker, so that others may be dropped."""
         live = registration.live
         if self._live.get(live.address) is live:

@@ -60,7 +60,7 @@ class PolledQueues:
 
     # --- queues come and go -----------------------------------------------------------------------------------------------------------
 
-    def taken_up(self, process_queue: ProcessQueue, offset: int, *, withheld: bool = False) -> None:
+    def queue_added(self, process_queue: ProcessQueue, offset: int, *, withheld: bool = False) -> None:
         """Reading begins at ``offset``, where progress is. With ``withheld`` nothing is handed out until :meth:`release`."""
         queue = process_queue.queue
         assert queue is not None
@@ -73,7 +73,7 @@ class PolledQueues:
         """These queues may be handed out from now on."""
         self._withheld.difference_update(queues)
 
-    def given_up(self) -> list[MessageQueue]:
+    def remove_dropped(self) -> list[MessageQueue]:
         """Forgets the queues whose process queue was dropped; returns them."""
         gone = [queue for queue, reading in self._readings.items() if reading.process_queue.dropped]
         for queue in gone:
@@ -123,7 +123,7 @@ class PolledQueues:
                 left -= len(messages)
         return taken
 
-    def hand_back(self, process_queue: ProcessQueue, messages: list[MessageExt]) -> None:
+    def put_back(self, process_queue: ProcessQueue, messages: list[MessageExt]) -> None:
         """What ``take`` gave of one queue reached nobody: it is not done, and comes again; unless the queue is read anew by now (law 3)."""
         reading = self._reading(process_queue)
         if reading is None or not messages:
@@ -163,7 +163,7 @@ class PolledQueues:
             if not reading.committed and not reading.process_queue.dropped
         }
 
-    def sought(self, queue: MessageQueue) -> None:
+    def position_changed(self, queue: MessageQueue) -> None:
         """Reading began anew where somebody wanted it, not where progress is."""
         self._readings[queue].committed = False
 

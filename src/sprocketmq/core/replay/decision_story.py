@@ -1,13 +1,13 @@
 """What a replayed record tells: of each message when and why it was consumed, retried or held back; of each queue whose it was.
 
     Step --Story.take--> Delivery   pulled -> taken -> begun -> ended -> settled                 one stored copy in one life of its queue
-                     +-> Hold       a span in which a queue was not pulled, or its progress stood still, and why
-                     +-> Happening  at, what, why: the lines of a story, kept for those messages and queues that are asked for
+                     +-> Stall       a span in which a queue was not pulled, or its progress stood still, and why
+                     +-> StoryEvent  at, what, why: the lines of a story, kept for those messages and queues that are asked for
 
 Laws
 1. A story is made of steps alone: what it says was recorded, or follows from the machines' laws, which the "why" names.
 2. A message's story joins all deliveries of its id: the first one, its retry copies, and one more for each owner the queue had.
-3. Memory: a delivery takes a few numbers; happenings are kept only where somebody asked.
+3. Memory: a delivery takes a few numbers; events are kept only where somebody asked.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from sprocketmq.core.retry.retry_schedule import (
 )
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
 
-__all__ = ["Delivery", "Happening", "Hold", "QueueStory", "Story", "duration"]
+__all__ = ["Delivery", "QueueStory", "Stall", "Story", "StoryEvent", "duration"]
 
 _WAITED_MS: Final = 10
 _LATE_MS: Final = 1_000
@@ -49,7 +49,7 @@ def duration(span_ms: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
+class StoryEvent:
     """One line of a story; ``why`` may be empty."""
 
     at_ms: int
@@ -88,7 +88,7 @@ class Delivery:
     timed_out: bool = False
     given_up: bool = False
     late: bool = False
-    story: list[Happening] | None = None
+    story: list[StoryEvent] | None = None
 
     @property
     def running(self) -> bool:
@@ -110,7 +110,7 @@ class Delivery:
 
 
 @dataclass(slots=True)
-class Hold:
+class Stall:
     """A span in which a queue stood still. ``kind`` is "pull", "progress" or "turn"; ``to_ms`` None: to the end of the record."""
 
     queue: str
@@ -134,14 +134,14 @@ class QueueStory:
     committed: int = -1
     persisted: int = -1
     consumed: int = 0
-    story: list[Happening] = field(default_factory=list)
+    story: list[StoryEvent] = field(default_factory=list)
 
 
 class Story:
     """Takes steps in their order, and knows the consumer's story up to the last one.
 
     Args:
-        about: whether all happenings of a delivery are to be kept.
+        about: whether all events of a delivery are to be kept.
 
     Attributes: ``deliveries`` by the number of their message, ``queues`` by name, ``holds`` in the order they began, ``given_up_for``
     how many queues were given up for which reason, ``group_story`` what happened to the consumer as a whole.
@@ -151,13 +151,13 @@ class Story:
         self._about = about
         self.deliveries: dict[int, Delivery] = {}
         self.queues: dict[str, QueueStory] = {}
-        self.holds: list[Hold] = []
+        self.stalls: list[Stall] = []
         self.given_up_for: Counter[str] = Counter()
-        self.group_story: list[Happening] = []
+        self.group_story: list[StoryEvent] = []
         self.first_ms = self.last_ms = 0
         self._max_tries = DEFAULT_MAX_RECONSUME_TIMES
         self._open: dict[str, dict[int, Delivery]] = {}  # life -> offset -> not settled yet
-        self._held: dict[tuple[str, str], Hold] = {}  # (life, kind) -> the hold that goes on
+        self._held: dict[tuple[str, str], Stall] = {}  # (life, kind) -> the hold that goes on
         self._waiting: dict[
             str, list[Delivery]
         ] = {}  # queue -> settled ones that progress has not passed, where asked for
@@ -241,7 +241,7 @@ class Story:
             for delivery in self._known(in_flight):
                 delivery.taken_ms = step.at_ms
             what = f"ours when this record begins, with {len(in_hand)} messages in hand"
-            queue.story.append(Happening(step.at_ms, what))
+            queue.story.append(StoryEvent(step.at_ms, what))
 
     def _why_pulled(self, delivery: Delivery) -> str:
         late_ms = delivery.pulled_ms - delivery.stored_ms
@@ -260,7 +260,7 @@ class Story:
             return (
                 f"it was stored {duration(late_ms)} before: this member took the queue up {after} after it was stored"
             )
-        for hold in reversed(self.holds):
+        for hold in reversed(self.stalls):
             if (
                 hold.queue == delivery.queue
                 and hold.kind == "pull"
@@ -326,7 +326,7 @@ class Story:
         self.given_up_for[reason] += 1
         story = self._queue(str(queue))
         story.given_up.append(at_ms)
-        story.story.append(Happening(at_ms, f"given up ({reason})"))
+        story.story.append(StoryEvent(at_ms, f"given up ({reason})"))
         life = f"{queue}#"
         for name in [name for name in self._open if name.startswith(life)]:
             for delivery in self._open.pop(name).values():
@@ -416,10 +416,10 @@ class Story:
     def _table(self, step: Step) -> None:
         if step.do == "add_failed":
             why = "its lock or its start offset could not be had; the next round asks again"
-            self._queue(str(step.args[0])).story.append(Happening(step.at_ms, "not taken up", why))
+            self._queue(str(step.args[0])).story.append(StoryEvent(step.at_ms, "not taken up", why))
         elif step.do == "removal_refused":
             why = "a listener still works on it in order: the lock is kept until it ends"
-            self._queue(str(step.args[0])).story.append(Happening(step.at_ms, "not handed over yet", why))
+            self._queue(str(step.args[0])).story.append(StoryEvent(step.at_ms, "not handed over yet", why))
         for effect in step.result if isinstance(step.result, list) else ():
             if isinstance(effect, Drop):
                 self._given_up(effect.queue, effect.reason.value, step.at_ms)
@@ -437,7 +437,7 @@ class Story:
         queue.committed = offset
         frozen = "it was set by the broker or an administrator, and stays until the queue is taken up again"
         queue.story.append(
-            Happening(step.at_ms, f"progress is {offset}", frozen if step.do == "update_and_freeze" else "")
+            StoryEvent(step.at_ms, f"progress is {offset}", frozen if step.do == "update_and_freeze" else "")
         )
         for delivery in [one for one in self._waiting.get(queue.queue, ()) if one.offset < offset]:
             self._waiting[queue.queue].remove(delivery)
@@ -492,14 +492,14 @@ class Story:
         life, offset = step.on.removesuffix(" cursor"), step.args[1]
         queue = self._queue(life.rpartition("#")[0])
         queue.taken_up.append(step.at_ms)
-        queue.story.append(Happening(step.at_ms, f"taken up at offset {offset}"))
+        queue.story.append(StoryEvent(step.at_ms, f"taken up at offset {offset}"))
 
     def _asked(self, step: Step) -> None:
         if step.do == "allocate":
             queues, members = step.args[3], step.args[4]
             topic = queues[0].topic if queues else "?"
             what = f"{len(step.result)} of {len(queues)} queues of {topic} are this member's"
-            self.group_story.append(Happening(step.at_ms, what, f"members: {', '.join(members)}"))
+            self.group_story.append(StoryEvent(step.at_ms, what, f"members: {', '.join(members)}"))
 
     def _known(self, messages: Iterable[Any]) -> list[Delivery]:
         numbers = [message._record_number[2] for message in messages]
@@ -510,16 +510,16 @@ class Story:
 
     def _say(self, delivery: Delivery, at_ms: int, what: str, why: str = "") -> None:
         if delivery.story is not None:
-            delivery.story.append(Happening(at_ms, what, why))
+            delivery.story.append(StoryEvent(at_ms, what, why))
 
     def _tell(self, life: str, at_ms: int, what: str) -> None:
-        self._queue(life.rpartition("#")[0]).story.append(Happening(at_ms, what))
+        self._queue(life.rpartition("#")[0]).story.append(StoryEvent(at_ms, what))
 
-    def _hold(self, life: str, kind: str, reason: str, at_ms: int) -> Hold:
+    def _hold(self, life: str, kind: str, reason: str, at_ms: int) -> Stall:
         hold = self._held.get((life, kind))
         if hold is None:
-            hold = self._held[life, kind] = Hold(life.rpartition("#")[0], kind, reason, at_ms)
-            self.holds.append(hold)
+            hold = self._held[life, kind] = Stall(life.rpartition("#")[0], kind, reason, at_ms)
+            self.stalls.append(hold)
         return hold
 
     def _release(self, life: str, kind: str, at_ms: int) -> None:

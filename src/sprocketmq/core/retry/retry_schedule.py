@@ -36,9 +36,9 @@ __all__ = [
     "ORDERLY_MAX_RECONSUME_TIMES",
     "RETRY_PREFIX",
     "SCHEDULE_TOPIC",
-    "DeadLetter",
     "DelayLevels",
-    "Retry",
+    "ToDeadLetterQueue",
+    "ToRetryTopic",
     "decide_send_back",
     "delay_level_of_queue",
     "dlq_topic",
@@ -159,20 +159,20 @@ def max_reconsume_times(configured: int, *, orderly: bool = False) -> int:
     return ORDERLY_MAX_RECONSUME_TIMES if orderly else DEFAULT_MAX_RECONSUME_TIMES
 
 
-class Retry(Struct, frozen=True):
+class ToRetryTopic(Struct, frozen=True):
     """Store a copy for ``%RETRY%group`` with this delay level and this count."""
 
     delay_level: int
     reconsume_times: int
 
 
-class DeadLetter(Struct, frozen=True):
+class ToDeadLetterQueue(Struct, frozen=True):
     """Store a copy in ``%DLQ%group``, without delay."""
 
     reconsume_times: int
 
 
-def decide_send_back(reconsume_times: int, max_times: int, asked_level: int = 0) -> Retry | DeadLetter:
+def decide_send_back(reconsume_times: int, max_times: int, asked_level: int = 0) -> ToRetryTopic | ToDeadLetterQueue:
     """The broker's decision on CONSUMER_SEND_MSG_BACK.
 
     Args:
@@ -181,5 +181,5 @@ def decide_send_back(reconsume_times: int, max_times: int, asked_level: int = 0)
         asked_level: delayLevel of the request; -1 dead-letters at once, 0 lets the schedule choose.
     """
     if reconsume_times >= max_times or asked_level < 0:
-        return DeadLetter(reconsume_times + 1)
-    return Retry(retry_level(reconsume_times, asked_level), reconsume_times + 1)
+        return ToDeadLetterQueue(reconsume_times + 1)
+    return ToRetryTopic(retry_level(reconsume_times, asked_level), reconsume_times + 1)

@@ -1,11 +1,11 @@
-"""The bytes that one server (all its ports) or one client keeps for its peers: the driver of core.queue_budget.
+"""The bytes that one server (all its ports) or one client keeps for its peers: the driver of core.buffer_budget.
 
 What is counted, of each connection: what waits to be written once it is more than ``COUNTED_OUT_BYTES``; the part of a frame that has
 arrived, requests that were read and wait, and requests that are being worked on, once they are more than ``COUNTED_IN_BYTES`` together.
 Below these figures nothing is noted: a connection whose peer reads, and whose frames arrive in full, costs this nothing.
 
 Laws
-1. Over ``limit_bytes`` connections are closed, those first whose peers keep the most for the longest (core.queue_budget). The figures are
+1. Over ``limit_bytes`` connections are closed, those first whose peers keep the most for the longest (core.buffer_budget). The figures are
    looked up anew before: nobody is closed for bytes that left meanwhile.
 2. A connection that holds more than ``most_out_bytes`` is closed, whatever the others hold: what is written to a peer in answer to its
    requests stops at ``high_water_bytes``, so this is a peer that lets others fill its queue, and does not read.
@@ -21,7 +21,7 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Final, Protocol
 
-from sprocketmq.core.consume.queue_budget import QueueBudget
+from sprocketmq.core.buffer_budget import BufferBudget
 from sprocketmq.net.rate_limited_log import RateLimitedLog
 
 __all__ = ["COUNTED_IN_BYTES", "COUNTED_OUT_BYTES", "HIGH_WATER_BYTES", "Holder", "QueuedBytes"]
@@ -65,7 +65,7 @@ class QueuedBytes:
         self._is_sharing = False
         self.share_s = _SHARE_S
         """How much of a turn of the loop the requests of one connection may take: each read asks."""
-        self._budget: QueueBudget[Holder] = QueueBudget(limit_bytes)
+        self._budget: BufferBudget[Holder] = BufferBudget(limit_bytes)
         self._closed = RateLimitedLog(log)
 
     @property

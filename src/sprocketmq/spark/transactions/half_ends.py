@@ -27,7 +27,7 @@ from sprocketmq.errors import RocketMQError
 from sprocketmq.spark.transactions.half_messages import Half, HalfLane
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.end_frames import EndTemplate
+from sprocketmq.wire.end_frames import EndTransactionTemplate
 from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.headers import EndTransactionRequestHeader
 
@@ -88,7 +88,7 @@ class _Ends:
         self, api: RemotingApi, address: str, header: EndTransactionRequestHeader, quiet_ms: int | None
     ) -> None:
         self._api, self._address, self._header, self._quiet_ms = api, address, header, quiet_ms
-        self._template = EndTemplate(header)
+        self._template = EndTransactionTemplate(header)
 
     def begin(self, half: Half) -> asyncio.Future[Any] | None:
         """Write the END of ``half``; None when it is too old."""

@@ -25,7 +25,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from sprocketmq.client.produce.transaction_producer import AsyncTransactionProducer, BegunHalf
+from sprocketmq.client.produce.transaction_producer import AsyncTransactionProducer, PendingHalf
 from sprocketmq.client.results import SendStatus
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout
 from sprocketmq.spark.options.sink_options import SinkOptions
@@ -145,7 +145,7 @@ class HalfSender(RowSender):
         if failures:
             raise failures[0]
 
-    def begin(self, row: OutgoingRow, queue: MessageQueue | None, sequence: int) -> BegunHalf | None:
+    def begin(self, row: OutgoingRow, queue: MessageQueue | None, sequence: int) -> PendingHalf | None:
         """The first try of a row, or None when it cannot be begun without waiting."""
         properties = row.message.properties
         properties.update(self._marks)
@@ -153,7 +153,7 @@ class HalfSender(RowSender):
         return self._producer.begin_prepared(row.message, queue=queue)
 
     async def store(
-        self, row: OutgoingRow, queue: MessageQueue | None, sequence: int, begun: BegunHalf | None, sent_ms: int
+        self, row: OutgoingRow, queue: MessageQueue | None, sequence: int, begun: PendingHalf | None, sent_ms: int
     ) -> tuple[Lane, Half]:
         """A row whose first try did not end with a stored half, or did not begin: until it is stored.
 
@@ -200,7 +200,7 @@ class _Flight:
 
     def __init__(self, sender: HalfSender, most: int) -> None:
         self._sender, self._most = sender, most
-        self._begun: deque[tuple[int, OutgoingRow, MessageQueue | None, int, int, BegunHalf]] = deque()
+        self._begun: deque[tuple[int, OutgoingRow, MessageQueue | None, int, int, PendingHalf]] = deque()
         self._landed: list[tuple[Lane, Half] | None] = []
         self._slow: dict[asyncio.Task[tuple[Lane, Half]], int] = {}
         self._failures: list[BaseException] = []
@@ -237,7 +237,7 @@ class _Flight:
         except (NetworkError, RequestTimeout):
             answer = None
         if type(answer) is StoredAnswer:
-            stored, where = answer.extFields, begun.begun.target
+            stored, where = answer.extFields, begun.pending.target
             # An offset message id ends with the offset in the commit log.
             half = Half(stored.queue_offset, int(stored.msg_id[-16:], 16), sent_ms)
             self._landed[at] = _lane_of(row, where.broker_name, stored.queue_id), half

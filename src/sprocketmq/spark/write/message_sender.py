@@ -109,7 +109,7 @@ class MessageSender(RowSender):
 
     def _elements(self, batch: pa.RecordBatch) -> Elements | None:
         """The rows by columns; None when they are to be made one by one."""
-        if self._options.mode != "send" or batch.num_rows < _FEW_ROWS or self._producer.elements_sender is None:
+        if self._options.mode != "send" or batch.num_rows < _FEW_ROWS or self._producer.encoded_batch_sender is None:
             return None
         unique_keys = self._engine.run(self._unique_keys(batch.num_rows))
         notes: dict[str, str | range] = {}
@@ -118,18 +118,18 @@ class MessageSender(RowSender):
         return element_rows(batch, self._options.topic, unique_keys, notes, self._longest_plain)
 
     async def _unique_keys(self, count: int) -> list[str]:
-        sender = self._producer.elements_sender
+        sender = self._producer.encoded_batch_sender
         assert sender is not None
         return sender.unique_keys(count)
 
     async def _send_elements(self, elements: Elements) -> None:
-        sender = self._producer.elements_sender
+        sender = self._producer.encoded_batch_sender
         assert sender is not None
         gate = self._gate()
 
         async def send(part: memoryview) -> None:
             async with gate:
-                await self._until_stored(lambda: sender.send_elements(elements.topic, part))
+                await self._until_stored(lambda: sender.send_encoded_batch(elements.topic, part))
 
         await _all_of([send(part) for part in elements.parts(_BATCH_BYTES, _BATCH_MESSAGES)])
 

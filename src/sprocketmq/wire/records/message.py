@@ -15,7 +15,7 @@ import msgspec
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message_id import offset_message_id
-from sprocketmq.wire.records.record_head import LateField, LateHost
+from sprocketmq.wire.records.record_head import LateHost, LazyField
 
 __all__ = ["Message", "MessageExt", "MessageQueue", "check_flag", "format_host"]
 
@@ -275,7 +275,7 @@ for _name, _field in (
     ("reconsume_times", "reconsume_times"),
     ("prepared_transaction_offset", "prepared_transaction_offset"),
 ):
-    setattr(MessageExt, _name, LateField(getattr(MessageExt, _name), _field))
+    setattr(MessageExt, _name, LazyField(getattr(MessageExt, _name), _field))
 for _name, _field in (("_born_host", "born_host"), ("_store_host", "store_host")):
     setattr(MessageExt, _name, LateHost(getattr(MessageExt, _name), _field))
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from sprocketmq.wire.records.record_layout import RECORD, layout_of
 
-__all__ = ["LateField", "LateHost"]
+__all__ = ["LateHost", "LazyField"]
 
 _SYS_FLAG: Final = RECORD.picked("sys_flag")
 
@@ -15,7 +15,7 @@ def _unpacked(head: bytes) -> tuple[Any, ...]:
     return layout_of(_SYS_FLAG.unpack_from(head)[0]).struct.unpack(head)
 
 
-class LateField:
+class LazyField:
     """A slot that gets its value from the head of the record, kept in ``_head``, only when somebody looks.
 
     Most listeners look at body, keys and tags alone, so what all the other fields cost is saved. A value that was set counts.
@@ -47,7 +47,7 @@ class LateField:
         return fields[self.index]
 
 
-class LateHost(LateField):
+class LateHost(LazyField):
     """A host: address bytes and port."""
 
     __slots__ = ()

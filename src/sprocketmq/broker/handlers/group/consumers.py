@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from sprocketmq.broker.handlers.limits import expression_problem, heartbeat_limit_problem
 from sprocketmq.broker.handlers.messages.pull_checks import no_property_filter
-from sprocketmq.broker.late_libraries import Library, once_loaded
+from sprocketmq.broker.lazy_imports import Library, once_loaded
 from sprocketmq.broker.security.name_checks import heartbeat_problem
 from sprocketmq.broker.tables.consumers import CONSUME_ACTIVELY, Member
 from sprocketmq.core.group.subscription import is_tag_type

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sprocketmq.broker.late_libraries import Library, once_loaded
+from sprocketmq.broker.lazy_imports import Library, once_loaded
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import ResponseCode

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from sprocketmq.broker.delivery.filters import ArrivalProbe
 from sprocketmq.broker.handlers.group.offset_reset import answer_of_reset
 from sprocketmq.broker.handlers.messages.pull_checks import check_pull
-from sprocketmq.broker.late_libraries import Library, is_loaded
+from sprocketmq.broker.lazy_imports import Library, is_loaded
 from sprocketmq.core.group.subscription import SQL92
 from sprocketmq.net.connection import Connection
 from sprocketmq.store.message_store import ReadResult, ReadStatus
@@ -51,7 +51,7 @@ def handle_pull(broker: Broker, connection: Connection, command: Command, now_ms
     """Answer with records, with where to go on, or park the request until something comes."""
     header = command.header(PullMessageRequestHeader)
     if header.expression_type == SQL92 and not is_loaded(Library.SQL92):
-        return broker.late_libraries.wait_for(Library.SQL92, connection, command)
+        return broker.lazy_imports.wait_for(Library.SQL92, connection, command)
     return answer_pull(broker, connection, command, header, now_ms, may_park=True)
 
 

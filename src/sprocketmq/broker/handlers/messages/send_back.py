@@ -1,4 +1,4 @@
-"""Retry: CONSUMER_SEND_MSG_BACK 36. Java: AbstractSendMessageProcessor.consumerSendMsgBack.
+"""ToRetryTopic: CONSUMER_SEND_MSG_BACK 36. Java: AbstractSendMessageProcessor.consumerSendMsgBack.
 
 Fields: offset (commit log offset of the message that failed), group, delayLevel (0: the broker chooses, < 0: dead letter),
 originMsgId, originTopic, unitMode, maxReconsumeTimes (clients from 3.4.9 on). Answer: success, 26, 16, or 1 when no message is there.
@@ -19,7 +19,7 @@ from sprocketmq.broker.handlers.messages.special_messages import wait_if_asked
 from sprocketmq.broker.redirection import copy_of_record
 from sprocketmq.broker.tables.topics import PERM_WRITE
 from sprocketmq.core.resource_names import topic_name_problem
-from sprocketmq.core.retry.retry_schedule import DeadLetter, decide_send_back, dlq_topic, retry_topic
+from sprocketmq.core.retry.retry_schedule import ToDeadLetterQueue, decide_send_back, dlq_topic, retry_topic
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.connection import Connection
 from sprocketmq.store.message_store import StoredMessage
@@ -71,7 +71,7 @@ def handle_send_back(broker: Broker, connection: Connection, command: Command, n
     message = _copy(broker, RecordView(chunk), header.offset)
     decision = decide_send_back(message.reconsume_times, limit, header.delay_level)
     message.reconsume_times = decision.reconsume_times
-    if isinstance(decision, DeadLetter):
+    if isinstance(decision, ToDeadLetterQueue):
         message.topic = broker.topics.create_if_absent(dlq_topic(header.group), 1, now_ms).topic_name
         message.properties = props.set_property(message.properties, props.DELAY, "0")
     else:

@@ -1,11 +1,11 @@
-"""The laws of core.queue_budget, over made-up histories."""
+"""The laws of core.buffer_budget, over made-up histories."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sprocketmq.core.consume.queue_budget import QueueBudget
+from sprocketmq.core.buffer_budget import BufferBudget
 
 LIMIT = 1_000
 NOTES = st.lists(
@@ -15,9 +15,9 @@ NOTES = st.lists(
 
 def played(
     notes: list[tuple[int, int, int, float, bool]],
-) -> tuple[QueueBudget[int], dict[int, tuple[int, int]], float]:
+) -> tuple[BufferBudget[int], dict[int, tuple[int, int]], float]:
     """The budget, what it should know, and the time."""
-    budget: QueueBudget[int] = QueueBudget(LIMIT)
+    budget: BufferBudget[int] = BufferBudget(LIMIT)
     known: dict[int, tuple[int, int]] = {}
     now_s = 0.0
     for holder, in_bytes, out_bytes, passed_s, is_gone in notes:
@@ -53,14 +53,14 @@ def test_victims_are_enough_and_not_one_too_many(notes: list[tuple[int, int, int
 
 
 def test_who_keeps_a_little_for_long_goes_before_who_sends_much_just_now() -> None:
-    budget: QueueBudget[str] = QueueBudget(LIMIT)
+    budget: BufferBudget[str] = BufferBudget(LIMIT)
     budget.note("for a minute", 300, 0, 0.0)
     budget.note("just now", 800, 0, 60.0)
     assert budget.victims(60.0) == ["for a minute"]
 
 
 def test_nobody_goes_for_what_fits_exactly() -> None:
-    budget: QueueBudget[str] = QueueBudget(LIMIT)
+    budget: BufferBudget[str] = BufferBudget(LIMIT)
     budget.note("one", 500, 0, 0.0)
     budget.note("two", 0, 500, 0.0)
     assert budget.victims(1.0) == []
@@ -69,14 +69,14 @@ def test_nobody_goes_for_what_fits_exactly() -> None:
 
 
 def test_of_two_that_began_together_the_larger_goes() -> None:
-    budget: QueueBudget[str] = QueueBudget(LIMIT)
+    budget: BufferBudget[str] = BufferBudget(LIMIT)
     budget.note("small", 400, 0, 0.0)
     budget.note("large", 0, 900, 0.0)
     assert budget.victims(0.0) == ["large"]
 
 
 def test_who_reads_again_is_as_if_it_began_now() -> None:
-    budget: QueueBudget[str] = QueueBudget(LIMIT)
+    budget: BufferBudget[str] = BufferBudget(LIMIT)
     budget.note("reads", 0, 900, 0.0)
     budget.note("deaf", 0, 500, 0.0)
     budget.note("reads", 0, 600, 60.0)

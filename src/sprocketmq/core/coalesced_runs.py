@@ -11,10 +11,10 @@ Laws
 
 from __future__ import annotations
 
-__all__ = ["Pace"]
+__all__ = ["CoalescedRuns"]
 
 
-class Pace:
+class CoalescedRuns:
     """Of one kind of work. Times are the driver's, in milliseconds."""
 
     __slots__ = ("_free_ms", "_min_interval_ms", "_wanted_ms", "is_running")

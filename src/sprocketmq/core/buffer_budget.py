@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-__all__ = ["QueueBudget"]
+__all__ = ["BufferBudget"]
 
 K = TypeVar("K")
 
@@ -37,7 +37,7 @@ class _Share:
         return self.in_bytes + self.out_bytes
 
 
-class QueueBudget(Generic[K]):
+class BufferBudget(Generic[K]):
     """The sums over all holders of one server or client."""
 
     __slots__ = ("_number", "_shares", "in_bytes", "limit_bytes", "out_bytes")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sprocketmq.core.pace import Pace
+from sprocketmq.core.coalesced_runs import CoalescedRuns
 
 INTERVAL_MS = 1_000
 # Steps of a driver: time passes, somebody asks with a delay, a run that is under way ends.
@@ -20,7 +20,7 @@ STEPS = st.lists(
 
 
 def test_the_first_run_is_due_at_once_and_the_next_an_interval_after_its_end() -> None:
-    pace = Pace(INTERVAL_MS)
+    pace = CoalescedRuns(INTERVAL_MS)
     assert pace.due_ms is None
     pace.ask(50)
     assert pace.due_ms == 50
@@ -32,7 +32,7 @@ def test_the_first_run_is_due_at_once_and_the_next_an_interval_after_its_end() -
 
 
 def test_a_wish_with_a_delay_is_fulfilled_by_an_earlier_one() -> None:
-    pace = Pace(INTERVAL_MS)
+    pace = CoalescedRuns(INTERVAL_MS)
     pace.ask(0, 20_000)
     pace.ask(0, 3_000)
     pace.ask(0, 9_000)
@@ -44,7 +44,7 @@ def test_a_wish_with_a_delay_is_fulfilled_by_an_earlier_one() -> None:
 
 @given(STEPS)
 def test_runs_keep_their_distance_and_each_wish_has_a_run_behind_it(steps: list[tuple[str, int]]) -> None:
-    pace, now_ms, free_ms = Pace(INTERVAL_MS), 0, 0
+    pace, now_ms, free_ms = CoalescedRuns(INTERVAL_MS), 0, 0
     wishes: list[int] = []  # latest times by which those that wait are due
     for step, number in [*steps, ("end", 0), ("pass", 50_000)]:
         if step == "pass":

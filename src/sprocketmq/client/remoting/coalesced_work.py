@@ -1,4 +1,4 @@
-"""Work that many wake up, run at its pace: ``core.pace`` decides when, this waits and runs it."""
+"""Work that many wake up, run at its pace: ``core.coalesced_runs`` decides when, this waits and runs it."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from sprocketmq.core.pace import Pace
+from sprocketmq.core.coalesced_runs import CoalescedRuns
 from sprocketmq.net.process.clock import Clock, Timer
 
-__all__ = ["PacedWork"]
+__all__ = ["CoalescedWork"]
 
 
-class PacedWork:
+class CoalescedWork:
     """One kind of work of one owner. Belongs to its loop.
 
     Args:
@@ -28,7 +28,7 @@ class PacedWork:
         spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Task[Any]],
     ) -> None:
         self._clock, self._work, self._spawn = clock, work, spawn
-        self._pace = Pace(min_interval_ms)
+        self._pace = CoalescedRuns(min_interval_ms)
         self._timer: Timer | None = None
         self._timer_ms = 0.0
         self._closed = False

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from sprocketmq.wire.bodies import DataVersion
 
-__all__ = ["LiveBroker", "MinIdChange", "Registered", "TopicsToTake"]
+__all__ = ["LiveBroker", "MinIdChange", "RegistrationResult", "TopicRegistration"]
 
 
 class LiveBroker(Struct):
@@ -23,7 +23,7 @@ class LiveBroker(Struct):
     owner: object
 
 
-class Registered(Struct, frozen=True):
+class RegistrationResult(Struct, frozen=True):
     """Answer to a registration: for a slave the master's addresses, for a master empty. ``changed``: some route may look different.
     ``lower_id``: the broker name has a lower lowest id now, what 5.x brokers can be told."""
 
@@ -33,11 +33,11 @@ class Registered(Struct, frozen=True):
     lower_id: MinIdChange | None = None
 
 
-class TopicsToTake(Struct):
-    """A registration that was let in, whose topics are to be taken: ``table.take`` for each share of them, then ``table.taken``.
+class TopicRegistration(Struct):
+    """An accepted registration: ``table.add_topics`` for each share of its topics, then ``table.finish_registration``.
     ``result`` is its answer. ``wanted`` is False where this broker's topics do not count (law 4)."""
 
-    result: Registered
+    result: RegistrationResult
     live: LiveBroker
     data_version: DataVersion
     changed: bool = True

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from sprocketmq.broker import late_libraries
-from sprocketmq.broker.late_libraries import Library
+from sprocketmq.broker import lazy_imports
+from sprocketmq.broker.lazy_imports import Library
 from sprocketmq.wire.bodies import CheckClientConfigRequestBody, SubscriptionData
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.headers import PullMessageRequestHeader, QueryMessageRequestHeader
@@ -31,8 +31,8 @@ class Loading:
 @pytest.fixture
 def loading(monkeypatch: pytest.MonkeyPatch) -> Iterator[Loading]:
     loading = Loading()
-    monkeypatch.setattr(late_libraries, "_loaded", set())
-    monkeypatch.setattr(late_libraries, "_LOADERS", dict.fromkeys(Library, loading.load))
+    monkeypatch.setattr(lazy_imports, "_loaded", set())
+    monkeypatch.setattr(lazy_imports, "_LOADERS", dict.fromkeys(Library, loading.load))
     yield loading
     loading.may_end.set()
 
@@ -72,7 +72,7 @@ def test_a_query_waits_for_the_index_while_others_are_served(cluster, client, lo
 
 
 def test_so_many_may_wait_and_more_are_asked_to_come_again(cluster, client, loading, monkeypatch):
-    monkeypatch.setattr(late_libraries, "MOST_WAITING", 2)
+    monkeypatch.setattr(lazy_imports, "MOST_WAITING", 2)
     waiting = [client.begin(RequestCode.CHECK_CLIENT_CONFIG, None, body=check_of("a > 1")) for _ in range(2)]
     answer = client.ask(RequestCode.CHECK_CLIENT_CONFIG, None, body=check_of("a > 1"))
     assert answer.code == ResponseCode.SYSTEM_BUSY

@@ -82,7 +82,7 @@ def _load(library: Library) -> None:
 
 
 class _Waiting(Protocol):
-    late_libraries: LateLibraries
+    lazy_imports: LateLibraries
 
 
 B = TypeVar("B", bound=_Waiting)  # what handlers take
@@ -97,7 +97,7 @@ def once_loaded(
 
     def handle(broker: B, connection: Connection, command: Command, now_ms: int) -> Command | None:
         if library not in _loaded and needs(command):
-            return broker.late_libraries.wait_for(library, connection, command)
+            return broker.lazy_imports.wait_for(library, connection, command)
         return handler(broker, connection, command, now_ms)
 
     return handle
