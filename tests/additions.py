@@ -223,7 +223,7 @@ OPTION = Addition(
             '    ("poll_at_most", 1, _MAX_INT),\n',
         ),
         Edit(
-            "client/consume/pull_consumer.py",
+            "client/consume/async_pull_consumer.py",
             r'^        check_range\("max_messages", max_messages, 1, 1 << 20\)\n',
             "        max_messages = min(max_messages, self._settings.poll_at_most)\n",
         ),

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from sprocketmq.client.admin import QueueProgress as QueueProgress
     from sprocketmq.client.admin import TopicTraffic as TopicTraffic
     from sprocketmq.client.admin import TrackType as TrackType
-    from sprocketmq.client.consume.pull_consumer import AsyncPullConsumer as AsyncPullConsumer
+    from sprocketmq.client.consume.async_pull_consumer import AsyncPullConsumer as AsyncPullConsumer
+    from sprocketmq.client.consume.async_push_consumer import AsyncPushConsumer as AsyncPushConsumer
     from sprocketmq.client.consume.pull_consumer import PullConsumer as PullConsumer
-    from sprocketmq.client.consume.push_consumer import AsyncPushConsumer as AsyncPushConsumer
     from sprocketmq.client.consume.push_consumer import PushConsumer as PushConsumer
+    from sprocketmq.client.dead_letters.async_dead_letters import AsyncDeadLetters as AsyncDeadLetters
     from sprocketmq.client.dead_letters.dead_letter_message import DeadLetterMessage as DeadLetterMessage
     from sprocketmq.client.dead_letters.dead_letter_message import ReplayReport as ReplayReport
-    from sprocketmq.client.dead_letters.dead_letters import AsyncDeadLetters as AsyncDeadLetters
     from sprocketmq.client.dead_letters.dead_letters import DeadLetters as DeadLetters
     from sprocketmq.client.group.stuck_listener import StuckListener as StuckListener
     from sprocketmq.client.hooks import CheckForbiddenHook as CheckForbiddenHook
@@ -107,7 +107,8 @@ else:
         {
             "client.admin": "Admin AsyncAdmin BrokerStatus GroupSummary MessageTrack QueueProgress TopicTraffic TrackType",
             "client.dead_letters.dead_letter_message": "DeadLetterMessage ReplayReport",
-            "client.dead_letters.dead_letters": "AsyncDeadLetters DeadLetters",
+            "client.dead_letters.async_dead_letters": "AsyncDeadLetters",
+            "client.dead_letters.dead_letters": "DeadLetters",
             "client.keyword_options": (
                 "CommonOptions GroupSettings ProducerOptions PullConsumerOptions PushConsumerOptions RequestArguments SendArguments"
             ),
@@ -118,8 +119,10 @@ else:
             ),
             "client.metrics": "ClientMetrics",
             "client.produce.producer": "AsyncProducer Producer",
-            "client.consume.pull_consumer": "AsyncPullConsumer PullConsumer",
-            "client.consume.push_consumer": "AsyncPushConsumer PushConsumer",
+            "client.consume.async_pull_consumer": "AsyncPullConsumer",
+            "client.consume.pull_consumer": "PullConsumer",
+            "client.consume.async_push_consumer": "AsyncPushConsumer",
+            "client.consume.push_consumer": "PushConsumer",
             "client.read.queue_reader": "QueueReader",
             "client.results": "ConsumeConcurrentlyContext ConsumeOrderlyContext SendResult SendStatus",
             "client.group.stuck_listener": "StuckListener",

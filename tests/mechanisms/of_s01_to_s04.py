@@ -191,7 +191,7 @@ S01_TO_S04 = [
         "S2",
         "the kind of the listener decides between concurrent and orderly consumption",
         "A start, 6",
-        "client/consume/push_consumer.py",
+        "client/consume/async_push_consumer.py",
         f"{ORDERLY}::test_a_failed_message_blocks_its_queue_and_comes_again_after_the_pause",
         f"{EVERY_FORM} {IN_ORDER}",
     ),

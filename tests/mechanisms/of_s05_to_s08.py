@@ -456,7 +456,7 @@ S05_TO_S08 = [
         "S8",
         "dead letters are read, and replayed to the topic they came from as they were first sent",
         "B 死信队列",
-        "client/dead_letters/dead_letters.py",
+        "client/dead_letters/async_dead_letters.py",
         f"{LETTERS}::test_a_replayed_letter_is_the_message_that_was_first_sent "
         f"{LETTERS}::test_replay_all_leaves_out_what_dies_again_meanwhile_and_can_go_on_from_there "
         f"{LETTERS}::test_replay_all_stops_at_the_first_that_fails_and_says_which",

@@ -139,7 +139,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S2",
         "an orderly listener is called as a concurrent one",
-        "src/sprocketmq/client/consume/push_consumer.py",
+        "src/sprocketmq/client/consume/async_push_consumer.py",
         "        self._listener, self._orderly, self._batch_size = listener, orderly, batch_size\n",
         "        self._listener, self._orderly, self._batch_size = listener, False, batch_size\n",
         "tests/inproc/client/test_client_orderly.py::test_a_failed_message_blocks_its_queue_and_comes_again_after_the_pause",
@@ -293,7 +293,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S8",
         "a replay goes on behind a letter that could not be sent, and forgets it",
-        "src/sprocketmq/client/dead_letters/dead_letters.py",
+        "src/sprocketmq/client/dead_letters/async_dead_letters.py",
         "                        break\n",
         "",
         "tests/inproc/client/test_client_dead_letters.py::test_replay_all_stops_at_the_first_that_fails_and_says_which",

@@ -43,8 +43,10 @@ if TYPE_CHECKING:
     from prometheus_client import Histogram
     from prometheus_client.core import Metric
 
-    from sprocketmq.client.consume.pull_consumer import AsyncPullConsumer, PullConsumer
-    from sprocketmq.client.consume.push_consumer import AsyncPushConsumer, PushConsumer
+    from sprocketmq.client.consume.async_pull_consumer import AsyncPullConsumer
+    from sprocketmq.client.consume.async_push_consumer import AsyncPushConsumer
+    from sprocketmq.client.consume.pull_consumer import PullConsumer
+    from sprocketmq.client.consume.push_consumer import PushConsumer
     from sprocketmq.client.consume.running_consumer import RunningConsumer
     from sprocketmq.client.produce.producer import AsyncProducer, Producer
 

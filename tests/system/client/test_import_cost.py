@@ -23,6 +23,7 @@ LATER = (
     "sprocketmq.client.produce.batch_accumulator",
     "sprocketmq.client.listen.concurrent_service",
     "sprocketmq.client.listen.orderly_service",
+    "sprocketmq.client.consume.async_pull_consumer",
     "sprocketmq.client.consume.pull_consumer",
     "sprocketmq.client.observe.recorder",
     "sprocketmq.client.produce.request_reply",

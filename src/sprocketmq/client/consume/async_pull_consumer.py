@@ -1,0 +1,689 @@
+"""The pull consumer: ``poll`` hands out messages, ``commit`` records progress (Java: DefaultLitePullConsumer and its Impl).
+
+    subscribe(topic): the group shares the queues, as push consumers do       assign([...]): exactly these queues, no group
+                                   \\                                           /
+                                    `--> pull loops --> process queues --> poll() hands out, commit() records
+
+Rebalance, pull loops, flow control and offset store are those of a push consumer. ``core.consume.polled_queues`` knows what was handed out
+and what is done. With auto commit, the messages of one poll count as done when the next poll begins. A crash, an exception that leaves the
+``with`` block, or a queue that moves to another member before that repeats those messages and loses none.
+
+This file is longer than 500 lines because half of it is docstrings that ``help()`` shows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from sprocketmq.client.async_client import AsyncClient
+from sprocketmq.client.consume.running_consumer import RunningConsumer
+from sprocketmq.client.consume.running_pull_consumer import RunningPullConsumer
+from sprocketmq.client.hooks import ConsumeMessageHook, FilterMessageHook, Hooks
+from sprocketmq.client.read.poll_service import HandedOut, MessageQueueListener, PollService, TopicQueuesListener
+from sprocketmq.client.settings.namespace import unwrap, unwrap_queue, wrap, wrap_queue
+from sprocketmq.client.settings.namesrv_addr import parse_addresses
+from sprocketmq.client.settings.options import ClientOptions
+from sprocketmq.client.settings.pull_settings import PullSettings
+from sprocketmq.client.settings.split_options import split_options
+from sprocketmq.client.settings.validators import (
+    MAX_OFFSET,
+    check_callable,
+    check_duration,
+    check_queue,
+    check_range,
+    check_topic,
+)
+from sprocketmq.core.group.subscription import FilterExpression, build_subscription
+from sprocketmq.errors import ClosedError, ConfigurationError, NetworkError, TopicNotExist
+from sprocketmq.wire import bodies
+from sprocketmq.wire.codes import ResponseCode
+from sprocketmq.wire.records.message import MessageExt, MessageQueue
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from sprocketmq.client.keyword_options import PullConsumerOptions
+
+__all__ = ["AsyncPullConsumer"]
+
+Expression = FilterExpression | str | None
+
+
+class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
+    """Receives messages by ``poll`` on a running event loop.
+
+    ::
+
+        async with AsyncPullConsumer("backfill", namesrv_addr="127.0.0.1:9876") as consumer:
+            await consumer.subscribe("flights")
+            for message in await consumer.poll(timeout_ms=1000): ...
+
+    Args:
+        group: the consumer group.
+        options: as PullConsumerOptions and CommonOptions say (``help(sprocketmq.PullConsumerOptions)``): ``namesrv_addr``,
+            ``auto_commit``, ``consume_from_where``, ``pull_batch_size``, ...
+
+    Raises:
+        ConfigurationError: an option is unknown or out of range; nothing was opened.
+    """
+
+    def __init__(self, group: str, **options: Unpack[PullConsumerOptions]) -> None:
+        super().__init__()
+        self._options, settings = split_options(options, ClientOptions, PullSettings, "a pull consumer")
+        self._settings = PullSettings(group=wrap(self._options.namespace, group), **settings)
+        self._group = group
+        self._auto_commit = self._settings.auto_commit
+        self._subscriptions: dict[str, bodies.SubscriptionData] = {}
+        self._assigned: set[MessageQueue] | None = None
+        self._listeners: dict[str, MessageQueueListener] = {}
+        self._topic_listeners: dict[str, TopicQueuesListener] = {}
+        self._hooks = Hooks()
+        self._running: RunningConsumer | None = None
+        self._next_write_ms = 0
+
+    # -- life ------------------------------------------------------------------------------------------------------------------
+
+    @property
+    def group(self) -> str:
+        """As it was given; brokers see it within the namespace."""
+        return self._group
+
+    @property
+    def is_running(self) -> bool:
+        """Between ``start`` and ``shutdown``."""
+        return self._running is not None
+
+    @property
+    def auto_commit(self) -> bool:
+        """May be changed while running; what was handed out before is committed by the next ``poll`` or ``commit``."""
+        return self._auto_commit
+
+    @auto_commit.setter
+    def auto_commit(self, value: bool) -> None:
+        if not isinstance(value, bool):
+            raise ConfigurationError(f"auto_commit is {value!r}, True or False is allowed")
+        self._auto_commit = value
+
+    async def start(self) -> None:
+        """Join the client instance. Harmless when started already.
+
+        Raises:
+            ConfigurationError: the instance has a consumer of this group already.
+            NetworkError, RequestTimeout: no name server can be reached.
+            ClosedError: it was shut down meanwhile.
+        """
+        await super().start()
+
+    async def shutdown(self) -> None:
+        """Commit what was handed out (with ``auto_commit``), persist progress, leave. Harmless twice."""
+        await self._end(commit=self._auto_commit)
+
+    async def _end(self, *, commit: bool) -> None:
+        if self._running is not None and self._parts is not None:  # else somebody else ends it already, and has said so
+            self._parts.commits_at_stop = commit
+        await super().shutdown()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # An exception that leaves the block came while the last poll's messages were worked on: they come again.
+        await self._end(commit=self._auto_commit and error is None)
+
+    @property
+    def _name(self) -> str:
+        return f"consumer {self.group!r}"
+
+    def _make(self) -> RunningPullConsumer:
+        return RunningPullConsumer(
+            self._options,
+            self._settings,
+            self._subscriptions,
+            self._assigned,
+            self._listeners,
+            self._topic_listeners,
+            self._hooks,
+        )
+
+    def _use(self, parts: RunningPullConsumer | None) -> None:
+        self._running = None if parts is None else parts.consumer
+        if parts is not None and parts.consumer.rebalancer.fixed is not self._assigned:  # assigned while it started
+            parts.consumer.rebalancer.fixed = self._assigned
+            parts.consumer.subscription_changed()
+
+    def add_hook(self, hook: ConsumeMessageHook | FilterMessageHook) -> None:
+        """Tell ``hook`` of what polls hand out, or let it take messages out before. Before ``start``.
+
+        Args:
+            hook: has ``before_consume`` and ``after_consume``, or ``filter_messages``, or all three; see ``sprocketmq.client.hooks``.
+
+        Raises:
+            ConfigurationError: the consumer is running, or the hook has none of these methods.
+        """
+        if self._running is not None:
+            raise ConfigurationError("the consumer is running, add hooks before start()")
+        self._hooks.add(hook, ("consume", "filter"))
+
+    def update_name_server_address(self, namesrv_addr: str) -> None:
+        """Ask these name servers from now on. All clients of this instance do.
+
+        Args:
+            namesrv_addr: ``host:9876``, several separated by ``;``.
+
+        Raises:
+            ConfigurationError: that is no address.
+            ClosedError: the consumer is not started, or was shut down.
+        """
+        self._started().instance.name_servers.replace(parse_addresses(namesrv_addr))
+
+    # -- what is read ----------------------------------------------------------------------------------------------------------
+
+    async def subscribe(
+        self, topic: str, expression: Expression = "*", *, on_queues_changed: MessageQueueListener | None = None
+    ) -> None:
+        """Share the queues of ``topic`` with the other members of the group.
+
+        Args:
+            topic: its name; one that does not exist yet is waited for.
+            expression: tags as ``"a || b"``, or ``sql92("...")``.
+            on_queues_changed: called with (topic, all its queues, ours) after each rebalance that changed either; a plain function runs in
+                a thread. ``poll`` hands out a new queue only after it returned, so it may ``seek``. Default nobody is called.
+
+        Raises:
+            ConfigurationError: queues were assigned, or the expression cannot be read.
+        """
+        if self._assigned is not None:
+            raise ConfigurationError("queues were assigned by hand, a consumer either subscribes or is assigned")
+        topic = wrap(self._options.namespace, check_topic(topic))
+        self._subscriptions[topic] = build_subscription(topic, expression, self._options.clock.now_ms())
+        if on_queues_changed is not None:
+            check_callable("on_queues_changed", on_queues_changed, "a function of a topic, its queues and ours")
+            self._listeners[topic] = on_queues_changed
+        else:
+            self._listeners.pop(topic, None)
+        await self._changed()
+
+    async def unsubscribe(self, topic: str) -> None:
+        """Leave the queues of ``topic`` to others; their progress is persisted. Harmless when not subscribed.
+
+        Args:
+            topic: its name.
+
+        Raises:
+            ConfigurationError: that is no name of a topic.
+        """
+        topic = wrap(self._options.namespace, check_topic(topic))
+        self._subscriptions.pop(topic, None)
+        self._listeners.pop(topic, None)
+        if self._assigned is not None:
+            self._assigned = {queue for queue in self._assigned if queue.topic != topic}
+        await self._changed()
+
+    async def assign(
+        self, queues: Iterable[MessageQueue], expression: Expression | Mapping[str, Expression] = "*"
+    ) -> None:
+        """Read exactly these queues, whatever the group does; a second call replaces the first.
+
+        Args:
+            queues: one at least.
+            expression: for all of them, or by topic.
+
+        Raises:
+            ConfigurationError: topics were subscribed, no queue is given, or the expression cannot be read.
+        """
+        if self._subscriptions and self._assigned is None:
+            raise ConfigurationError("topics were subscribed, a consumer either subscribes or is assigned")
+        assigned = {self._inside(queue) for queue in _several("queues", queues)}
+        if not assigned:
+            raise ConfigurationError(
+                "no queue is given to assign, one at least is needed; unsubscribe gives up a topic"
+            )
+        if isinstance(expression, Mapping) and not expression.keys() <= {
+            queue.topic for queue in map(self._outside, assigned)
+        }:
+            raise ConfigurationError(f"expression is {expression!r}, topics of the assigned queues are allowed in it")
+        now_ms, subscriptions = self._options.clock.now_ms(), {}
+        for topic in sorted({queue.topic for queue in assigned}):
+            named = unwrap(self._options.namespace, topic)
+            wanted = expression.get(named, "*") if isinstance(expression, Mapping) else expression
+            subscriptions[topic] = build_subscription(check_topic(topic), wanted, now_ms)
+        self._assigned = assigned
+        self._subscriptions.clear()
+        self._subscriptions.update(subscriptions)
+        await self._changed()
+
+    async def _changed(self) -> None:
+        running = self._running
+        if running is not None:
+            running.rebalancer.fixed = self._assigned
+            for topic in self._subscriptions:
+                await running.instance.routes.refresh(topic)
+            await running.announce()
+            await running.rebalance()
+
+    @property
+    def assigned_queues(self) -> list[MessageQueue]:
+        """The queues read now, sorted (Java: assignment)."""
+        owned = self._running.rebalancer.owned() if self._running is not None else []
+        return sorted(map(self._outside, owned))
+
+    async def fetch_message_queues(self, topic: str) -> list[MessageQueue]:
+        """All readable queues of ``topic``, sorted, whoever reads them.
+
+        Args:
+            topic: its name.
+
+        Returns:
+            The queues.
+
+        Raises:
+            TopicNotExist: there is no such topic, or none of its queues can be read.
+            RemoteError, NetworkError, RequestTimeout: the broker, or a name server, refused or did not answer.
+            ClosedError: the consumer is not started, or was shut down.
+        """
+        running = self._started()
+        wrapped = wrap(self._options.namespace, check_topic(topic))
+        await running.instance.routes.refresh(wrapped)
+        queues = [self._outside(queue) for queue in self._known_queues(running, wrapped)]
+        if not queues:
+            raise TopicNotExist(
+                ResponseCode.TOPIC_NOT_EXIST,
+                f"topic {topic!r} has no readable queue; check the spelling or create the topic first",
+                running.instance.name_servers.chosen,
+            )
+        return queues
+
+    async def register_topic_message_queue_change_listener(self, topic: str, listener: TopicQueuesListener) -> None:
+        """Call ``listener`` when a topic gets or loses queues.
+
+        The queues are looked up each ``topic_metadata_check_interval_ms``; those there now are no news. For consumers that ``assign``.
+
+        Args:
+            topic: its name.
+            listener: called with (topic, all its queues); a plain function runs in a thread.
+
+        Raises:
+            ConfigurationError: that is no name of a topic, or no function.
+        """
+        topic = wrap(self._options.namespace, check_topic(topic))
+        check_callable("listener", listener, "a function of a topic and its queues")
+        self._topic_listeners[topic] = listener
+        if self._running is not None and self._parts is not None:
+            await self._parts.topics.look_again(topic)
+
+    @staticmethod
+    def _known_queues(running: RunningConsumer, topic: str) -> list[MessageQueue]:
+        return sorted(running.instance.routes.table.subscribe_queues(topic))
+
+    # -- messages --------------------------------------------------------------------------------------------------------------
+
+    async def poll(self, max_messages: int = 32, *, timeout_ms: float | None = None) -> list[MessageExt]:
+        """The next messages; waits for the first until ``timeout_ms``.
+
+        With ``auto_commit``, messages of earlier polls count as consumed from now on. A poll that is cancelled, or interrupted (Ctrl-C, a
+        signal), has handed out nothing: its messages come with the next one.
+
+        Args:
+            max_messages: at most so many, over all queues.
+            timeout_ms: how many milliseconds to wait for the first one; default ``poll_timeout_ms``; 0 takes what is there.
+
+        Returns:
+            The messages, oldest first per queue; an empty list when none came.
+
+        Raises:
+            ConfigurationError: an argument is out of range.
+            ClosedError: the consumer is not started, or was shut down.
+        """
+        return messages_of(await self._poll(max_messages, timeout_ms))
+
+    async def _poll(self, max_messages: int, timeout_ms: float | None) -> list[HandedOut]:
+        running = self._started()
+        check_range("max_messages", max_messages, 1, 1 << 20)
+        if timeout_ms is None:
+            timeout_ms = self._settings.poll_timeout_ms
+        else:
+            check_duration("timeout_ms", timeout_ms)
+        service = self._service(running)
+        if self._auto_commit:
+            service.commit()
+            self._write_if_due(running)
+        taken = await service.poll(max_messages, timeout_ms)
+        if service.has_room_again():
+            running.wake()
+        return taken
+
+    def _put_back(self, taken: list[HandedOut]) -> None:
+        """The caller of ``_poll`` was interrupted before it had them."""
+        if self._running is not None:
+            self._service(self._running).put_back(taken)
+
+    def _write_if_due(self, running: RunningConsumer) -> None:
+        """Progress is written each ``persist_consumer_offset_interval_ms`` anyway."""
+        interval_ms = self._settings.auto_commit_interval_ms
+        if interval_ms < self._options.persist_consumer_offset_interval_ms:
+            now_ms = running.group.clock.now_ms()
+            if now_ms >= self._next_write_ms:
+                self._next_write_ms = now_ms + interval_ms
+                running.instance.spawn(running.persist_offsets())
+
+    def pause(self, queues: Collection[MessageQueue] | None = None) -> None:
+        """Fetch nothing more of ``queues`` until ``resume``; what was fetched before is still handed out.
+
+        Args:
+            queues: which; default all.
+
+        Raises:
+            ConfigurationError: this consumer does not read that queue.
+            ClosedError: the consumer is not started, or was shut down.
+        """
+        running = self._started()
+        if queues is None:
+            running.paused = True
+        else:
+            inside = [self._inside(queue) for queue in _several("queues", queues)]
+            self._service(running).paused_queues.update(self._ours(running, inside))
+
+    def resume(self, queues: Collection[MessageQueue] | None = None) -> None:
+        """End ``pause`` of ``queues``.
+
+        Args:
+            queues: which; default everything that was paused.
+
+        Raises:
+            ConfigurationError: this consumer does not read that queue.
+            ClosedError: the consumer is not started, or was shut down.
+        """
+        running = self._started()
+        if queues is None:
+            running.paused = False
+            self._service(running).paused_queues.clear()
+        else:
+            self._service(running).paused_queues.difference_update(map(self._inside, _several("queues", queues)))
+        running.wake()
+
+    @property
+    def paused_queues(self) -> list[MessageQueue]:
+        """The queues that are paused now, sorted. A queue that moved away and came back is not."""
+        running = self._started()
+        paused = self._service(running).paused_queues
+        return sorted(self._outside(queue) for queue in running.rebalancer.owned() if running.paused or queue in paused)
+
+    # -- places ----------------------------------------------------------------------------------------------------------------
+
+    async def seek(self, queue: MessageQueue, offset: int) -> None:
+        """Go on at ``offset`` in a queue that this consumer reads now; what was fetched and not polled is forgotten.
+
+        Progress follows with the next commit, also back.
+
+        Args:
+            queue: one that this consumer reads.
+            offset: of the message to go on with.
+
+        Raises:
+            ConfigurationError: the queue is not read by this consumer, or the offset is not between its oldest message and its end.
+        """
+        running = self._started()
+        check_range("offset", offset, 0, MAX_OFFSET)
+        queue = self._inside(queue)
+        self._ours(running, [queue])
+        low, high = await asyncio.gather(self.min_offset(queue), self.max_offset(queue))
+        if not low <= offset <= high:
+            raise ConfigurationError(f"offset {offset} of {queue} is not there, {low} to {high} is allowed")
+        self._seek(running, queue, offset)
+
+    async def seek_to_begin(self, queue: MessageQueue) -> None:
+        """Go on with the oldest message of ``queue``; what was fetched before is dropped.
+
+        Args:
+            queue: one that this consumer reads.
+
+        Raises:
+            ConfigurationError: this consumer does not read that queue.
+            ClosedError: the consumer is not started, or was shut down.
+            RemoteError, NetworkError, RequestTimeout: the broker, or a name server, refused or did not answer.
+        """
+        running, queue = self._started(), self._inside(queue)
+        self._ours(running, [queue])
+        self._seek(running, queue, await self.min_offset(queue))
+
+    async def seek_to_end(self, queue: MessageQueue) -> None:
+        """Go on with what comes to ``queue`` from now on; what was fetched before is dropped.
+
+        Args:
+            queue: one that this consumer reads.
+
+        Raises:
+            ConfigurationError: this consumer does not read that queue.
+            ClosedError: the consumer is not started, or was shut down.
+            RemoteError, NetworkError, RequestTimeout: the broker, or a name server, refused or did not answer.
+        """
+        running, queue = self._started(), self._inside(queue)
+        self._ours(running, [queue])
+        self._seek(running, queue, await self.max_offset(queue))
+
+    def _seek(self, running: RunningConsumer, queue: MessageQueue, offset: int) -> None:
+        if not running.rebalancer.seek(queue, offset):
+            raise ConfigurationError(f"{queue} moved to another member meanwhile, it cannot be sought here")
+        self._service(running).queues.position_changed(queue)
+
+    async def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int) -> int:
+        """The offset of the first message stored at or after ``timestamp_ms``.
+
+        When there is none, one behind the last message; a 4.9 broker names the last message itself then.
+
+        Args:
+            queue: of which topic, broker and number.
+            timestamp_ms: milliseconds since 1970.
+
+        Returns:
+            The offset.
+
+        Raises:
+            ConfigurationError: an argument is wrong.
+            RemoteError, NetworkError, RequestTimeout: the broker, or a name server, refused or did not answer.
+            ClosedError: the consumer is not started, or was shut down.
+        """
+        check_range("timestamp_ms", timestamp_ms, 0, MAX_OFFSET)
+        running, queue = self._started(), self._inside(queue)
+        return await running.instance.api.search_offset(await self._address(running, queue), queue, timestamp_ms)
+
+    async def min_offset(self, queue: MessageQueue) -> int:
+        """The oldest message that is still there.
+
+        Args:
+            queue: of which topic, broker and number.
+
+        Returns:
+            Its offset.
+
+        Raises:
+            RemoteError, NetworkError, RequestTimeout: the broker, or a name server, refused or did not answer.
+            ClosedError: the consumer is not started, or was shut down.
+        """
+        running, queue = self._started(), self._inside(queue)
+        return await running.instance.api.min_offset(await self._address(running, queue), queue)
+
+    async def max_offset(self, queue: MessageQueue) -> int:
+        """One behind the newest message.
+
+        Args:
+            queue: of which topic, broker and number.
+
+        Returns:
+            The offset.
+
+        Raises:
+            RemoteError, NetworkError, RequestTimeout: the broker, or a name server, refused or did not answer.
+            ClosedError: the consumer is not started, or was shut down.
+        """
+        running, queue = self._started(), self._inside(queue)
+        return await running.instance.api.max_offset(await self._address(running, queue), queue)
+
+    async def _address(self, running: RunningConsumer, queue: MessageQueue) -> str:
+        routes = running.instance.routes
+        if routes.broker_address(queue.broker_name) is None:
+            await routes.refresh(queue.topic)
+        address = routes.broker_address(queue.broker_name)
+        if address is None:
+            raise NetworkError(f"no route names the master of broker {queue.broker_name!r}; is it running?")
+        return address
+
+    @property
+    def positions(self) -> Mapping[MessageQueue, int]:
+        """Of each queue read now, the offset behind what ``poll`` handed out."""
+        positions = self._service(self._started()).queues.positions()
+        return {self._outside(queue): offset for queue, offset in positions.items()}
+
+    # -- progress --------------------------------------------------------------------------------------------------------------
+
+    async def commit(
+        self,
+        offsets: Mapping[MessageQueue, int] | Collection[MessageQueue] | None = None,
+        *,
+        persist: bool = True,
+    ) -> dict[MessageQueue, int]:
+        """Everything handed out is done; the brokers have it when this returns.
+
+        Args:
+            offsets: by queue, the offset to go on at (one behind the last done); or queues, of which everything handed out is done; default
+                all queues.
+            persist: False leaves the writing to the periodic one.
+
+        Returns:
+            What was committed. A queue that this consumer does not read any more is left out: its new owner keeps progress now.
+
+        Raises:
+            ConfigurationError: an offset is no whole number, or below 0.
+            RemoteError, NetworkError, RequestTimeout: a broker did not take it; call again, or leave it to the periodic writing.
+            ClosedError: the consumer is not started, or was shut down.
+        """
+        running = self._started()
+        if not isinstance(persist, bool):
+            raise ConfigurationError(f"persist is {persist!r}, True or False is allowed")
+        service = self._service(running)
+        wanted = self._to_commit(service, offsets)
+        done = service.commit(wanted)
+        if persist:
+            progress = running.group.offset_store.progress
+            named = service.queues.positions() if offsets is None else done
+            await self._persist(running, {queue: progress.read(queue) for queue in named if progress.read(queue) >= 0})
+        return {self._outside(queue): offset for queue, offset in done.items()}
+
+    def commit_async(
+        self,
+        offsets: Mapping[MessageQueue, int] | Collection[MessageQueue] | None = None,
+        *,
+        persist: bool = True,
+    ) -> asyncio.Future[dict[MessageQueue, int]]:
+        """Like ``commit``, without waiting.
+
+        Args:
+            offsets: by queue, the offset to go on at (one behind the last done); or queues, of which everything handed out is done; default
+                all queues.
+            persist: False leaves the writing to the periodic one.
+
+        Returns:
+            A future of what was committed, or of what ``commit`` raises.
+
+        Raises:
+            ConfigurationError, RemoteError, NetworkError, RequestTimeout, ClosedError: in the future.
+        """
+        return asyncio.ensure_future(self.commit(offsets, persist=persist))
+
+    def _to_commit(
+        self, service: PollService, offsets: Mapping[MessageQueue, int] | Collection[MessageQueue] | None
+    ) -> Mapping[MessageQueue, int] | None:
+        if offsets is None:
+            return None
+        if isinstance(offsets, Mapping):
+            return {
+                self._inside(queue): check_range(f"offset of {queue}", offset, 0, MAX_OFFSET)
+                for queue, offset in offsets.items()
+            }
+        positions = service.queues.positions()
+        return {
+            queue: positions[queue] for queue in map(self._inside, _several("offsets", offsets)) if queue in positions
+        }
+
+    async def _persist(self, running: RunningConsumer, offsets: Mapping[MessageQueue, int]) -> None:
+        """Written and acknowledged; the periodic writing does not wait for the brokers."""
+        queues = self._service(running).queues
+        changed = {queue: offset for queue, offset in offsets.items() if not queues.is_persisted(queue, offset)}
+
+        async def write(queue: MessageQueue, offset: int) -> None:
+            if running.group.clustering:
+                address = await self._address(running, queue)
+                await running.instance.api.update_consumer_offset(address, self._settings.group, queue, offset)
+            else:
+                await running.group.offset_store.persist(queue)
+            queues.persisted(queue, offset)
+
+        for failure in await asyncio.gather(*(write(*item) for item in changed.items()), return_exceptions=True):
+            if isinstance(failure, BaseException):
+                raise failure
+
+    async def committed(self, queue: MessageQueue) -> int | None:
+        """The group's progress in ``queue``: what this consumer committed last, else what is stored; None when there is none.
+
+        Args:
+            queue: of which topic, broker and number.
+
+        Returns:
+            The offset, or None.
+
+        Raises:
+            ClosedError: the consumer is not started, or was shut down.
+            RemoteError, NetworkError, RequestTimeout: the broker could not be asked.
+        """
+        running, queue = self._started(), self._inside(queue)
+        offset = running.group.offset_store.progress.read(queue)
+        if offset >= 0:
+            return offset
+        if running.group.clustering:
+            address = await self._address(running, queue)
+            return await running.instance.api.query_consumer_offset(address, self._settings.group, queue)
+        offset = await running.group.offset_store.read(queue)
+        return offset if offset >= 0 else None
+
+    # -- inside ----------------------------------------------------------------------------------------------------------------
+
+    def _inside(self, queue: MessageQueue) -> MessageQueue:
+        """A queue as brokers name it: within the namespace."""
+        return wrap_queue(self._options.namespace, check_queue(queue))
+
+    def _outside(self, queue: MessageQueue) -> MessageQueue:
+        """A queue as the user names it."""
+        return unwrap_queue(self._options.namespace, queue)
+
+    @staticmethod
+    def _ours(running: RunningConsumer, queues: Collection[MessageQueue]) -> Collection[MessageQueue]:
+        owned = running.rebalancer.owned()
+        for queue in queues:
+            if queue not in owned:
+                raise ConfigurationError(f"{queue} is not read by this consumer, it reads {sorted(owned)}")
+        return queues
+
+    @staticmethod
+    def _service(running: RunningConsumer) -> PollService:
+        assert isinstance(running.service, PollService)
+        return running.service
+
+    def _started(self) -> RunningConsumer:
+        if self._running is None:
+            raise ClosedError(
+                f"consumer {self.group!r} is not started or was shut down; call start(), or use it in a with block"
+            )
+        return self._running
+
+
+def messages_of(taken: list[HandedOut]) -> list[MessageExt]:
+    return [message for _, part in taken for message in part]
+
+
+def _several(name: str, queues: Iterable[MessageQueue]) -> Iterable[MessageQueue]:
+    """The queues themselves, when there may be several."""
+    if not isinstance(queues, Iterable) or isinstance(queues, str | bytes | MessageQueue):
+        raise ConfigurationError(f"{name} is {queues!r}, several queues are allowed, as in [queue]")
+    return queues

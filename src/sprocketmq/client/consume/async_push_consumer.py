@@ -1,0 +1,439 @@
+"""The push consumer: pulls by itself and calls a listener (Java: DefaultMQPushConsumer and its Impl).
+
+The public methods are here. ``running_consumer`` starts and stops the parts; it is imported by the first start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
+
+from sprocketmq.client.async_client import AsyncClient
+from sprocketmq.client.hooks import ConsumeMessageHook, FilterMessageHook, Hooks
+from sprocketmq.client.listen.listener_call import OneAtATime, is_async_listener
+from sprocketmq.client.settings.namespace import wrap
+from sprocketmq.client.settings.options import ClientOptions
+from sprocketmq.client.settings.push_settings import PushSettings
+from sprocketmq.client.settings.split_options import split_options
+from sprocketmq.client.settings.validators import check_group, check_range, check_topic
+from sprocketmq.core.group.subscription import FilterExpression, build_subscription
+from sprocketmq.errors import ClosedError, ConfigurationError
+from sprocketmq.wire.records.message import MessageExt, MessageQueue
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from sprocketmq.client.consume.running_consumer import RunningConsumer
+    from sprocketmq.client.group.group import ConsumeService, Group
+    from sprocketmq.client.group.stuck_listener import StuckListenerCallback
+    from sprocketmq.client.keyword_options import PushConsumerOptions
+    from sprocketmq.client.results import ConsumeConcurrentlyContext, ConsumeOrderlyContext
+    from sprocketmq.core.consume.consume_result import ConsumeConcurrentlyStatus
+    from sprocketmq.core.consume.orderly_turn import ConsumeOrderlyStatus
+    from sprocketmq.core.consume.process_queue import QueueSnapshot
+    from sprocketmq.core.statistics import ConsumerStatistics
+    from sprocketmq.wire import bodies
+
+    ConcurrentListener = Callable[
+        [Sequence[MessageExt], ConsumeConcurrentlyContext],
+        ConsumeConcurrentlyStatus | Awaitable[ConsumeConcurrentlyStatus | None] | None,
+    ]
+    OrderlyListener = Callable[
+        [Sequence[MessageExt], ConsumeOrderlyContext],
+        ConsumeOrderlyStatus | Awaitable[ConsumeOrderlyStatus | None] | None,
+    ]
+
+__all__ = ["AsyncPushConsumer"]
+
+
+L = TypeVar("L", bound=Callable[..., Any])
+# What each decorator takes, so that a listener of another kind is refused by type checkers.
+OneListener = TypeVar("OneListener", bound=Callable[[MessageExt], object])
+Concurrent = TypeVar("Concurrent", bound="ConcurrentListener")
+Orderly = TypeVar("Orderly", bound="OrderlyListener")
+C = TypeVar("C", bound="StuckListenerCallback")
+
+
+class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
+    """Receives messages by calling a listener.
+
+    ::
+
+        consumer = AsyncPushConsumer("delays", namesrv_addr="127.0.0.1:9876")
+        consumer.subscribe("flights", "UA || DL")
+
+        @consumer.on_message
+        async def handle(message): ...
+
+        async with consumer:
+            await consumer.wait()
+
+    Args:
+        group: the consumer group. Members share the work and must all subscribe alike.
+        options: as PushConsumerOptions and CommonOptions say (``help(sprocketmq.PushConsumerOptions)``): ``namesrv_addr``,
+            ``instance_name``, ``consume_from_where``, ``message_model``, ``max_reconsume_times``, ``consume_timeout_ms``, ...
+
+    Raises:
+        ConfigurationError: an option is unknown or out of range; nothing was opened.
+
+    At least once: a message whose listener call did not succeed, or was cut short by a crash, comes again.
+    """
+
+    _restarts: ClassVar[bool] = False
+
+    _runs_by_itself = True
+
+    def __init__(self, group: str, **options: Unpack[PushConsumerOptions]) -> None:
+        super().__init__()
+        self._options, settings = split_options(options, ClientOptions, PushSettings, "a push consumer")
+        check_group(group, "the consumer group")
+        self._settings = PushSettings(group=wrap(self._options.namespace, group), **settings)
+        self._group = group
+        self._subscriptions: dict[str, bodies.SubscriptionData] = {}
+        self._listener: Callable[..., Any] | None = None
+        self._orderly = False
+        self._batch_size: int | None = None
+        self._hooks = Hooks()
+        self._stuck_callbacks: list[StuckListenerCallback] = []
+        self._running: RunningConsumer | None = None
+
+    # -- before start ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def group(self) -> str:
+        """The consumer group, as it was given; brokers see it within the namespace."""
+        return self._group
+
+    @property
+    def settings(self) -> PushSettings:
+        """All options with their defaults; not to be changed."""
+        return self._settings
+
+    def subscribe(self, topic: str, expression: FilterExpression | str | None = "*") -> None:
+        """Take part in ``topic``; before ``start``, or while running.
+
+        Args:
+            topic: its name; it may not exist yet.
+            expression: ``"*"``, tags as in ``"UA || DL"``, or ``sql92("distance > 1000")``.
+
+        Raises:
+            ConfigurationError: the topic or the expression is wrong.
+        """
+        topic = wrap(self._options.namespace, check_topic(topic))
+        self._subscriptions[topic] = build_subscription(topic, expression, self._options.clock.now_ms())
+        if self._running is not None:
+            self._running.subscription_changed()
+
+    def unsubscribe(self, topic: str) -> None:
+        """Leave ``topic``; harmless when not subscribed.
+
+        Args:
+            topic: its name.
+
+        Raises:
+            ConfigurationError: that is no name of a topic.
+        """
+        topic = wrap(self._options.namespace, check_topic(topic))
+        if self._subscriptions.pop(topic, None) is not None and self._running is not None:
+            self._running.subscription_changed()
+
+    def on_message(self, listener: OneListener) -> OneListener:
+        """Register a listener called with one message at a time: returning is success, raising is retry.
+
+        Args:
+            listener: a function of one MessageExt, plain or ``async def``.
+
+        Returns:
+            The listener itself: use it as a decorator.
+
+        Raises:
+            ConfigurationError: it is no function, or the consumer is running.
+        """
+        self._set_listener(OneAtATime(listener), orderly=False, batch_size=1)
+        return listener
+
+    @overload
+    def concurrent_listener(self, listener: Concurrent, /) -> Concurrent: ...
+    @overload
+    def concurrent_listener(self, /, *, batch_size: int | None = None) -> Callable[[Concurrent], Concurrent]: ...
+    def concurrent_listener(
+        self, listener: Callable[..., Any] | None = None, /, *, batch_size: int | None = None
+    ) -> Any:
+        """Register the classic listener: ``(messages, context) -> ConsumeConcurrentlyStatus``.
+
+        None, an exception, or anything else than CONSUME_SUCCESS means that the messages come again; ``context.ack_index`` and
+        ``context.delay_level_when_next_consume`` refine it.
+
+        Args:
+            listener: a function of (messages, context), plain or ``async def``; default: use it as a decorator,
+                ``@consumer.concurrent_listener`` or ``@consumer.concurrent_listener(batch_size=32)``.
+            batch_size: messages per call, 1 to 1024; default ``consume_message_batch_max_size``.
+
+        Returns:
+            The listener itself, or with ``batch_size`` alone a decorator.
+
+        Raises:
+            ConfigurationError: it is no function, ``batch_size`` is out of range, or the consumer is running.
+        """
+        return self._register(listener, batch_size, orderly=False)
+
+    @overload
+    def orderly_listener(self, listener: Orderly, /) -> Orderly: ...
+    @overload
+    def orderly_listener(self, /, *, batch_size: int | None = None) -> Callable[[Orderly], Orderly]: ...
+    def orderly_listener(self, listener: Callable[..., Any] | None = None, /, *, batch_size: int | None = None) -> Any:
+        """Register a listener that gets each queue's messages in order: ``(messages, context) -> ConsumeOrderlyStatus``.
+
+        SUCCESS goes on; SUSPEND_CURRENT_QUEUE_A_MOMENT, None or an exception pauses this queue and gives the same messages again. With
+        ``context.auto_commit = False``, COMMIT and ROLLBACK decide about all messages since the last COMMIT.
+
+        Args:
+            listener: a function of (messages, context), plain or ``async def``; default: use it as a decorator,
+                ``@consumer.orderly_listener`` or ``@consumer.orderly_listener(batch_size=32)``.
+            batch_size: messages per call, 1 to 1024; default ``consume_message_batch_max_size``.
+
+        Returns:
+            The listener itself, or with ``batch_size`` alone a decorator.
+
+        Raises:
+            ConfigurationError: it is no function, ``batch_size`` is out of range, or the consumer is running.
+        """
+        return self._register(listener, batch_size, orderly=True)
+
+    def add_hook(self, hook: ConsumeMessageHook | FilterMessageHook) -> None:
+        """Call ``hook`` around every listener call, or before messages are cached; before ``start``.
+
+        Args:
+            hook: has ``before_consume`` and ``after_consume``, or ``filter_messages``, or all three; see ``sprocketmq.client.hooks``.
+
+        Raises:
+            ConfigurationError: it has none of them, or the consumer is running.
+        """
+        if self._running is not None:
+            raise ConfigurationError("the consumer is running, add hooks before start()")
+        self._hooks.add(hook, ("consume", "filter"))
+
+    def on_consume_timeout(self, callback: C) -> C:
+        """Be told when a listener call runs for longer than ``consume_timeout_ms``; before ``start``, usable as a decorator.
+
+        Args:
+            callback: called with a StuckListener, once per call that is stuck, at its deadline; in a thread, or on the consumer's loop when
+                it is ``async def``. What it raises is logged. The messages are sent back (and progress passes them) whether or not anybody
+                listens here; the same is in the log, with the stack, and in ``statistics``.
+
+        Returns:
+            The callback itself: use it as a decorator.
+
+        Raises:
+            ConfigurationError: it is no function.
+        """
+        if not callable(callback):
+            raise ConfigurationError(f"the callback is {callback!r}, a function that takes a StuckListener is allowed")
+        self._stuck_callbacks.append(callback)
+        return callback
+
+    def _register(self, listener: Callable[..., Any] | None, batch_size: int | None, *, orderly: bool) -> Any:
+        if batch_size is not None:
+            check_range("batch_size", batch_size, 1, 1024)
+        if listener is not None:
+            self._set_listener(listener, orderly=orderly, batch_size=batch_size)
+            return listener
+
+        def decorate(decorated: L) -> L:
+            self._set_listener(decorated, orderly=orderly, batch_size=batch_size)
+            return decorated
+
+        return decorate
+
+    def _set_listener(self, listener: Callable[..., Any], *, orderly: bool, batch_size: int | None) -> None:
+        is_async_listener(listener)  # refuses what is no function, and generators
+        if self._running is not None:
+            raise ConfigurationError("the consumer is running, register the listener before start()")
+        self._listener, self._orderly, self._batch_size = listener, orderly, batch_size
+
+    # -- life ------------------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Join the group and begin to receive. Harmless when started already.
+
+        Raises:
+            ConfigurationError: no listener, no subscription, or a second consumer of this group in the same instance.
+            NetworkError, RequestTimeout: no name server can be reached.
+            ClosedError: it was shut down before; make a new one.
+        """
+        await super().start()
+
+    @property
+    def _name(self) -> str:
+        return f"consumer {self.group!r}"
+
+    def _use(self, parts: RunningConsumer | None) -> None:
+        self._running = parts
+
+    def _make(self) -> RunningConsumer:
+        if self._listener is None:
+            raise ConfigurationError(
+                f"consumer {self.group!r} has no listener; register one with on_message, concurrent_listener or orderly_listener"
+            )
+        if not self._subscriptions:
+            raise ConfigurationError(
+                f"consumer {self.group!r} subscribes to nothing; call subscribe(topic) before start()"
+            )
+        from sprocketmq.client.consume.running_consumer import (
+            RunningConsumer,  # who only imports the class does not pay for it
+        )
+
+        listener, orderly = self._listener, self._orderly
+        batch_size = self._batch_size or self._settings.consume_message_batch_max_size
+
+        def make_service(group: Group) -> ConsumeService:
+            if orderly:
+                from sprocketmq.client.listen.orderly_service import OrderlyService
+
+                return OrderlyService(group, listener, batch_size)
+            from sprocketmq.client.listen.concurrent_service import ConcurrentService
+
+            return ConcurrentService(group, listener, batch_size)
+
+        running = RunningConsumer(
+            self._options, self._settings, self._subscriptions, make_service, orderly=orderly, hooks=self._hooks
+        )
+        running.group.stuck_callbacks = self._stuck_callbacks
+        return running
+
+    async def shutdown(self) -> None:
+        """Stop pulling, wait for running listeners (``await_termination_ms``), persist progress, leave the group. Harmless twice.
+
+        A listener may call it: it returns at once there, and the listener's own result still counts.
+        """
+        await super().shutdown()
+
+    async def wait(self) -> None:
+        """Until ``shutdown`` is complete, whoever called it; at once when it is not started."""
+        await super().wait()
+
+    async def run_forever(self) -> None:
+        """Start, consume until SIGTERM or SIGINT (or ``shutdown`` from elsewhere), shut down.
+
+        Raises:
+            ConfigurationError: no listener, no subscription, or a second consumer of this group in the same instance.
+            NetworkError, RequestTimeout: no name server can be reached.
+            ClosedError: it was shut down before; make a new one.
+        """
+        loop = asyncio.get_running_loop()
+        stop = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
+                loop.add_signal_handler(number, stop.set)
+        try:
+            async with self:
+                ended = asyncio.ensure_future(self.wait())
+                stopped = asyncio.ensure_future(stop.wait())
+                await asyncio.wait((ended, stopped), return_when=asyncio.FIRST_COMPLETED)
+                ended.cancel()
+                stopped.cancel()
+        finally:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
+                    loop.remove_signal_handler(number)
+
+    # -- while running ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def client_id(self) -> str:
+        """``ip@instanceName``; empty before start."""
+        return self._running.group.client_id if self._running is not None else ""
+
+    @property
+    def assigned_queues(self) -> list[MessageQueue]:
+        """The queues this member consumes now, sorted."""
+        return sorted(self._running.rebalancer.owned()) if self._running is not None else []
+
+    @property
+    def statistics(self) -> ConsumerStatistics:
+        """Pull and consume rates and times per topic."""
+        return self._started().group.statistics
+
+    @property
+    def process_queues(self) -> dict[MessageQueue, QueueSnapshot]:
+        """What is cached and unfinished of each queue, as it is at this moment."""
+        return self._started().queue_snapshots()
+
+    def pause(self) -> None:
+        """Pull nothing more until ``resume``; what is cached is still consumed.
+
+        Raises:
+            ClosedError: the consumer is not started, or was shut down.
+        """
+        self._started().paused = True
+
+    def resume(self) -> None:
+        """End ``pause``.
+
+        Raises:
+            ClosedError: the consumer is not started, or was shut down.
+        """
+        running = self._started()
+        running.paused = False
+        running.wake()
+
+    async def set_consume_timeout_ms(self, limit_ms: int) -> None:
+        """Change the consume timeout; holds at once, also for messages that already run.
+
+        Orderly consumption only tells of a call that is over it.
+
+        Args:
+            limit_ms: milliseconds; 0 switches it off.
+
+        Raises:
+            ConfigurationError: it is out of range.
+            ClosedError: the consumer is not started, or was shut down.
+        """
+        check_range("consume_timeout_ms", limit_ms, 0, 0x7FFFFFFF)
+        from sprocketmq.client.listen.concurrent_service import ConcurrentService
+        from sprocketmq.client.listen.orderly_service import OrderlyService
+
+        service = self._started().service
+        if isinstance(service, ConcurrentService | OrderlyService):
+            service.consume_timeout_ms = limit_ms
+
+    async def set_consume_thread_count(self, count: int) -> None:
+        """Change how many listener calls run at once.
+
+        Args:
+            count: 1 to 1000.
+
+        Raises:
+            ConfigurationError: it is out of range.
+            ClosedError: the consumer is not started, or was shut down.
+        """
+        self._started().resize(check_range("consume_thread_count", count, 1, 1000))
+
+    async def rebalance_now(self) -> None:
+        """One rebalance round now (Java: rebalanceImmediately).
+
+        Raises:
+            ClosedError: the consumer is not started, or was shut down.
+        """
+        await self._started().rebalance()
+
+    async def persist_offsets(self) -> None:
+        """Write progress now instead of within 5 s.
+
+        Raises:
+            ClosedError: the consumer is not started, or was shut down.
+        """
+        await self._started().persist_offsets()
+
+    def _started(self) -> RunningConsumer:
+        if self._running is None:
+            raise ClosedError(
+                f"consumer {self.group!r} is not started or was shut down; call start(), or use it in a with block"
+            )
+        return self._running
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(group={self.group!r}, topics={sorted(self._subscriptions)}, {self._life.state.value})"

@@ -1,0 +1,340 @@
+"""The dead letters of a group: reading them and replaying them to the topic they came from.
+
+Java's client has none of this; mqadmin and the dashboard look a single letter up. A dead letter is an ordinary message of the topic
+``%DLQ%group``, one queue per broker, that nobody subscribes by itself:
+
+    %DLQ%group  --read: plain pulls, nothing committed-->  DeadLetterMessage  --replay_copy-->  RETRY_TOPIC, as it was first sent
+
+Laws
+    1. Reading changes nothing: no progress is written, no member is announced, a letter stays until the broker's retention takes it.
+    2. A read ends where the topic ended when it began: letters that arrive meanwhile (a replay may make some) are left for the next one.
+    3. A replayed message has the body, tags, keys, properties, flag and message id of the first one; what retry, delay, timer, transaction
+       and broker wrote into it is gone, and its count of tries begins anew. The property REPLAY_ID says which replay it is.
+    4. A body that cannot be opened is given, and replayed, as it is stored; its ``sys_flag`` says that it is compressed. One such letter
+       holds up no other, and who has the library opens the replayed one.
+    5. ``replay_all`` stops at the first letter that could not be sent and says where to go on; no letter is left out unsaid.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import AsyncGenerator, Mapping
+from typing import TYPE_CHECKING, Final
+
+from sprocketmq.client.admin.session import AdminSession
+from sprocketmq.client.dead_letters.dead_letter_message import DeadLetterMessage, ReplayReport, replay_copy
+from sprocketmq.client.produce.producer import AsyncProducer
+from sprocketmq.client.results import PullResult, SendResult
+from sprocketmq.client.settings.namespace import wrap
+from sprocketmq.client.settings.validators import check_group, check_topic
+from sprocketmq.core.consume.pull_cursor import PullStatus
+from sprocketmq.core.lifecycle import LifeState
+from sprocketmq.core.retry.retry_schedule import dlq_topic
+from sprocketmq.errors import (
+    ClosedError,
+    ConfigurationError,
+    GroupNotExist,
+    NetworkError,
+    NoPermission,
+    RocketMQError,
+    SignatureRefused,
+)
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.message import MessageExt, MessageQueue
+from sprocketmq.wire.records.record import decode_records
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from sprocketmq.client.keyword_options import CommonOptions
+
+__all__ = ["AsyncDeadLetters"]
+
+log = logging.getLogger("sprocketmq.client")
+
+_READABLE: Final = 4
+_AT_ONCE: Final = 32
+_UNREADABLE: Final = (
+    "the body of dead letter %s at offset %d of %s cannot be opened (%s), so it is given as it is stored"
+)
+_REPLAY_GROUP: Final = "sprocketmq-dead-letters"
+_TOOLS_GROUP: Final = "TOOLS_CONSUMER"  # MixAll.TOOLS_CONSUMER_GROUP: every broker has it
+
+
+class AsyncDeadLetters(AdminSession):
+    """The dead letters of one group, from a running event loop. Connections open as they are needed; close with ``shutdown`` or
+    ``async with``.
+
+    ::
+
+        async with AsyncDeadLetters("delays", namesrv_addr="127.0.0.1:9876") as letters:
+            async for letter in letters.read(topic="flights"):
+                print(letter.message_id, letter.message.keys, letter.message.body)
+            report = await letters.replay_all(topic="flights")
+
+    Args:
+        group: whose dead letters.
+        options: as CommonOptions says (``help(sprocketmq.CommonOptions)``): ``namesrv_addr``, ``access_key``, ...
+
+    Raises:
+        ConfigurationError: an option or the group's name is wrong.
+    """
+
+    def __init__(self, group: str, **options: Unpack[CommonOptions]) -> None:
+        self._group = check_group(group, "the consumer group")
+        self._given = options
+        super().__init__(**options)
+        self._reader = wrap(self._options.namespace, self._group)
+
+    @property
+    def topic(self) -> str:
+        """``%DLQ%group``; any consumer may subscribe to it, too."""
+        return dlq_topic(self._group)
+
+    @property
+    def _stored_topic(self) -> str:
+        return wrap(self._options.namespace, self.topic)
+
+    # -- reading ---------------------------------------------------------------------------------------------------------------
+
+    async def count(self) -> int:
+        """How many dead letters the brokers hold.
+
+        Returns:
+            Their number.
+
+        Raises:
+            ConfigurationError: the dead-letter topic exists, but is not readable; the sentence says what to do.
+            RemoteError, NetworkError, RequestTimeout: the cluster cannot be asked.
+        """
+        ends = await self._ends()
+        return sum(end - begin for begin, end in ends.values())
+
+    async def read(
+        self,
+        *,
+        topic: str | None = None,
+        key: str | None = None,
+        tags: str | None = None,
+        since_ms: int | None = None,
+        until_ms: int | None = None,
+        start_offsets: Mapping[MessageQueue, int] | None = None,
+    ) -> AsyncGenerator[DeadLetterMessage, None]:
+        """The dead letters that are there now, oldest first (broker by broker); the conditions narrow it down, all must hold.
+
+        Args:
+            topic: first sent to this topic; default any.
+            key: with this among its keys; default any.
+            tags: with exactly these tags; default any.
+            since_ms: dead since this time, milliseconds since 1970; default ever since.
+            until_ms: dead before this time, milliseconds since 1970; default until now.
+            start_offsets: per queue where to begin, as in ``ReplayReport.next_offsets``; other queues, and all by default, begin at their
+                oldest letter.
+
+        Yields:
+            Each letter.
+
+        Raises:
+            ConfigurationError: the dead-letter topic exists, but is not readable; the sentence says what to do.
+            RemoteError, NetworkError, RequestTimeout: the cluster cannot be asked.
+        """
+        walk = self._walk(topic, key, tags, since_ms, until_ms, start_offsets)
+        async with contextlib.aclosing(walk):
+            async for letter, _ in walk:
+                if letter is not None:
+                    yield letter
+
+    async def get(self, message_id: str) -> DeadLetterMessage:
+        """The letter with this ``message_id``; the newest of several.
+
+        Args:
+            message_id: of the message, or ``offset_message_id`` of the letter or of the first copy.
+
+        Returns:
+            The letter.
+
+        Raises:
+            ConfigurationError: there is none.
+            RemoteError, NetworkError, RequestTimeout: the cluster cannot be asked.
+        """
+        found: DeadLetterMessage | None = None
+        async for letter in self.read():
+            ids = (letter.message_id, letter.message.offset_message_id, letter.origin_offset_message_id)
+            if message_id in ids:
+                found = letter
+        if found is None:
+            raise ConfigurationError(
+                f"group {self._group!r} has no dead letter with the id {message_id!r}; it may be older than the broker keeps messages"
+            )
+        return found
+
+    async def _walk(
+        self,
+        topic: str | None,
+        key: str | None,
+        tags: str | None,
+        since_ms: int | None,
+        until_ms: int | None,
+        start_offsets: Mapping[MessageQueue, int] | None,
+    ) -> AsyncGenerator[tuple[DeadLetterMessage | None, tuple[MessageQueue, int]], None]:
+        """Each letter that fits (None for the end of a queue), and the offset behind it."""
+        for queue, (begin, end) in (await self._ends()).items():
+            at = max(begin, (start_offsets or {}).get(queue, begin))
+            if since_ms is not None:
+                at = max(at, await self._api.search_offset(self._address_at(queue), queue, since_ms))
+            while at < end:
+                result = await self._pull(queue, at)
+                unreadable: list[tuple[MessageExt, Exception]] = []
+                for message in decode_records(result.body, queue.broker_name, unreadable=unreadable):
+                    if not at <= message.queue_offset < end:
+                        continue
+                    letter = DeadLetterMessage(message, self._options.namespace)
+                    if _fits(letter, topic, key, tags, since_ms, until_ms):
+                        for error in (why for bad, why in unreadable if bad is message):
+                            log.error(_UNREADABLE, message.message_id, message.queue_offset, queue, error)
+                        yield letter, (queue, message.queue_offset + 1)
+                if result.status is not PullStatus.FOUND and result.next_begin_offset <= at:
+                    break  # nothing more, whatever the end said: retention was faster
+                at = max(result.next_begin_offset, at + 1)
+            yield None, (queue, min(at, end))
+
+    async def _ends(self) -> dict[MessageQueue, tuple[int, int]]:
+        """Oldest and end offset of each queue, as of now (law 2)."""
+        api = self._api
+        route = await api.route(self._stored_topic)
+        if route is None:
+            return {}
+        if route.queue_datas and not any(data.perm & _READABLE for data in route.queue_datas):
+            raise ConfigurationError(
+                f"topic {self.topic!r} is not readable, as brokers before 4.7 made it; set its permission to 6, as with "
+                f"mqadmin updateTopicPerm -t {self.topic} -p 6"
+            )
+        self._routes.table.update(self._stored_topic, route)
+        ends = {}
+        for queue in self._routes.table.subscribe_queues(self._stored_topic):
+            address = self._address_at(queue)
+            ends[queue] = (await api.min_offset(address, queue), await api.max_offset(address, queue))
+        return ends
+
+    async def _pull(self, queue: MessageQueue, at: int) -> PullResult:
+        """As the group itself, whose permissions these letters are about; as the brokers' tools where it is gone or was switched off."""
+        try:
+            return await self._pull_as(self._reader, queue, at)
+        except (GroupNotExist, NoPermission) as error:
+            if self._reader == _TOOLS_GROUP or isinstance(error, SignatureRefused):
+                raise
+            result = await self._pull_as(_TOOLS_GROUP, queue, at)
+            self._reader = _TOOLS_GROUP
+            return result
+
+    async def _pull_as(self, reader: str, queue: MessageQueue, at: int) -> PullResult:
+        timeout_ms = self._options.mq_client_api_timeout_ms
+        return await self._api.read_queue(self._address_at(queue), reader, queue, at, _AT_ONCE, timeout_ms=timeout_ms)
+
+    def _address_at(self, queue: MessageQueue) -> str:
+        address = self._routes.broker_address(queue.broker_name, only_this=False)
+        if address is None:
+            raise NetworkError(f"broker {queue.broker_name!r} has no address at the name server", queue.broker_name)
+        return address
+
+    # -- replaying -------------------------------------------------------------------------------------------------------------
+
+    async def replay(self, letter: DeadLetterMessage, *, topic: str | None = None) -> SendResult:
+        """Send one letter again, to the topic it came from; the letter itself stays.
+
+        Every group that subscribes to that topic gets it, with the message id it had and no failed tries.
+
+        Args:
+            letter: as ``read`` or ``get`` gave it.
+            topic: send it there instead; default where it came from.
+
+        Returns:
+            The SendResult of the copy.
+
+        Raises:
+            ConfigurationError: nothing in the letter says where it came from, and no ``topic`` is given.
+            RemoteError, NetworkError, RequestTimeout: it could not be sent (after a timeout it may have been).
+        """
+        if not isinstance(letter, DeadLetterMessage):
+            raise ConfigurationError(f"letter is {letter!r}, a DeadLetterMessage as read or get gave it is allowed")
+        target = topic or letter.origin_topic
+        if target is None:
+            raise ConfigurationError(
+                f"dead letter {letter.message_id} does not say which topic it came from; pass topic= to replay it"
+            )
+        copy = replay_copy(letter.message, check_topic(target))
+        parts = self._open_parts
+        if parts.producer is None:
+            parts.producer = AsyncProducer(_REPLAY_GROUP, **self._given)
+        producer = parts.producer
+        await producer.start()
+        if self._parts is not parts or self._life.state is not LifeState.RUNNING:  # shut down meanwhile
+            await producer.shutdown()
+            raise ClosedError("the dead letters were shut down before this one was replayed")
+        # A message that was sent by a sharding key goes to the queue of that key again.
+        sharding_key = copy.properties.get(props.SHARDING_KEY)
+        return await producer._started().send_again(copy, letter.message.sys_flag, sharding_key)
+
+    async def replay_all(
+        self,
+        *,
+        to_topic: str | None = None,
+        topic: str | None = None,
+        key: str | None = None,
+        tags: str | None = None,
+        since_ms: int | None = None,
+        until_ms: int | None = None,
+        start_offsets: Mapping[MessageQueue, int] | None = None,
+    ) -> ReplayReport:
+        """Replay every letter that ``read`` gives for these conditions, one after the other, up to the first that fails.
+
+        Args:
+            to_topic: send them there; default where each came from.
+            topic: first sent to this topic; default any.
+            key: with this among its keys; default any.
+            tags: with exactly these tags; default any.
+            since_ms: dead since this time, milliseconds since 1970; default ever since.
+            until_ms: dead before this time, milliseconds since 1970; default until now.
+            start_offsets: per queue where to begin, as in ``ReplayReport.next_offsets``; other queues, and all by default, begin at their
+                oldest letter.
+
+        Returns:
+            What was done, and in ``error`` why it stopped early; RocketMQError is only raised where reading fails.
+
+        Raises:
+            ConfigurationError: the dead-letter topic exists, but is not readable; the sentence says what to do.
+            RemoteError, NetworkError, RequestTimeout: the cluster cannot be asked.
+        """
+        report = ReplayReport()
+        walk = self._walk(topic, key, tags, since_ms, until_ms, start_offsets)
+        async with contextlib.aclosing(walk):
+            async for letter, (queue, behind) in walk:
+                if letter is not None:
+                    try:
+                        report.replayed.append(await self.replay(letter, topic=to_topic))
+                    except RocketMQError as error:
+                        report.error, report.failed = error, letter
+                        report.next_offsets[queue] = letter.message.queue_offset
+                        log.warning("dead letter %s was not replayed: %s", letter.message_id, error)
+                        break
+                report.next_offsets[queue] = behind
+        return report
+
+
+def _fits(
+    letter: DeadLetterMessage,
+    topic: str | None,
+    key: str | None,
+    tags: str | None,
+    since_ms: int | None,
+    until_ms: int | None,
+) -> bool:
+    message = letter.message
+    return (
+        (topic is None or letter.origin_topic == topic)
+        and (key is None or key in message.keys)
+        and (tags is None or message.tags == tags)
+        and (since_ms is None or message.store_timestamp_ms >= since_ms)
+        and (until_ms is None or message.store_timestamp_ms < until_ms)
+    )
