@@ -114,7 +114,7 @@ S01_TO_S04 = [
         "S1",
         "the pool of listeners can be made larger and smaller while it works",
         "A adjustThreadPool",
-        "client/listen/listener_pool.py",
+        "client/listen/thread_listener_pool.py",
         "unit/client/test_client_listener_pool.py::test_resize_takes_idle_workers_away_and_allows_new_ones",
     ),
     Mechanism(

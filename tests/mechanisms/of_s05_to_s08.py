@@ -36,7 +36,7 @@ S05_TO_S08 = [
         "S5",
         "no more listeners run at once than the pool has workers, and all of them do",
         "A consumeExecutor",
-        "client/listen/listener_pool.py",
+        "client/listen/thread_listener_pool.py",
         f"{POOL}::test_no_more_than_the_workers_run_at_once_and_all_of_them_do "
         f"{CONCURRENT}::test_a_slow_listener_uses_all_its_workers",
     ),
@@ -137,7 +137,7 @@ S05_TO_S08 = [
         "S5",
         "async listeners run without threads and are retried alike",
         "A consumeExecutor",
-        "client/listen/listener_pool.py",
+        "client/listen/async_listener_pool.py",
         f"{CONCURRENT}::test_async_listeners_run_on_the_loop_and_retry_alike",
     ),
     Mechanism(

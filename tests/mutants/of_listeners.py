@@ -10,7 +10,7 @@ LISTENER_MUTANTS = [
     Mutant(
         "S1",
         "a pool never gets smaller",
-        "src/sprocketmq/client/listen/listener_pool.py",
+        "src/sprocketmq/client/listen/thread_listener_pool.py",
         "            self._to_leave.append(None)\n",
         "            pass\n",
         "tests/unit/client/test_client_listener_pool.py::test_resize_takes_idle_workers_away_and_allows_new_ones",
@@ -26,7 +26,7 @@ LISTENER_MUTANTS = [
     Mutant(
         "S5",
         "messages wait for the async listener before them",
-        "src/sprocketmq/client/listen/listener_pool.py",
+        "src/sprocketmq/client/listen/async_listener_pool.py",
         "            self._start_tasks(self._workers)\n",
         "            pass\n",
         "tests/unit/client/test_client_listener_pool.py::test_no_more_than_the_workers_run_at_once_and_all_of_them_do",
@@ -74,7 +74,7 @@ LISTENER_MUTANTS = [
     Mutant(
         "S5",
         "what async listeners did is never settled",
-        "src/sprocketmq/client/listen/listener_pool.py",
+        "src/sprocketmq/client/listen/async_listener_pool.py",
         "                finished.append(result)\n                if not self._woken:",
         "                if not self._woken:",
         "tests/inproc/client/test_client_concurrent.py::test_async_listeners_run_on_the_loop_and_retry_alike",

@@ -31,7 +31,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, TypeVar
 
-from sprocketmq.client.listen.listener_pool import called_by_no_listener
+from sprocketmq.client.listen.listener_pool import outside_listener_call
 from sprocketmq.core.lifecycle import Lifecycle, LifeState, ShutdownStep, StartStep
 from sprocketmq.errors import ClosedError, ConfigurationError
 
@@ -217,7 +217,7 @@ class AsyncClient(Generic[P]):
     def _begin(self, work: Coroutine[Any, Any, BaseException | None]) -> None:
         self._begun_here()
         with (
-            called_by_no_listener()
+            outside_listener_call()
         ):  # who starts a client in a listener does not make that client's own callbacks part of it
             self._work = asyncio.ensure_future(work)
 

@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
-from sprocketmq.client.listen import listener_pool
-from sprocketmq.client.listen.listener_pool import AsyncListenerPool, ThreadListenerPool, run_beside_the_loop
+from sprocketmq.client.listen import async_listener_pool, thread_listener_pool
+from sprocketmq.client.listen.async_listener_pool import AsyncListenerPool
+from sprocketmq.client.listen.listener_pool import run_in_own_thread
+from sprocketmq.client.listen.thread_listener_pool import ThreadListenerPool
 
 
 async def _until(condition: Callable[[], bool], timeout_s: float = 20) -> None:
@@ -88,7 +90,7 @@ def test_a_stuck_item_does_not_hold_up_the_rest_of_its_chunk_nor_the_report_of_t
     ticks = itertools.count()  # a microsecond at each look: so the listener is fast, however slow the machine
 
     async def main() -> None:
-        monkeypatch.setattr(listener_pool, "time", SimpleNamespace(perf_counter=lambda: next(ticks) * 1e-6))
+        monkeypatch.setattr(thread_listener_pool, "time", SimpleNamespace(perf_counter=lambda: next(ticks) * 1e-6))
         release = threading.Event()
         done: list[int] = []
         pool = _threads(lambda item: release.wait(20) if item == 503 else None, done.extend, 3)
@@ -323,7 +325,7 @@ def test_resized_at_random_it_still_runs_everything_once(kind: str) -> None:
 def test_a_call_beside_the_loop_is_waited_for_and_keeps_no_process() -> None:
     async def main() -> None:
         where: list[threading.Thread] = []
-        await run_beside_the_loop(lambda: where.append(threading.current_thread()), "direct")
+        await run_in_own_thread(lambda: where.append(threading.current_thread()), "direct")
         assert where[0].name == "direct"
         assert where[0].daemon
         assert where[0] is not threading.current_thread()
@@ -336,7 +338,8 @@ def test_the_time_of_each_call_is_reported_once(kind: str, monkeypatch: pytest.M
     ticks = itertools.count()  # a clock that goes on by one at each look
 
     async def main() -> None:
-        monkeypatch.setattr(listener_pool, "time", SimpleNamespace(perf_counter=lambda: float(next(ticks))))
+        for module in (async_listener_pool, thread_listener_pool):
+            monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: float(next(ticks))))
         reports: list[tuple[int, object, float]] = []
 
         def on_done(items: list[int], origin: object, spent_s: float) -> None:
@@ -347,9 +350,9 @@ def test_the_time_of_each_call_is_reported_once(kind: str, monkeypatch: pytest.M
             return item
 
         pool: Any = (
-            listener_pool.ThreadListenerPool(lambda item, origin: item, on_done, 1, "test", lambda: 1)
+            ThreadListenerPool(lambda item, origin: item, on_done, 1, "test", lambda: 1)
             if kind == "threads"
-            else listener_pool.AsyncListenerPool(run_async, on_done, 1, "test", lambda: 1)
+            else AsyncListenerPool(run_async, on_done, 1, "test", lambda: 1)
         )
         for origin in ("a", "b"):
             pool.submit(list(range(50)), origin)

@@ -30,13 +30,10 @@ from typing import Any, Final, TypeAlias, cast
 
 from sprocketmq.client.group.group import Group
 from sprocketmq.client.group.stuck_listener import StuckListener, log_line, run_callback
+from sprocketmq.client.listen.async_listener_pool import AsyncListenerPool
 from sprocketmq.client.listen.listener_call import ListenerCall, OneAtATime
-from sprocketmq.client.listen.listener_pool import (
-    AsyncListenerPool,
-    ListenerPool,
-    ThreadListenerPool,
-    run_beside_the_loop,
-)
+from sprocketmq.client.listen.listener_pool import ListenerPool, run_in_own_thread
+from sprocketmq.client.listen.thread_listener_pool import ThreadListenerPool
 from sprocketmq.client.results import ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus
 from sprocketmq.core.consume.consume_result import acked_count, read_answer
 from sprocketmq.core.consume.consume_timeout import ConsumeTimeout, Settlement
@@ -183,7 +180,7 @@ class ConcurrentService:
         if direct.is_async:
             await direct.run_async(batch)
         else:
-            await run_beside_the_loop(lambda: direct.run(batch), f"sprocketmq-{self._group.name}-direct")
+            await run_in_own_thread(lambda: direct.run(batch), f"sprocketmq-{self._group.name}-direct")
         return batch
 
     def _call(self, item: Delivery, process_queue: ProcessQueue) -> Delivery:

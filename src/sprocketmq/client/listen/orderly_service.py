@@ -29,14 +29,11 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
 from sprocketmq.client.group.group import Group
+from sprocketmq.client.listen.async_listener_pool import AsyncListenerPool
 from sprocketmq.client.listen.listener_call import ListenerCall
-from sprocketmq.client.listen.listener_pool import (
-    AsyncListenerPool,
-    ListenerPool,
-    ThreadListenerPool,
-    run_beside_the_loop,
-)
+from sprocketmq.client.listen.listener_pool import ListenerPool, run_in_own_thread
 from sprocketmq.client.listen.stuck_watch import StuckWatch
+from sprocketmq.client.listen.thread_listener_pool import ThreadListenerPool
 from sprocketmq.client.results import ConsumeOrderlyContext
 from sprocketmq.core.consume import orderly_turn
 from sprocketmq.core.consume.orderly_turn import ConsumeOrderlyStatus, OrderlyTurn, read_orderly_answer
@@ -191,7 +188,7 @@ class OrderlyService:
         if direct.is_async:
             await direct.run_async(batch)
         else:
-            await run_beside_the_loop(lambda: direct.run(batch), f"sprocketmq-{self._group.name}-direct")
+            await run_in_own_thread(lambda: direct.run(batch), f"sprocketmq-{self._group.name}-direct")
         return batch
 
     # -- the turn --------------------------------------------------------------------------------------------------------------

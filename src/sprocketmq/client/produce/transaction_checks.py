@@ -16,7 +16,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from sprocketmq.client.hooks import EndTransactionContext, Hooks
-from sprocketmq.client.listen.listener_pool import AsyncListenerPool, ListenerPool, ThreadListenerPool
+from sprocketmq.client.listen.async_listener_pool import AsyncListenerPool
+from sprocketmq.client.listen.listener_pool import ListenerPool
+from sprocketmq.client.listen.thread_listener_pool import ThreadListenerPool
 from sprocketmq.client.remoting.instance import ClientInstance
 from sprocketmq.client.settings.namespace import unwrap
 from sprocketmq.core.transactions.open_transactions import (

@@ -1,0 +1,178 @@
+"""``async def`` listeners run as tasks on the loop. ``listener_pool`` has the laws."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, Generic
+
+from sprocketmq.client.group.stuck_listener import task_stack
+from sprocketmq.client.listen.listener_pool import (
+    Chunk,
+    ChunkRun,
+    FinishedCalls,
+    OnDone,
+    Running,
+    T,
+    is_called_by,
+    mark_caller,
+)
+
+__all__ = ["AsyncListenerPool"]
+
+log = logging.getLogger("sprocketmq.client")
+
+# Calls of a listener that never awaits, before the loop may run other work.
+_CALLS_PER_TURN: Final = 32
+
+
+class AsyncListenerPool(Generic[T]):
+    """``async def`` listeners: up to ``workers`` tasks on the loop itself; a task lives while there is something to take.
+
+    The first task runs the items. Others are started when it awaits something while items are left, so a listener that never
+    awaits needs one task. The arguments are those of ThreadListenerPool.
+    """
+
+    def __init__(
+        self,
+        run: Callable[[T, Any], Awaitable[T]],
+        on_done: OnDone[T],
+        workers: int,
+        name: str,
+        now_ms: Callable[[], int],
+    ) -> None:
+        self._run, self._on_done, self._name, self._now_ms = run, on_done, name, now_ms
+        self._workers = workers
+        self._loop = asyncio.get_running_loop()
+        self._pending: deque[Chunk[T]] = deque()
+        self._finished_calls: FinishedCalls[T] = FinishedCalls()
+        self._woken = False
+        self._start_is_due = False
+        self._yielding = 0  # tasks that let the loop run other work
+        self._tasks: set[asyncio.Task[None]] = set()
+        # Tasks that take items. One that decided to end is not counted, although it is in _tasks a moment longer.
+        self._working = 0
+        self._runs: dict[asyncio.Task[None] | None, ChunkRun[T]] = {}
+        self._closing = False
+
+    @property
+    def running(self) -> list[Running[T]]:
+        return [running for chunk_run in self._runs.values() if (running := chunk_run.running()) is not None]
+
+    @property
+    def runs_caller(self) -> bool:
+        return is_called_by(self)
+
+    def stack_of(self, item: T) -> tuple[str, str]:
+        for task, chunk_run in self._runs.items():
+            if chunk_run.item is item and task is not None:
+                return task.get_name(), task_stack(task)
+        return "", ""
+
+    def resize(self, workers: int) -> None:
+        self._workers = workers
+        self._start_tasks(workers)
+
+    def submit(self, items: Sequence[T], origin: Any = None) -> None:
+        if self._closing or not items:
+            return
+        chunk = Chunk(items)
+        chunk.origin = origin
+        self._pending.append(chunk)
+        if not self._start_is_due:
+            self._start_tasks(1)
+            self._start_more_soon()
+
+    def _start_more_soon(self) -> None:
+        self._start_is_due = True
+        self._loop.call_soon(self._start_more)
+
+    def _start_more(self) -> None:
+        """Start more tasks if items are left. Runs after the first step of the task that ``submit`` started."""
+        self._start_is_due = False
+        if self._yielding and self._pending:
+            self._start_more_soon()
+        else:
+            self._start_tasks(self._workers)
+
+    def _start_tasks(self, most: int) -> None:
+        for _ in range(min(most, self._workers - self._working, sum(map(len, self._pending)))):
+            self._working += 1
+            task = asyncio.ensure_future(self._work())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def close(self, timeout_ms: float) -> bool:
+        self._closing = True
+        for chunk in self._pending:
+            chunk.clear()
+        self._pending.clear()
+        tasks = set(self._tasks)
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=timeout_ms / 1000)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+            self.report()
+            return not late
+        self.report()
+        return True
+
+    def report(self) -> None:
+        self._woken = False
+        for items, origin, spent_s in self._finished_calls.take():
+            self._on_done(items, origin, spent_s)
+
+    async def _work(self) -> None:
+        me = asyncio.current_task()
+        pending, calls_left = self._pending, _CALLS_PER_TURN
+        try:
+            while pending and self._working <= self._workers:
+                if not pending[0]:
+                    pending.popleft()
+                    continue
+                calls_left = await self._work_chunk(me, pending[0], calls_left)
+        finally:
+            self._working -= 1
+            self._runs.pop(me, None)
+
+    async def _work_chunk(self, me: asyncio.Task[None] | None, chunk: Chunk[T], calls_left: int) -> int:
+        """Run items of a chunk until it is empty or this task is one too many; returns how many calls are left in the loop's turn."""
+        run, origin, now_ms, clock = self._run, chunk.origin, self._now_ms, time.perf_counter
+        chunk_run = self._runs[me] = self._finished_calls.open(origin)
+        mark_caller(self, chunk_run)
+        finished = chunk_run.finished
+        try:
+            while chunk and self._working <= self._workers:
+                item = chunk.popleft()
+                chunk_run.started_ms = now_ms()
+                chunk_run.item = item
+                started_s = clock()
+                try:
+                    result = await run(item, origin)
+                except asyncio.CancelledError:
+                    raise  # by ``close``: the call did not end
+                except BaseException:  # law 5
+                    log.exception("a listener's worker failed")
+                    result = item
+                chunk_run.item = None
+                chunk_run.spent_s += clock() - started_s
+                finished.append(result)
+                if not self._woken:  # once in a turn of the loop
+                    self._woken = True
+                    self._loop.call_soon(self.report)
+                calls_left -= 1
+                if not calls_left:  # a listener that never awaits must not block the loop
+                    calls_left = _CALLS_PER_TURN
+                    self._yielding += 1
+                    try:
+                        await asyncio.sleep(0)
+                    finally:
+                        self._yielding -= 1
+        finally:
+            chunk_run.item = None
+            chunk_run.ended = True
+        return calls_left
