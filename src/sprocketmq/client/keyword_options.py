@@ -10,7 +10,7 @@ import ssl
 from collections.abc import Collection, Sequence
 from typing import Any, TypedDict
 
-from sprocketmq.client.remoting.sender import QueueSelector
+from sprocketmq.client.remoting.queue_choice import QueueSelector
 from sprocketmq.client.settings.unreadable_bodies import UnreadableBody
 from sprocketmq.core.consume.consume_progress import ConsumeFromWhere
 from sprocketmq.core.group.allocation import AllocationStrategy, MachineRoomResolver

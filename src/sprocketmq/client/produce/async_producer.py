@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from sprocketmq.client.produce.batch_accumulator import BatchAccumulator, ResultFuture
     from sprocketmq.client.produce.running_producer import RunningProducer
     from sprocketmq.client.remoting.instance import ClientInstance
-    from sprocketmq.client.remoting.sender import QueueSelector, Sender
+    from sprocketmq.client.remoting.queue_choice import QueueSelector
+    from sprocketmq.client.remoting.sender import Sender
 
 __all__ = ["AsyncProducer"]
 
@@ -491,7 +492,7 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
             NetworkError, RequestTimeout: no name server answered.
             ClosedError: the producer is not started, or was shut down.
         """
-        return await self._started().publish_queues(topic)
+        return await self._started().queue_choice.publish_queues(topic)
 
     def _started(self) -> Sender:
         if self._sender is None:

@@ -29,8 +29,9 @@ from itertools import count
 from typing import Any, Final, Protocol, TypeAlias
 
 from sprocketmq.client.remoting.message_writer import OutgoingMessage
+from sprocketmq.client.remoting.queue_choice import QueueSelector
 from sprocketmq.client.remoting.routes import Routes
-from sprocketmq.client.remoting.sender import QueueSelector, Sender
+from sprocketmq.client.remoting.sender import Sender
 from sprocketmq.client.results import SendResult
 from sprocketmq.client.settings.namespace import wrap, wrap_queue
 from sprocketmq.client.settings.validators import check_queue, check_range
@@ -180,7 +181,7 @@ class BatchAccumulator:
             or message.flag is not _NO_FLAG
         ):
             topic = self._topics[message.topic] = sender.writer.checked_topic(message)
-            sender.use(topic)
+            sender.queue_choice.turn(topic)
         if timeout_ms is not None:
             check_range("timeout_ms", timeout_ms, 1, 86_400_000)
         key = sender.writer.identify(message)
@@ -249,7 +250,7 @@ class BatchAccumulator:
                 self._put(queue_of_sharding_key(sharding_key, queues), send, ordered=True)
             else:
                 assert selector is not None
-                self._put(self._sender.selected(selector, queues, message), send, ordered=True)
+                self._put(self._sender.queue_choice.selected(selector, queues, message), send, ordered=True)
 
         held = self._held.get(topic)
         if held is None and self._is_settled(topic):
@@ -278,7 +279,7 @@ class BatchAccumulator:
     async def _settle(self, topic: str, held: deque[tuple[_Send, Callable[[], None]]]) -> None:
         """Wait for a route, and until what went by the old one is answered; then let go of what was held, in order."""
         try:
-            await self._sender.queues(topic)
+            await self._sender.queue_choice.queues(topic)
             while not self._is_settled(topic):
                 self._batches.flush()
                 self._go()

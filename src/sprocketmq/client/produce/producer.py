@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from sprocketmq.client.hooks import CheckForbiddenHook, EndTransactionHook, SendMessageHook
     from sprocketmq.client.keyword_options import ProducerOptions, RequestArguments, SendArguments
-    from sprocketmq.client.remoting.sender import QueueSelector
+    from sprocketmq.client.remoting.queue_choice import QueueSelector
 
 __all__ = ["AsyncProducer", "Producer"]
 

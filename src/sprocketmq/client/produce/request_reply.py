@@ -24,7 +24,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from sprocketmq.client.remoting.instance import ClientInstance
-from sprocketmq.client.remoting.sender import QueueSelector, Sender
+from sprocketmq.client.remoting.queue_choice import QueueSelector
+from sprocketmq.client.remoting.sender import Sender
 from sprocketmq.client.results import SendResult
 from sprocketmq.client.settings.namespace import wrap
 from sprocketmq.client.settings.validators import check_range
@@ -92,7 +93,7 @@ async def send_reply(
     def left_ms() -> int:
         return max(1, int((end_s - now_s()) * 1000))
 
-    near = [queue for queue in await sender.queues(message.topic, end_s) if queue.broker_name == stored_at]
+    near = [queue for queue in await sender.queue_choice.queues(message.topic, end_s) if queue.broker_name == stored_at]
     if near:
         try:
             return await sender.send(message, queue=near[0], extra=back, timeout_ms=left_ms())
@@ -180,15 +181,15 @@ class RequestFutures:
         """Law 2, and the same for brokers of the cluster that may get a reply instead of the request's own."""
         instance, now_s = self._instance, asyncio.get_running_loop().time
         if instance.routes.table.route(topic) is None:
-            sender.use(topic)
-            await sender.queues(topic, end_s)
+            sender.queue_choice.turn(topic)
+            await sender.queue_choice.queues(topic, end_s)
         route = instance.routes.table.route(topic)
         if route is None:
             return  # the topic does not exist yet, sending will tell
         clusters = {data.cluster for data in route.broker_datas if data.cluster}
         for name in map(reply_topic, clusters):
             if instance.routes.table.route(name) is None:
-                sender.use(name)
+                sender.queue_choice.turn(name)
                 with contextlib.suppress(NetworkError, RemoteError, RequestTimeout):
                     await instance.routes.refresh(name, int((end_s - now_s()) * 1000))
         names = {data.broker_name for data in route.broker_datas}

@@ -127,4 +127,4 @@ class RunningProducer:
     async def _detect(self, sender: Sender) -> None:
         while True:
             await self._options.clock.sleep(_DETECT_ROUND_MS)
-            await sender.detect()
+            await sender.queue_choice.detect()

@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from sprocketmq.client.produce.producer import AsyncProducer, Producer
 from sprocketmq.client.produce.transaction_checks import CheckCallback
 from sprocketmq.client.remoting.message_writer import OutgoingMessage
-from sprocketmq.client.remoting.sender import PendingSend, QueueSelector
+from sprocketmq.client.remoting.queue_choice import QueueSelector
+from sprocketmq.client.remoting.sender import PendingSend
 from sprocketmq.client.results import SendResult, SendStatus
 from sprocketmq.client.settings.validators import check_range
 from sprocketmq.core.transactions.open_transactions import (
@@ -278,7 +279,7 @@ class AsyncTransactionProducer(AsyncProducer):
             extra = extra.copy()
             seconds = check_range("check_immunity_time_s", check_immunity_time_s, 1, 0x7FFFFFFF)
             extra[props.CHECK_IMMUNITY_TIME_IN_SECONDS] = str(seconds)
-        is_new_topic = not sender.knows(message.topic)
+        is_new_topic = not sender.queue_choice.has_route(message.topic)
         half = await sender.send(
             message, queue=queue, selector=selector, sharding_key=sharding_key, timeout_ms=timeout_ms, extra=extra
         )

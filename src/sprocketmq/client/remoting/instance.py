@@ -292,7 +292,7 @@ class ClientInstance:
         """Topics in use by any member."""
         topics: set[str] = set()
         for sender in self._senders.values():
-            topics |= sender.topics
+            topics |= sender.queue_choice.topics
         for consumer in self._consumers.values():
             topics |= consumer.topics
         return topics

@@ -1,15 +1,16 @@
-"""Sending: which queue, which form on the wire, what to do when it fails (Java: DefaultMQProducerImpl.sendDefaultImpl, sendKernelImpl).
+"""Sending: the tries of a send, and what happens when one fails (Java: DefaultMQProducerImpl.sendDefaultImpl, sendKernelImpl).
 
     message --> checked --> queue chosen --> UNIQ_KEY, compressed, header --> broker --> SendResult
                                ^                                               |
                                +---- another broker, within the timeout -------+   no answer, or a code that another broker may not give
 
-A queue that the caller chose (queue, selector, sharding key) is never replaced: order is worth more than this message's success.
+``queue_choice`` chooses the queue, ``message_writer`` makes the request. A queue that the caller chose (queue, selector, sharding key) is
+never replaced by another one, because that would break the order of messages.
 
-The ordinary send waits once: its first try begins at once (``_begin``: route known, connection open, nothing to sign, no hook) and ends
-with a stored answer. Whatever else comes of that try, ``deliver`` takes it up as the first of its tries: the rules of failing stand there.
+An ordinary send waits once. Its first try begins at once (``_begin``: the route is known, the connection is open, nothing is signed, no hook
+is called) and ends with a stored answer. If that try ends otherwise, ``deliver`` counts it as the first of its tries and makes the others.
 
-With a namespace, the caller's message, queues and results have the caller's names; what the routes and brokers see has the long ones.
+With a namespace, the caller's message, queues and results have the caller's names. Routes and brokers see the names with the namespace.
 """
 
 from __future__ import annotations
@@ -17,8 +18,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -26,21 +26,19 @@ import msgspec
 from sprocketmq.client.hooks import EndTransactionContext, Hooks, SendMessageContext, message_type
 from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.client.remoting.message_writer import MessageWriter, OutgoingMessage
+from sprocketmq.client.remoting.queue_choice import QueueChoice, QueueSelector, left_until
 from sprocketmq.client.remoting.routes import Routes
 from sprocketmq.client.remoting.unique_keys import UniqueKeys
 from sprocketmq.client.results import SendResult, SendStatus
-from sprocketmq.client.settings.namespace import unwrap, unwrap_queue, wrap, wrap_queue
+from sprocketmq.client.settings.namespace import unwrap, unwrap_queue, wrap
 from sprocketmq.client.settings.send_settings import SendSettings
 from sprocketmq.client.settings.validators import (
     check_batch,
-    check_callable,
     check_message,
-    check_queue,
     check_range,
     check_text,
     check_topic,
 )
-from sprocketmq.core.produce.send_latency import LatencyFaultTable, QueueRoundRobin, queue_of_sharding_key
 from sprocketmq.errors import (
     ConfigurationError,
     ConnectFailed,
@@ -64,13 +62,11 @@ from sprocketmq.wire.send_frames import StoredAnswer
 if TYPE_CHECKING:
     from sprocketmq.core.transactions.open_transactions import HalfPlace, LocalTransactionState
 
-__all__ = ["PendingSend", "QueueSelector", "SendSettings", "Sender", "vip_address"]
+__all__ = ["PendingSend", "Sender", "vip_address"]
 
 log = logging.getLogger("sprocketmq.client")
 
 _COMPRESSION: Final = COMPRESSED | COMPRESSION_TYPE_MASK
-
-QueueSelector = Callable[[Sequence[MessageQueue], Message], MessageQueue]
 
 
 def vip_address(address: str) -> str:
@@ -119,32 +115,19 @@ class Sender:
         self.namespace = namespace
         self._vip_channel = vip_channel
         self.writer = MessageWriter(settings, clock, keys, namespace, unit_mode)
-        self._turns: dict[str, QueueRoundRobin] = {}
-        self._latency = LatencyFaultTable() if settings.send_latency_fault_enable else None
-        # Without these two, a stored answer to the first try ends a send, and nothing is to be noted about it.
-        self._ends_with_first = self._latency is None and not settings.retry_another_broker_when_not_store_ok
+        self.queue_choice = QueueChoice(api, routes, clock, settings, namespace)
+        self._turns = self.queue_choice.turns
+        # Without these two options, a stored answer to the first try ends a send, and its latency is not recorded.
+        self._ends_with_first = (
+            not settings.send_latency_fault_enable and not settings.retry_another_broker_when_not_store_ok
+        )
         self._first_ms = self._try_ms(settings.send_msg_timeout_ms)
         self.hooks: Hooks | None = None  # None when there are none
         self.client_id = ""
-        for topic in settings.topics:
-            self._turn(wrap(namespace, topic))
-
-    @property
-    def topics(self) -> set[str]:
-        """Topics that were sent to, and those that were named before: their routes are refreshed."""
-        return set(self._turns)
 
     def check(self, message: Message) -> None:
         """Raises ConfigurationError when ``message`` cannot be sent."""
         check_message(message, self.settings.max_message_bytes)
-
-    def use(self, topic: str) -> None:
-        """From now on the route of ``topic``, as brokers know it, is refreshed."""
-        self._turn(topic)
-
-    def knows(self, topic: str) -> bool:
-        """Whether there is a route for ``topic``, so that its brokers have heard of this client or will with the next heartbeat."""
-        return self._routes.table.route(wrap(self.namespace, topic)) is not None
 
     # -- the verbs -------------------------------------------------------------------------------------------------------------
 
@@ -167,19 +150,21 @@ class Sender:
         if queue is not None or selector is not None or sharding_key is not None:
             if queue is None and not self._known_queues(outgoing.topic):
                 end_s = self._end_s(timeout_ms)
-            first = chosen = await self.chosen_queue(message, outgoing.topic, queue, selector, sharding_key, end_s)
+            first = chosen = await self.queue_choice.chosen_by_caller(
+                message, outgoing.topic, queue, selector, sharding_key, end_s
+            )
         pending = None
         if self._ends_with_first and self.hooks is None and end_s is None:
             limit_ms = self._first_ms if timeout_ms is None else self._try_ms(_checked_ms(timeout_ms))
             if first is None and (queues := self._known_queues(outgoing.topic)):
-                first = (self._turns.get(outgoing.topic) or self._turn(outgoing.topic)).next(queues)
+                first = (self._turns.get(outgoing.topic) or self.queue_choice.turn(outgoing.topic)).next(queues)
             if first is not None and (pending := self._begin(first, outgoing, limit_ms)) is not None:
                 try:
                     answer = await pending.answer
                     if type(answer) is StoredAnswer:
                         return self._result(outgoing, first, SendStatus.SEND_OK, answer.extFields)
                 except (NetworkError, RequestTimeout):
-                    pass  # deliver meets it again
+                    pass  # ``deliver`` awaits the same answer and handles the failure
                 except BaseException:
                     pending.connection.forget(pending.opaque)
                     raise
@@ -188,13 +173,13 @@ class Sender:
     def begin(
         self, message: Message, queue: MessageQueue | None, extra: Mapping[str, str] | None
     ) -> tuple[OutgoingMessage, PendingSend] | None:
-        """Write the first try of ``send`` now, for who has many of them in flight and waits for their answers itself; ``deliver`` with a
-        timeout takes it up. None when it cannot be begun so: nothing was sent."""
+        """Write the request of the first try of ``send`` now, for callers that keep many sends in flight and await the answers themselves.
+        Give the result to ``deliver`` for further tries. None: it cannot be done at once, and nothing was sent."""
         if not (self._ends_with_first and self.sends_as_given):
             return None
         outgoing = self.writer.one(message, None, 0, None, None, extra)
         if queue is None and (queues := self._known_queues(outgoing.topic)):
-            queue = (self._turns.get(outgoing.topic) or self._turn(outgoing.topic)).next(queues)
+            queue = (self._turns.get(outgoing.topic) or self.queue_choice.turn(outgoing.topic)).next(queues)
         pending = None if queue is None else self._begin(queue, outgoing, self._first_ms)
         return None if pending is None else (outgoing, pending)
 
@@ -215,12 +200,12 @@ class Sender:
             if sharding_key is not None:
                 message.properties[props.SHARDING_KEY] = props.checked_value("sharding_key", sharding_key)
         outgoing = self.writer.batch(messages)
-        chosen = await self.chosen_queue(messages[0], outgoing.topic, queue, None, sharding_key, end_s)
+        chosen = await self.queue_choice.chosen_by_caller(messages[0], outgoing.topic, queue, None, sharding_key, end_s)
         return await self.deliver(outgoing, chosen, timeout_ms, end_s=end_s)
 
     @property
     def sends_as_given(self) -> bool:
-        """Whether nobody has to see, or add to, a message before it leaves: no hooks, no namespace."""
+        """Whether messages are sent as they are given: no hooks and no namespace."""
         return self.hooks is None and self.namespace is None
 
     def unique_keys(self, count: int) -> list[str]:
@@ -231,19 +216,19 @@ class Sender:
         return keys[:count]
 
     async def send_encoded_batch(self, topic: str, elements: bytes | memoryview) -> SendResult:
-        """A batch that is written already (``wire.records.batch``), by who knows what is in it; only while ``sends_as_given``."""
+        """Send a batch that the caller has encoded (``wire.records.batch``). Allowed only while ``sends_as_given``."""
         return await self.deliver(self.writer.encoded_batch(topic, elements), None, None)
 
     async def send_again(self, message: Message, sys_flag: int, sharding_key: str | None = None) -> SendResult:
-        """A copy of a message that was stored with ``sys_flag``: a body that stays compressed, since nobody here can open it, goes as it is
-        and still says so. Whoever has the library opens it."""
+        """Send a copy of a message that was stored with ``sys_flag``. A body that could not be decompressed here is sent compressed, with
+        its flags, for consumers that have the library."""
         if not sys_flag & COMPRESSED:
             return await self.send(message, sharding_key=sharding_key)
         end_s = self._end_s(None)
         outgoing = self.writer.one(message, sharding_key, 0, None, None, None)
         outgoing.body = message.body
         outgoing.sys_flag = (outgoing.sys_flag & ~_COMPRESSION) | (sys_flag & _COMPRESSION)
-        chosen = await self.chosen_queue(message, outgoing.topic, None, None, sharding_key, end_s)
+        chosen = await self.queue_choice.chosen_by_caller(message, outgoing.topic, None, None, sharding_key, end_s)
         return await self.deliver(outgoing, chosen, None, end_s=end_s)
 
     async def send_oneway(
@@ -257,13 +242,15 @@ class Sender:
         delay_ms: int | None = None,
         deliver_time_ms: int | None = None,
     ) -> None:
-        """See ``AsyncProducer.send_oneway``. As in Java it has the time of a send: questions, connecting, a peer that does not read."""
+        """See ``AsyncProducer.send_oneway``. As in Java, the timeout of a send limits route queries, connecting and writing."""
         end_s = self._end_s(None)
         outgoing = self.writer.one(message, sharding_key, delay_level, delay_ms, deliver_time_ms, None)
-        target = await self.chosen_queue(message, outgoing.topic, queue, selector, sharding_key, end_s)
+        target = await self.queue_choice.chosen_by_caller(message, outgoing.topic, queue, selector, sharding_key, end_s)
         if target is None:
-            target = self._next_queue(outgoing.topic, await self.queues(outgoing.topic, end_s), None)
-        address, left_ms = await self._address_within(target, _left_ms(end_s))
+            target = self.queue_choice.next_queue(
+                outgoing.topic, await self.queue_choice.queues(outgoing.topic, end_s), None
+            )
+        address, left_ms = await self._address_within(target, left_until(end_s))
         if self.hooks is None:
             await self._api.pool.invoke_oneway(address, self.writer.command(outgoing, target), left_ms)
             return
@@ -300,8 +287,8 @@ class Sender:
         state: LocalTransactionState,
         remark: str | None,
     ) -> None:
-        """END_TRANSACTION, one-way as of every client: nobody says whether it arrived, but the broker asks when it did not. It has the time
-        of a send of its own (Java: endTransactionOneway)."""
+        """END_TRANSACTION, one-way as in every client. There is no answer; a broker that does not receive it checks back. The timeout is
+        that of a send (Java: endTransactionOneway)."""
         broker_name = half.message_queue.broker_name
         topic = wrap(self.namespace, message.topic)
         header = headers.EndTransactionRequestHeader(
@@ -338,13 +325,13 @@ class Sender:
         pending: PendingSend | None = None,
         end_s: float | None = None,
     ) -> SendResult:
-        """Up to ``1 + retries`` tries, each on another broker than the one before, as far as there is one. The timeout is the limit of all
-        of it: questions to name servers, connecting, a peer that does not read, answers.
+        """Send, in up to ``1 + retries`` tries. Each try goes to another broker than the one before, if there is one. The timeout covers
+        everything: route queries, connecting, writing and waiting for answers.
 
         Args:
-            first: where the first try goes, when its turn was taken already.
-            pending: the first try, when it began already.
-            end_s: on the loop's clock, when the timeout began to run before this call.
+            first: the queue of the first try, if it was chosen already.
+            pending: the first try, if it has begun already.
+            end_s: end of the timeout on the loop's clock, if it began before this call.
         """
         settings = self.settings
         if end_s is None:
@@ -356,8 +343,8 @@ class Sender:
         for attempt in range(tries):
             target = chosen or first
             if target is None:
-                queues = self._known_queues(outgoing.topic) or await self.queues(outgoing.topic, end_s)
-                target = self._next_queue(outgoing.topic, queues, last_broker)
+                queues = self._known_queues(outgoing.topic) or await self.queue_choice.queues(outgoing.topic, end_s)
+                target = self.queue_choice.next_queue(outgoing.topic, queues, last_broker)
             started_s = now_s()
             left_ms = math.ceil((end_s - started_s) * 1000)
             if left_ms <= 0 and pending is None and attempt:
@@ -370,16 +357,15 @@ class Sender:
                     trying = self._try(target, outgoing, self._try_ms(max(1, left_ms)))
                 result = await trying
             except (NetworkError, RequestTimeout) as error:
-                self._note(target, started_s, error)
+                self.queue_choice.record_try(target, started_s, error)
                 failure = error
             except RemoteError as error:
-                self._note(target, started_s, error)
+                self.queue_choice.record_try(target, started_s, error)
                 failure = error
                 if error.code not in settings.retry_response_codes:
                     raise
             else:
-                if self._latency is not None:
-                    self._note(target, started_s, None)
+                self.queue_choice.record_try(target, started_s, None)
                 if (
                     result.status is SendStatus.SEND_OK
                     or not settings.retry_another_broker_when_not_store_ok
@@ -403,9 +389,9 @@ class Sender:
         return self._result(outgoing, target, status, header)
 
     def _begin(self, target: MessageQueue, outgoing: OutgoingMessage, timeout_ms: int) -> PendingSend | None:
-        """Write the request of a try now; None when it cannot be done now, or not without a Command: then nothing was done."""
+        """Write the request of a try now. None: it cannot be written at once, or only as a Command; nothing was sent."""
         name = target.broker_name
-        if self._awaited and (name, target.topic) in self._awaited:  # nobody is overtaken
+        if self._awaited and (name, target.topic) in self._awaited:  # sends that wait for this address go first
             return None
         address = None if self._vip_channel else self._known_address(name)
         connection = None if address is None else self._api.pool.open_connection(address)
@@ -434,7 +420,7 @@ class Sender:
     async def _try_with_hooks(
         self, hooks: Hooks, target: MessageQueue, outgoing: OutgoingMessage, timeout_ms: int
     ) -> SendResult:
-        """As ``_try``. What a hook adds to the properties before is written after it."""
+        """``_try`` with hooks. The request is encoded after ``before_send``, which may change the properties."""
         address, left_ms = await self._address_within(target, timeout_ms)
         context = self._context(outgoing, target, address, is_oneway=False)
         with hooks.around_send(context):
@@ -494,7 +480,7 @@ class Sender:
         return (asyncio.get_running_loop().time() if started_s is None else started_s) + total_ms / 1000
 
     async def _address_within(self, queue: MessageQueue, timeout_ms: int, *, vip: bool = True) -> tuple[str, int]:
-        """Where a try goes, and what is left of its time."""
+        """The address for a try, and the time that is left for it."""
         now_s = asyncio.get_running_loop().time
         began_s = now_s()
         address = await self._routes.master_address(queue, timeout_ms)
@@ -504,114 +490,6 @@ class Sender:
             )
         left_ms = max(1, timeout_ms - int((now_s() - began_s) * 1000))
         return (vip_address(address) if vip and self._vip_channel else address), left_ms
-
-    def _note(self, queue: MessageQueue, started_s: float, error: Exception | None) -> None:
-        if self._latency is not None:
-            spent_ms = int((asyncio.get_running_loop().time() - started_s) * 1000)
-            self._latency.update(
-                queue.broker_name,
-                spent_ms,
-                self._clock.now_ms(),
-                isolated=error is not None,
-                reachable=not isinstance(error, NetworkError),
-            )
-
-    # -- choosing --------------------------------------------------------------------------------------------------------------
-
-    async def queues(self, topic: str, end_s: float | None = None) -> list[MessageQueue]:
-        """Where ``topic``, as brokers know it, may be sent; asks the name server when nothing is known, until ``end_s`` of the loop's
-        clock."""
-        left_ms = None if end_s is None else _left_ms(end_s)
-        settings = self.settings
-        return await self._routes.publish_queues(
-            topic, settings.create_topic_key, settings.default_topic_queue_nums, left_ms
-        )
-
-    async def publish_queues(self, topic: str) -> list[MessageQueue]:
-        """The queues a message to ``topic`` may go to."""
-        queues = await self.queues(wrap(self.namespace, check_topic(topic)))
-        return [unwrap_queue(self.namespace, queue) for queue in queues]
-
-    async def chosen_queue(
-        self,
-        message: Message,
-        topic: str,
-        queue: MessageQueue | None,
-        selector: QueueSelector | None,
-        sharding_key: str | None,
-        end_s: float | None,
-    ) -> MessageQueue | None:
-        """The queue that the caller chose, one way or another; None when any will do.
-
-        Args:
-            topic: the message's, as brokers know it.
-            end_s: until when the name server may be asked, on the loop's clock; None where the topic's queues are known.
-        """
-        if (queue is not None) + (selector is not None) + (sharding_key is not None) > 1:
-            raise ConfigurationError(
-                "more than one of queue, selector and sharding_key is given, one at most is allowed"
-            )
-        self._turn(topic)
-        if queue is not None:
-            if wrap(self.namespace, check_queue(queue).topic) != topic:
-                raise ConfigurationError(f"queue is {queue}, a MessageQueue of topic {message.topic!r} is allowed")
-            return wrap_queue(self.namespace, queue)
-        if sharding_key is not None:
-            return queue_of_sharding_key(sharding_key, await self.queues(topic, end_s))
-        if selector is not None:
-            return self.selected(selector, await self.queues(topic, end_s), message)
-        return None
-
-    def selected(self, selector: QueueSelector, queues: Sequence[MessageQueue], message: Message) -> MessageQueue:
-        """The user's choice among ``queues``, of which it sees the user's names."""
-        check_callable("selector", selector, "a function of the queues and the message")
-        offered = [unwrap_queue(self.namespace, queue) for queue in queues]
-        chosen = selector(offered, message)
-        if chosen not in offered:
-            raise ConfigurationError(
-                f"the selector returned {chosen!r}, one of the {len(offered)} queues it was given is allowed"
-            )
-        return wrap_queue(self.namespace, chosen)
-
-    def _turn(self, topic: str) -> QueueRoundRobin:
-        turn = self._turns.get(topic)
-        if turn is None:
-            turn = self._turns[topic] = QueueRoundRobin(random.randrange(1 << 16))
-        return turn
-
-    def _next_queue(self, topic: str, queues: list[MessageQueue], last_broker: str | None) -> MessageQueue:
-        latency = self._latency
-        if latency is None:
-            return self._turn(topic).choose(queues, last_broker)
-        now_ms = self._clock.now_ms()
-        return self._turn(topic).choose(
-            queues, last_broker, lambda name: latency.is_available(name, now_ms), latency.is_reachable
-        )
-
-    async def detect(self) -> None:
-        """Ask each broker that could not be reached lately whether it answers (Java: LatencyFaultToleranceImpl.detectByOneRound)."""
-        latency, topic = self._latency, next(iter(self._turns), None)
-        if latency is None or topic is None:
-            return
-        for name in latency.to_detect(self._clock.now_ms(), self.settings.detect_interval_ms):
-            address = self._known_address(name)
-            if address is None:
-                latency.remove(name)
-                continue
-            header = headers.GetMaxOffsetRequestHeader(topic=topic, queue_id=0)
-            try:
-                await self._api.invoke(
-                    address, requests.offsets.GET_MAX_OFFSET.command(header), self.settings.detect_timeout_ms
-                )
-            except (NetworkError, RequestTimeout) as error:
-                log.debug("broker %s still cannot be reached: %s", name, error)
-            else:
-                latency.detected(name)
-
-
-def _left_ms(end_s: float) -> int:
-    """What is left until ``end_s`` of the loop's clock."""
-    return max(1, math.ceil((end_s - asyncio.get_running_loop().time()) * 1000))
 
 
 def _checked_ms(timeout_ms: int) -> int:
