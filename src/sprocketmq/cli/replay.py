@@ -11,14 +11,15 @@ from typing import Any, Final
 
 from sprocketmq.client.observe.recorder import record_lines
 from sprocketmq.core.replay.decision_replay import Replay
-from sprocketmq.core.replay.decision_story import Delivery, Stall, Story, StoryEvent, duration
+from sprocketmq.core.replay.decision_story import Story
+from sprocketmq.core.replay.story_records import Delivery, Stall, StoryEvent, duration
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.logs import escaped
 
 __all__ = ["replay_record"]
 
 _SHOWN: Final = 10
-_HOLD_SHOWN_MS: Final = 1_000
+_SHOWN_STALL_MS: Final = 1_000
 
 
 def replay_record(
@@ -35,7 +36,7 @@ def replay_record(
     story = Story(lambda one: message is not None and (one.message_id == message or message in one.keys))
     ended = False
     for step in replay.run(record_lines(path)):
-        story.take(step)
+        story.add(step)
         ended = step.kind == "note" and step.do == "record_ended"
     times = _Times(story, begin, end)
     report = _Report(replay, story, times, why=why, ended=ended)
@@ -66,8 +67,8 @@ class _Times:
     def has(self, at_ms: int) -> bool:
         return self.from_ms <= at_ms <= self.to_ms
 
-    def overlaps(self, hold: Stall) -> bool:
-        return hold.from_ms <= self.to_ms and (hold.to_ms is None or hold.to_ms >= self.from_ms)
+    def overlaps(self, stall: Stall) -> bool:
+        return stall.from_ms <= self.to_ms and (stall.to_ms is None or stall.to_ms >= self.from_ms)
 
     def touches(self, delivery: Delivery) -> bool:
         return delivery.pulled_ms <= self.to_ms and (delivery.settled_ms or self.to_ms) >= self.from_ms
@@ -79,10 +80,12 @@ class _Report:
     def __init__(self, replay: Replay, story: Story, times: _Times, *, why: bool, ended: bool) -> None:
         self._replay, self._story, self._times, self._why, self._ended = replay, story, times, why, ended
         self._deliveries = [one for one in story.deliveries.values() if times.touches(one)]
-        self._holds = [hold for hold in story.stalls if times.overlaps(hold)]
+        self._stalls = [stall for stall in story.stalls if times.overlaps(stall)]
 
     def exit_code(self, message: str | None, queue: str | None) -> int:
-        found = (message is None or self._story.of(message)) and (queue is None or queue in self._story.queues)
+        found = (message is None or self._story.deliveries_of(message)) and (
+            queue is None or queue in self._story.queues
+        )
         return 0 if found and not self._replay.differences else 1
 
     # -- the whole -------------------------------------------------------------------------------------------------------------
@@ -91,7 +94,7 @@ class _Report:
         story, times = self._story, self._times
         header = self._replay.header
         yield f"{header.get('group')}  {header.get('client_id')}  SprocketMQ {header.get('version')}"
-        end = "" if self._ended else ", and no shutdown: it still runs, or died"
+        end = "" if self._ended else "; no shutdown: it still runs, or was killed"
         yield f"  {_date(times.from_ms)} to {_clock(times.to_ms)}, {duration(times.to_ms - times.from_ms)}{end}"
         count = self._replay.calls
         same = "all as recorded" if not self._replay.differences else f"{len(self._replay.differences)} not as recorded"
@@ -102,21 +105,21 @@ class _Report:
         if self._why:
             yield from self._section("members", (self._line(one) for one in story.group_story if times.has(one.at_ms)))
         yield from self._section("stuck", (self._stuck(one) for one in story.stuck if times.touches(one)))
-        holds = [hold for hold in self._holds if self._length(hold) >= _HOLD_SHOWN_MS]
-        yield from self._section("held back", map(self._hold, holds))
+        stalls = [stall for stall in self._stalls if self._length(stall) >= _SHOWN_STALL_MS]
+        yield from self._section("stalled", map(self._stall, stalls))
         retried = [one for one in self._deliveries if (one.sent_back or one.dead_lettered) and not one.timed_out]
         yield from self._section("retried", map(self._retried, retried))
 
     def _queues(self) -> str:
         story, times = self._story, self._times
-        taken = sum(times.has(at) for queue in story.queues.values() for at in queue.taken_up)
-        given = sum(times.has(at) for queue in story.queues.values() for at in queue.given_up)
-        reasons = ", ".join(f"{reason} {count}" for reason, count in sorted(story.given_up_for.items()))
-        return f"{taken} taken up, {given} given up" + (f" ({reasons})" if reasons and given else "")
+        added = sum(times.has(at) for queue in story.queues.values() for at in queue.added)
+        dropped = sum(times.has(at) for queue in story.queues.values() for at in queue.dropped)
+        reasons = ", ".join(f"{reason} {count}" for reason, count in sorted(story.dropped_for.items()))
+        return f"{added} added, {dropped} dropped" + (f" ({reasons})" if reasons and dropped else "")
 
     def _counts(self) -> str:
         counts = self._count_table()
-        fates = ("consumed", "sent_back", "dead_lettered", "lost", "given_up", "unfinished")
+        fates = ("consumed", "sent_back", "dead_lettered", "lost", "dropped", "unfinished")
         told = ", ".join(f"{counts[fate]} {fate.replace('_', ' ')}" for fate in fates if counts[fate])
         return f"{counts['deliveries']} deliveries of {counts['messages']} messages" + (f": {told}" if told else "")
 
@@ -130,8 +133,8 @@ class _Report:
             "sent_back": sum(one.sent_back for one in ones),
             "dead_lettered": sum(one.dead_lettered for one in ones),
             "lost": sum(one.lost for one in ones),
-            "given_up": sum(one.given_up for one in ones),
-            "unfinished": sum(one.settled_ms is None and not one.given_up for one in ones),
+            "dropped": sum(one.dropped for one in ones),
+            "unfinished": sum(one.settled_ms is None and not one.dropped for one in ones),
         }
 
     def _section(self, title: str, lines: Iterable[str]) -> Iterator[str]:
@@ -151,26 +154,26 @@ class _Report:
         )
         return f"{one.message_id}  {one.queue} offset {one.offset}: {span} in the listener; {fate}"
 
-    def _hold(self, hold: Stall) -> str:
-        span = duration(self._length(hold)) + ("" if hold.to_ms is not None else " and on")
-        if hold.kind == "progress":
-            what = f"progress stayed at {hold.offset} for {span} with {hold.done_behind} messages behind it done"
-            because = hold.reason + (f" ({hold.message_id})" if hold.message_id else "")
-            return f"{_clock(hold.from_ms)}  {hold.queue}: {what}, because {because}"
-        what = "not pulled" if hold.kind == "pull" else "not consumed"
-        return f"{_clock(hold.from_ms)}  {hold.queue}: {what} for {span}, because {hold.reason}"
+    def _stall(self, stall: Stall) -> str:
+        span = duration(self._length(stall)) + ("" if stall.to_ms is not None else " and on")
+        if stall.kind == "progress":
+            what = f"progress stayed at {stall.offset} for {span} with {stall.done_behind} messages behind it done"
+            because = stall.reason + (f" ({stall.message_id})" if stall.message_id else "")
+            return f"{_clock(stall.from_ms)}  {stall.queue}: {what}, because {because}"
+        what = "not pulled" if stall.kind == "pull" else "not consumed"
+        return f"{_clock(stall.from_ms)}  {stall.queue}: {what} for {span}, because {stall.reason}"
 
     def _retried(self, one: Delivery) -> str:
         fate = "dead letter" if one.dead_lettered else "sent back"
         return f"{one.message_id}  {one.queue} offset {one.offset}: try {one.tries + 1} ended with {one.status}, {fate}"
 
-    def _length(self, hold: Stall) -> int:
-        return (hold.to_ms if hold.to_ms is not None else self._story.last_ms) - hold.from_ms
+    def _length(self, stall: Stall) -> int:
+        return (stall.to_ms if stall.to_ms is not None else self._story.last_ms) - stall.from_ms
 
     # -- a message, a queue ----------------------------------------------------------------------------------------------------
 
     def message(self, wanted: str) -> Iterator[str]:
-        found = [one for one in self._story.of(wanted) if self._times.touches(one)]
+        found = [one for one in self._story.deliveries_of(wanted) if self._times.touches(one)]
         if not found:
             yield f"no message of this record has the id or key {wanted}"
         name = ""
@@ -182,10 +185,10 @@ class _Report:
                 yield f"{name}{keys}{tags}  {one.size} bytes, born {_date(one.born_ms)}"
             yield ""
             yield f"  try {one.tries + 1}: stored {_clock(one.stored_ms)} in {one.queue} at offset {one.offset}"
-            for happening in one.story or ():
-                if self._times.has(happening.at_ms):
-                    yield from self._indented(happening)
-            if one.settled_ms is None and not one.given_up:
+            for event in one.story or ():
+                if self._times.has(event.at_ms):
+                    yield from self._indented(event)
+            if one.settled_ms is None and not one.dropped:
                 yield f"  {'':12}    unfinished at the end of the record"
 
     def queue(self, name: str) -> Iterator[str]:
@@ -196,18 +199,18 @@ class _Report:
         written = f", of which written {queue.persisted}" if queue.persisted >= 0 else ""
         yield f"{name}  {queue.consumed} consumed, progress {max(queue.committed, 0)}{written}"
         events = [one for one in queue.story if self._times.has(one.at_ms)]
-        holds = (hold for hold in self._holds if hold.queue == name)
-        events += (StoryEvent(hold.from_ms, self._hold(hold).partition(": ")[2]) for hold in holds)
-        for happening in sorted(events, key=lambda one: one.at_ms):
-            yield from self._indented(happening)
+        stalls = (stall for stall in self._stalls if stall.queue == name)
+        events += (StoryEvent(stall.from_ms, self._stall(stall).partition(": ")[2]) for stall in stalls)
+        for event in sorted(events, key=lambda one: one.at_ms):
+            yield from self._indented(event)
 
-    def _indented(self, happening: StoryEvent) -> Iterator[str]:
-        yield f"  {_clock(happening.at_ms)}    {happening.what}"
-        if self._why and happening.why:
-            yield f"  {'':12}      why: {happening.why}"
+    def _indented(self, event: StoryEvent) -> Iterator[str]:
+        yield f"  {_clock(event.at_ms)}    {event.what}"
+        if self._why and event.why:
+            yield f"  {'':12}      why: {event.why}"
 
-    def _line(self, happening: StoryEvent) -> str:
-        return f"{_clock(happening.at_ms)}  {happening.what}" + (f"; {happening.why}" if happening.why else "")
+    def _line(self, event: StoryEvent) -> str:
+        return f"{_clock(event.at_ms)}  {event.what}" + (f"; {event.why}" if event.why else "")
 
     # -- differences -----------------------------------------------------------------------------------------------------------
 
@@ -215,8 +218,8 @@ class _Report:
         found = self._replay.differences
         if found:
             yield ""
-            yield "DIFFERENT here: this version decides otherwise than the one that recorded, or one of them has an error."
-            yield "The first one counts; those after it may be its consequences."
+            yield "DIFFERENT: this version decides differently from the one that recorded, or one of the two has a bug."
+            yield "Look at the first one; the others may be its consequences."
             yield from (f"  {_clock(one.at_ms)}  {one}" for one in found[:_SHOWN])
             if len(found) > _SHOWN:
                 yield f"  and {len(found) - _SHOWN} more"
@@ -232,10 +235,12 @@ class _Report:
             "differences": [dataclasses.asdict(one) for one in self._replay.differences],
             "counts": self._count_table(),
             "stuck": [one.message_id for one in story.stuck if times.touches(one)],
-            "holds": [dataclasses.asdict(hold) for hold in self._holds],
+            "stalls": [dataclasses.asdict(stall) for stall in self._stalls],
         }
         if message is not None:
-            answer["deliveries"] = [dataclasses.asdict(one) for one in story.of(message) if times.touches(one)]
+            answer["deliveries"] = [
+                dataclasses.asdict(one) for one in story.deliveries_of(message) if times.touches(one)
+            ]
         if queue is not None:
             queues = [story.queues[queue]] if queue in story.queues else []
             answer["queues"] = [dataclasses.asdict(one) for one in queues]

@@ -34,7 +34,7 @@ def file(tmp_path: Path) -> Path:
 def replayed(file: Path) -> tuple[Replay, Story]:
     replay, story = Replay(), Story(lambda delivery: True)
     for step in replay.run(record_lines(file)):
-        story.take(step)
+        story.add(step)
     assert [str(one) for one in replay.differences] == []
     return replay, story
 
@@ -74,10 +74,10 @@ def test_a_stuck_message_is_explained(
     _, story = replayed(file)
     (stuck,) = story.stuck
     assert (stuck.keys, stuck.sent_back, stuck.late) == (["key-stuck"], True, True)
-    (hold,) = [hold for hold in story.stalls if hold.kind == "progress"]
-    assert (hold.message_id, hold.offset, hold.done_behind) == (stuck.message_id, 0, 2)
-    assert [one.tries for one in story.of(stuck.message_id)] == [0, 1]
-    assert story.of("key-stuck")[1].consumed
+    (stall,) = [stall for stall in story.stalls if stall.kind == "progress"]
+    assert (stall.message_id, stall.offset, stall.done_behind) == (stuck.message_id, 0, 2)
+    assert [one.tries for one in story.deliveries_of(stuck.message_id)] == [0, 1]
+    assert story.deliveries_of("key-stuck")[1].consumed
     assert story.unfinished == []
 
     summary = said(file)
@@ -191,9 +191,9 @@ def test_an_orderly_run_with_a_second_member_replays(
     rocketmq.advance_until(lambda: len(done) == 80)
     first.shutdown()
     _, story = replayed(file)
-    assert story.given_up_for["reassigned"] > 0
-    told = [happening.what for one in story.deliveries.values() for happening in one.story or ()]
-    assert "the queue pauses for 1.0 s" in told
+    assert story.dropped_for["reassigned"] > 0
+    told = [event.what for one in story.deliveries.values() for event in one.story or ()]
+    assert "the queue is suspended for 1.0 s" in told
     assert len({one.message_id for one in story.deliveries.values() if one.consumed}) == 80
 
 
@@ -263,7 +263,7 @@ def test_a_message_with_no_way_back_is_told_to_be_tried_again_here(
         fault.remove()
     consumer.shutdown()
     _, story = replayed(file)
-    told = [re.sub(r"after \d.*?:", "after some time:", one.what) for one in story.of("k")[0].story or ()]
+    told = [re.sub(r"after \d.*?:", "after some time:", one.what) for one in story.deliveries_of("k")[0].story or ()]
     tries = [line for line in told if "try" in line or "tried" in line or "raised" in line]
     assert tries == [
         "a listener begins, try 1",
@@ -303,11 +303,11 @@ def test_messages_in_hand_when_their_queue_goes_are_told_to_come_again(
     release.set()
     _, story = replayed(file)
     (one,) = story.deliveries.values()
-    assert one.given_up
-    assert [(happening.what, happening.why) for happening in (one.story or ())[-1:]] == [
-        ("given up with its queue (shutdown)", "progress is 0: whoever reads the queue next begins there")
+    assert one.dropped
+    assert [(event.what, event.why) for event in (one.story or ())[-1:]] == [
+        ("dropped with its queue (shutdown)", "progress is 0: the next owner of the queue begins there")
     ]
-    assert "1 given up" in said(file)
+    assert "1 dropped" in said(file)
 
 
 def test_the_records_file_can_be_lost_while_the_consumer_runs(

@@ -45,7 +45,7 @@ def test_a_killed_consumers_record_replays_up_to_its_end(tmp_path: Path) -> None
     replay, story = Replay(), Story()
     kinds = []
     for step in replay.run(record_lines(file)):
-        story.take(step)
+        story.add(step)
         kinds.append(step.do)
     assert replay.differences == []
     assert "record_ended" not in kinds

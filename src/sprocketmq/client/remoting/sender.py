@@ -7,8 +7,9 @@
 ``queue_choice`` chooses the queue, ``message_writer`` makes the request. A queue that the caller chose (queue, selector, sharding key) is
 never replaced by another one, because that would break the order of messages.
 
-An ordinary send waits once. Its first try begins at once (``_begin``: the route is known, the connection is open, nothing is signed, no hook
-is called) and ends with a stored answer. If that try ends otherwise, ``deliver`` counts it as the first of its tries and makes the others.
+An ordinary send waits once. Its first try begins at once (``_begin``: the route is known, the connection is open, nothing is signed, no
+hook is called) and ends with a stored answer. If that try ends otherwise, ``deliver`` counts it as the first of its tries and makes the
+others.
 
 With a namespace, the caller's message, queues and results have the caller's names. Routes and brokers see the names with the namespace.
 """

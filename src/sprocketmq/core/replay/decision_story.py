@@ -1,20 +1,19 @@
-"""What a replayed record tells: of each message when and why it was consumed, retried or held back; of each queue whose it was.
+"""What a replayed record says: when and why each message was consumed, retried or delayed, and when this consumer had each queue.
 
-    Step --Story.take--> Delivery   pulled -> taken -> begun -> ended -> settled                 one stored copy in one life of its queue
-                     +-> Stall       a span in which a queue was not pulled, or its progress stood still, and why
-                     +-> StoryEvent  at, what, why: the lines of a story, kept for those messages and queues that are asked for
+    Step --Story.add--> Delivery    pulled -> taken -> begun -> ended -> settled     one stored copy, from one time that the queue was ours
+                    +-> Stall       a span in which a queue was not pulled or its progress did not move, and why
+                    +-> StoryEvent  at, what, why: a line of a story, kept for the messages and queues that are asked for
 
 Laws
-1. A story is made of steps alone: what it says was recorded, or follows from the machines' laws, which the "why" names.
-2. A message's story joins all deliveries of its id: the first one, its retry copies, and one more for each owner the queue had.
-3. Memory: a delivery takes a few numbers; events are kept only where somebody asked.
+1. A story is made of steps alone. What it says was recorded, or follows from the laws of the machines, which the "why" names.
+2. The story of a message joins all deliveries of its id: the first one, its retry copies, and one more for each owner of the queue.
+3. Memory: a delivery takes a few numbers; events are kept only for what is asked for.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from sprocketmq.core.consume.consume_timeout import Settlement
@@ -24,6 +23,7 @@ from sprocketmq.core.consume.pull_cursor import DropQueue, PullLater, PullReturn
 from sprocketmq.core.group.rebalance import Drop
 from sprocketmq.core.replay.decision_record import state_of
 from sprocketmq.core.replay.decision_replay import Step
+from sprocketmq.core.replay.story_records import Delivery, QueueStory, Stall, StoryEvent, duration
 from sprocketmq.core.retry.retry_schedule import (
     DEFAULT_DELAY_LEVELS,
     DEFAULT_MAX_RECONSUME_TIMES,
@@ -33,118 +33,24 @@ from sprocketmq.core.retry.retry_schedule import (
 )
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
 
-__all__ = ["Delivery", "QueueStory", "Stall", "Story", "StoryEvent", "duration"]
+__all__ = ["Story"]
 
 _WAITED_MS: Final = 10
 _LATE_MS: Final = 1_000
 
 
-def duration(span_ms: int) -> str:
-    """A span as people read it: ``250 ms``, ``12.5 s``, ``15 min 0 s``."""
-    if span_ms < 1_000:
-        return f"{span_ms} ms"
-    if span_ms < 120_000:
-        return f"{span_ms / 1000:.1f} s"
-    return f"{span_ms // 60_000} min {span_ms // 1000 % 60} s"
-
-
-@dataclass(frozen=True, slots=True)
-class StoryEvent:
-    """One line of a story; ``why`` may be empty."""
-
-    at_ms: int
-    what: str
-    why: str = ""
-
-
-@dataclass(slots=True)
-class Delivery:
-    """One stored copy of a message, in the hands of this consumer once.
-
-    Attributes: times are None where it did not get there; ``status`` is the listener's last answer; ``sent_back``, ``dead_lettered``,
-    ``timed_out``, ``given_up`` (with its queue) and ``late`` (the answer came when a retry copy was stored already) say what became of it.
-    """
-
-    life: str
-    queue: str
-    offset: int
-    message_id: str
-    keys: list[str]
-    tags: str | None
-    size: int
-    tries: int
-    born_ms: int
-    stored_ms: int
-    pulled_ms: int
-    taken_ms: int | None = None
-    begun_ms: int | None = None
-    ended_ms: int | None = None
-    settled_ms: int | None = None
-    status: str | None = None
-    sent_back: bool = False
-    sent_back_ms: int | None = None
-    level: int = 0
-    dead_lettered: bool = False
-    timed_out: bool = False
-    given_up: bool = False
-    late: bool = False
-    story: list[StoryEvent] | None = None
-
-    @property
-    def running(self) -> bool:
-        return self.begun_ms is not None and self.ended_ms is None
-
-    @property
-    def lost(self) -> bool:
-        """It failed, and broadcasting retries nothing."""
-        return (
-            self.settled_ms is not None
-            and self.status == "RECONSUME_LATER"
-            and not self.sent_back
-            and not self.dead_lettered
-        )
-
-    @property
-    def consumed(self) -> bool:
-        return self.settled_ms is not None and not (self.sent_back or self.dead_lettered or self.lost)
-
-
-@dataclass(slots=True)
-class Stall:
-    """A span in which a queue stood still. ``kind`` is "pull", "progress" or "turn"; ``to_ms`` None: to the end of the record."""
-
-    queue: str
-    kind: str
-    reason: str
-    from_ms: int
-    to_ms: int | None = None
-    offset: int = -1
-    done_behind: int = 0
-    message_id: str = ""
-
-
-@dataclass(slots=True)
-class QueueStory:
-    """One queue while this consumer had it. ``taken_up`` and ``given_up`` are times; ``committed`` its progress, ``persisted`` that of the
-    broker (or the file)."""
-
-    queue: str
-    taken_up: list[int] = field(default_factory=list)
-    given_up: list[int] = field(default_factory=list)
-    committed: int = -1
-    persisted: int = -1
-    consumed: int = 0
-    story: list[StoryEvent] = field(default_factory=list)
-
-
 class Story:
-    """Takes steps in their order, and knows the consumer's story up to the last one.
+    """The story of one consumer, made of the steps of its record.
 
     Args:
-        about: whether all events of a delivery are to be kept.
+        about: whether all events of a delivery are kept.
 
-    Attributes: ``deliveries`` by the number of their message, ``queues`` by name, ``holds`` in the order they began, ``given_up_for``
-    how many queues were given up for which reason, ``group_story`` what happened to the consumer as a whole.
+    Attributes:
+        deliveries: by the number of their message.
+        queues: by name.
+        stalls: in the order in which they began.
+        dropped_for: how many queues were dropped for which reason.
+        group_story: what happened to the consumer as a whole.
     """
 
     def __init__(self, about: Callable[[Delivery], bool] = lambda delivery: False) -> None:
@@ -152,16 +58,16 @@ class Story:
         self.deliveries: dict[int, Delivery] = {}
         self.queues: dict[str, QueueStory] = {}
         self.stalls: list[Stall] = []
-        self.given_up_for: Counter[str] = Counter()
+        self.dropped_for: Counter[str] = Counter()
         self.group_story: list[StoryEvent] = []
         self.first_ms = self.last_ms = 0
         self._max_tries = DEFAULT_MAX_RECONSUME_TIMES
         self._open: dict[str, dict[int, Delivery]] = {}  # life -> offset -> not settled yet
-        self._held: dict[tuple[str, str], Stall] = {}  # (life, kind) -> the hold that goes on
+        self._open_stalls: dict[tuple[str, str], Stall] = {}  # (life, kind) -> the stall that has not ended
         self._waiting: dict[
             str, list[Delivery]
         ] = {}  # queue -> settled ones that progress has not passed, where asked for
-        self._takers: dict[str, Callable[[Step], None]] = {
+        self._handlers: dict[str, Callable[[Step], None]] = {
             "PullCursor": self._cursor,
             "ProcessQueue": self._process_queue,
             "OrderlyTurn": self._turn,
@@ -171,16 +77,16 @@ class Story:
             "LocalQueueLock": self._lock,
         }
 
-    def take(self, step: Step) -> None:
-        """One more step."""
+    def add(self, step: Step) -> None:
+        """Add the next step."""
         self.first_ms = self.first_ms or step.at_ms
         self.last_ms = max(self.last_ms, step.at_ms)
         if step.kind == "call":
-            self._takers[step.machine](step)
+            self._handlers[step.machine](step)
         elif step.kind == "note":
             self._note(step)
         elif step.kind == "new" and step.machine == "PullCursor":
-            self._taken_up(step)
+            self._added(step)
         elif step.kind == "ask":
             self._asked(step)
         elif step.kind == "state":
@@ -190,19 +96,19 @@ class Story:
             limit = settings.get("max_reconsume_times", -1)
             self._max_tries = max_reconsume_times(limit, orderly=bool(step.facts.get("orderly")))
 
-    def of(self, wanted: str) -> list[Delivery]:
+    def deliveries_of(self, wanted: str) -> list[Delivery]:
         """The deliveries of a message, by its id or one of its keys, in order."""
         return [one for one in self.deliveries.values() if one.message_id == wanted or wanted in one.keys]
 
     @property
     def stuck(self) -> list[Delivery]:
-        """Those that ran into the consume timeout, and those whose listener runs at the end of the record."""
+        """Deliveries over the consume timeout, and those whose listener still ran when the record ended."""
         return [one for one in self.deliveries.values() if one.timed_out or (one.running and one.settled_ms is None)]
 
     @property
     def unfinished(self) -> list[Delivery]:
-        """Those in hand at the end of the record."""
-        return [one for one in self.deliveries.values() if one.settled_ms is None and not one.given_up]
+        """Deliveries that were not settled when the record ended."""
+        return [one for one in self.deliveries.values() if one.settled_ms is None and not one.dropped]
 
     # -- messages ----------------------------------------------------------------------------------------------------------------
 
@@ -226,12 +132,12 @@ class Story:
             self._open.setdefault(life, {})[delivery.offset] = delivery
             if self._about(delivery):
                 delivery.story = []
-                self._say(
+                self._note_delivery(
                     delivery, at_ms, f"pulled from {queue} at offset {delivery.offset}", self._why_pulled(delivery)
                 )
 
     def _in_hand(self, step: Step) -> None:
-        """A part of the record begins without the one before it."""
+        """The record begins with a state: the part before it is missing."""
         for life, process_queue in step.args:
             queue = self._queue(life.rpartition("#")[0])
             in_flight: list[MessageExt] = process_queue.in_flight()
@@ -246,7 +152,7 @@ class Story:
     def _why_pulled(self, delivery: Delivery) -> str:
         late_ms = delivery.pulled_ms - delivery.stored_ms
         if delivery.tries and is_retry_topic(delivery.queue):
-            for before in reversed(self.of(delivery.message_id)):
+            for before in reversed(self.deliveries_of(delivery.message_id)):
                 if before.sent_back_ms is not None and before is not delivery:
                     ago = duration(delivery.pulled_ms - before.sent_back_ms)
                     level = _level(before.level, before.tries)
@@ -255,19 +161,17 @@ class Story:
         if late_ms < _LATE_MS:
             return ""
         queue = self.queues.get(delivery.queue)
-        if queue is not None and queue.taken_up and queue.taken_up[-1] > delivery.stored_ms:
-            after = duration(queue.taken_up[-1] - delivery.stored_ms)
-            return (
-                f"it was stored {duration(late_ms)} before: this member took the queue up {after} after it was stored"
-            )
-        for hold in reversed(self.stalls):
+        if queue is not None and queue.added and queue.added[-1] > delivery.stored_ms:
+            after = duration(queue.added[-1] - delivery.stored_ms)
+            return f"it was stored {duration(late_ms)} before: this member got the queue {after} after it was stored"
+        for stall in reversed(self.stalls):
             if (
-                hold.queue == delivery.queue
-                and hold.kind == "pull"
-                and (hold.to_ms or self.last_ms) > delivery.stored_ms
+                stall.queue == delivery.queue
+                and stall.kind == "pull"
+                and (stall.to_ms or self.last_ms) > delivery.stored_ms
             ):
-                span = duration((hold.to_ms or self.last_ms) - hold.from_ms)
-                return f"it was stored {duration(late_ms)} before: the queue was not pulled for {span}, because {hold.reason}"
+                span = duration((stall.to_ms or self.last_ms) - stall.from_ms)
+                return f"it was stored {duration(late_ms)} before: the queue was not pulled for {span}, because {stall.reason}"
         return f"it was stored {duration(late_ms)} before: the messages before it came first"
 
     def _taken(self, messages: Iterable[MessageExt], at_ms: int) -> None:
@@ -277,7 +181,7 @@ class Story:
                 continue
             again, delivery.tries = delivery.taken_ms is not None, message.reconsume_times
             delivery.taken_ms, delivery.begun_ms, delivery.ended_ms = at_ms, None, None
-            self._say(delivery, at_ms, "handed to the listeners" + (" again" if again else ""))
+            self._note_delivery(delivery, at_ms, "handed to the listeners" + (" again" if again else ""))
 
     def _settled(self, life: str, deliveries: Iterable[Delivery], commit: int | None, at_ms: int) -> None:
         waiting = self._open.get(life, {})
@@ -289,52 +193,55 @@ class Story:
             queue = self._queue(delivery.queue)
             queue.consumed += delivery.consumed
             if commit is None:
-                self._say(
-                    delivery, at_ms, "done, and progress stays", "the queue was given up: its next owner gets it again"
+                self._note_delivery(
+                    delivery,
+                    at_ms,
+                    "done, but progress stays",
+                    "the queue was dropped: its next owner gets the message again",
                 )
             elif delivery.offset < commit:
                 by = _settled_by(delivery)
-                self._say(delivery, at_ms, f"{by}: progress may go to {commit}")
+                self._note_delivery(delivery, at_ms, f"{by}: progress may go to {commit}")
             else:
                 behind += 1
                 blocker = waiting.get(commit)
                 name = f"offset {commit}" + (f" ({blocker.message_id})" if blocker is not None else "")
-                self._say(
+                self._note_delivery(
                     delivery, at_ms, f"{_settled_by(delivery)}, and progress stays at {commit}",
-                    f"{name} is not finished, and progress is the lowest unfinished offset: after a crash all from there on comes again",
+                    f"{name} is not finished, and progress is the lowest unfinished offset. After a crash all messages from there come again",
                 )  # fmt: skip
             if delivery.story is not None and commit is not None:
                 self._waiting.setdefault(delivery.queue, []).append(delivery)
         if commit is not None:
-            self._stands(life, commit, behind, at_ms)
+            self._update_progress_stall(life, commit, behind, at_ms)
 
-    def _stands(self, life: str, commit: int, behind: int, at_ms: int) -> None:
-        """Progress of a life is at ``commit`` now: whom does it wait for?"""
-        hold = self._held.get((life, "progress"))
-        if hold is not None and hold.offset != commit:
-            self._release(life, "progress", at_ms)
-            hold = None
-        if behind and hold is None:
+    def _update_progress_stall(self, life: str, commit: int, behind: int, at_ms: int) -> None:
+        """Progress of a life is at ``commit`` now. Begin or end its stall."""
+        stall = self._open_stalls.get((life, "progress"))
+        if stall is not None and stall.offset != commit:
+            self._end_stall(life, "progress", at_ms)
+            stall = None
+        if behind and stall is None:
             blocker = self._open.get(life, {}).get(commit)
             reason = f"offset {commit} was not finished"
-            hold = self._hold(life, "progress", reason, at_ms if blocker is None else blocker.pulled_ms)
-            hold.offset, hold.message_id = commit, "" if blocker is None else blocker.message_id
-        if hold is not None:
-            hold.done_behind += behind
+            stall = self._begin_stall(life, "progress", reason, at_ms if blocker is None else blocker.pulled_ms)
+            stall.offset, stall.message_id = commit, "" if blocker is None else blocker.message_id
+        if stall is not None:
+            stall.done_behind += behind
 
-    def _given_up(self, queue: MessageQueue, reason: str, at_ms: int) -> None:
-        self.given_up_for[reason] += 1
+    def _dropped(self, queue: MessageQueue, reason: str, at_ms: int) -> None:
+        self.dropped_for[reason] += 1
         story = self._queue(str(queue))
-        story.given_up.append(at_ms)
-        story.story.append(StoryEvent(at_ms, f"given up ({reason})"))
+        story.dropped.append(at_ms)
+        story.story.append(StoryEvent(at_ms, f"dropped ({reason})"))
         life = f"{queue}#"
         for name in [name for name in self._open if name.startswith(life)]:
             for delivery in self._open.pop(name).values():
-                delivery.given_up = True
-                why = f"progress is {max(story.committed, 0)}: whoever reads the queue next begins there"
-                self._say(delivery, at_ms, f"given up with its queue ({reason})", why)
+                delivery.dropped = True
+                why = f"progress is {max(story.committed, 0)}: the next owner of the queue begins there"
+                self._note_delivery(delivery, at_ms, f"dropped with its queue ({reason})", why)
             for kind in ("pull", "progress", "turn"):
-                self._release(name, kind, at_ms)
+                self._end_stall(name, kind, at_ms)
 
     # -- machines ----------------------------------------------------------------------------------------------------------------
 
@@ -345,11 +252,11 @@ class Story:
         for effect in step.result or ():
             if isinstance(effect, PullLater):
                 if effect.reason != "pull_interval_ms":
-                    self._hold(life, "pull", effect.reason, now_ms)
+                    self._begin_stall(life, "pull", effect.reason, now_ms)
                 return
             if isinstance(effect, DropQueue):
-                self._tell(life, now_ms, f"the broker has no such offset any more: going on at {effect.offset}")
-        self._release(life, "pull", now_ms)
+                self._note_queue(life, now_ms, f"the broker no longer has this offset: going on at {effect.offset}")
+        self._end_stall(life, "pull", now_ms)
 
     def _process_queue(self, step: Step) -> None:
         life, at_ms = step.on, step.at_ms
@@ -362,15 +269,15 @@ class Story:
         elif step.do == "put_back":
             for delivery in self._known(step.args[0]):
                 if delivery.begun_ms is not None:
-                    self._say(delivery, at_ms, "back in its place, to be consumed again")
+                    self._note_delivery(delivery, at_ms, "put back, to be consumed again")
 
     def _turn(self, step: Step) -> None:
         life, at_ms = step.on.partition(" turn ")[0], step.at_ms
         if step.do == "next":
             if isinstance(step.result, LockLater):
-                self._hold(life, "turn", "the queue's lock at the broker is not valid", at_ms)
+                self._begin_stall(life, "turn", "the queue's lock at the broker is not valid", at_ms)
             elif isinstance(step.result, ConsumeBatch):
-                self._release(life, "turn", at_ms)
+                self._end_stall(life, "turn", at_ms)
                 self._taken(step.result.messages, at_ms)
             return
         # What ended before an offset is in the commit that follows from it.
@@ -381,15 +288,15 @@ class Story:
                 self._settled(life, done, effect.offset, at_ms)
             elif isinstance(effect, Suspended):
                 for delivery in batch:
-                    why = "order: what failed is tried again before anything behind it is consumed"
-                    self._say(delivery, at_ms, f"the queue pauses for {duration(effect.delay_ms)}", why)
+                    why = "order: a failed message is tried again before the messages behind it"
+                    self._note_delivery(delivery, at_ms, f"the queue is suspended for {duration(effect.delay_ms)}", why)
             elif isinstance(effect, DeadLetterNeeded):
                 for delivery in self._known(effect.messages):
-                    self._say(
+                    self._note_delivery(
                         delivery,
                         at_ms,
-                        "given up: it goes to the dead-letter topic",
-                        "it was tried as often as allowed",
+                        "it goes to the dead-letter topic",
+                        "the retry limit is reached",
                     )
 
     def _timeouts(self, step: Step) -> None:
@@ -398,31 +305,31 @@ class Story:
             for delivery in self._known(step.result or ()):
                 delivery.timed_out = True
                 ran = duration(at_ms - (delivery.begun_ms or delivery.taken_ms or at_ms))
-                why = "a listener that never returns would hold progress for ever, so a retry copy is made and progress passes it"
-                self._say(delivery, at_ms, f"the consume timeout fires: in the listener for {ran}", why)
+                why = "a listener that never returns would stop progress, so a retry copy is stored and progress passes the message"
+                self._note_delivery(delivery, at_ms, f"the consume timeout fires: in the listener for {ran}", why)
         elif step.do == "finished" and step.result is Settlement.IGNORE:
             for delivery in self._known(step.args):
                 delivery.late = True
-                self._say(
+                self._note_delivery(
                     delivery,
                     at_ms,
                     "the listener's answer came too late and is ignored",
-                    "the retry copy is stored: one delivery makes one copy",
+                    "the retry copy is stored already, and one delivery makes one copy",
                 )
         elif step.do == "finished" and step.result is Settlement.WAIT:
             for delivery in self._known(step.args):
-                self._say(delivery, at_ms, "the listener's answer waits for the send-back that is under way")
+                self._note_delivery(delivery, at_ms, "the listener's answer waits until the send-back has ended")
 
     def _table(self, step: Step) -> None:
         if step.do == "add_failed":
-            why = "its lock or its start offset could not be had; the next round asks again"
-            self._queue(str(step.args[0])).story.append(StoryEvent(step.at_ms, "not taken up", why))
+            why = "its lock or its start offset could not be read; the next rebalance tries again"
+            self._queue(str(step.args[0])).story.append(StoryEvent(step.at_ms, "not added", why))
         elif step.do == "removal_refused":
-            why = "a listener still works on it in order: the lock is kept until it ends"
-            self._queue(str(step.args[0])).story.append(StoryEvent(step.at_ms, "not handed over yet", why))
+            why = "an orderly listener still runs; the lock is kept until it ends"
+            self._queue(str(step.args[0])).story.append(StoryEvent(step.at_ms, "not dropped yet", why))
         for effect in step.result if isinstance(step.result, list) else ():
             if isinstance(effect, Drop):
-                self._given_up(effect.queue, effect.reason.value, step.at_ms)
+                self._dropped(effect.queue, effect.reason.value, step.at_ms)
 
     def _progress(self, step: Step) -> None:
         if step.do == "to_persist":
@@ -435,17 +342,17 @@ class Story:
         if offset == queue.committed:
             return
         queue.committed = offset
-        frozen = "it was set by the broker or an administrator, and stays until the queue is taken up again"
+        frozen = "it was set by the broker or an administrator, and stays until the queue is added again"
         queue.story.append(
             StoryEvent(step.at_ms, f"progress is {offset}", frozen if step.do == "update_and_freeze" else "")
         )
         for delivery in [one for one in self._waiting.get(queue.queue, ()) if one.offset < offset]:
             self._waiting[queue.queue].remove(delivery)
-            self._say(delivery, step.at_ms, f"progress passes it: {offset}")
+            self._note_delivery(delivery, step.at_ms, f"progress passes it: {offset}")
 
     def _lock(self, step: Step) -> None:
         if step.do == "lost":
-            self._tell(step.on.removesuffix(" lock"), step.at_ms, "its lock at the broker is gone")
+            self._note_queue(step.on.removesuffix(" lock"), step.at_ms, "its lock at the broker is gone")
 
     # -- the rest ----------------------------------------------------------------------------------------------------------------
 
@@ -456,11 +363,11 @@ class Story:
                 waited = at_ms - (delivery.taken_ms or at_ms)
                 why = f"all listeners were busy for {duration(waited)}" if waited >= _WAITED_MS else ""
                 delivery.begun_ms, delivery.ended_ms = at_ms, None
-                self._say(delivery, at_ms, f"a listener begins, try {delivery.tries + 1}", why)
+                self._note_delivery(delivery, at_ms, f"a listener begins, try {delivery.tries + 1}", why)
             elif step.do == "listener_ended":
                 delivery.ended_ms, delivery.status = at_ms, facts["status"]
                 raised = f", it raised {facts['raised']}" if facts["raised"] else ""
-                self._say(
+                self._note_delivery(
                     delivery, at_ms, f"the listener ends after {duration(facts['spent_ms'])}: {facts['status']}{raised}"
                 )
         for delivery in self._known((facts["message"],) if isinstance(facts.get("message"), MessageExt) else ()):
@@ -471,8 +378,8 @@ class Story:
         dead = step.do == "dead_lettered"
         if not facts["stored"]:
             facts["message"].reconsume_times += 1  # as whoever keeps it does: no machine counts this
-            why = "neither the broker's send-back nor a copy sent by this client was taken"
-            self._say(delivery, at_ms, "no retry copy could be stored: it is tried again here", why)
+            why = "the broker accepted neither the send-back nor a copy sent by this client"
+            self._note_delivery(delivery, at_ms, "no retry copy could be stored: it is tried again here", why)
         elif dead or facts["delay_level"] < 0 or delivery.tries >= self._max_tries:
             delivery.dead_lettered = True
             why = (
@@ -480,19 +387,19 @@ class Story:
                 if delivery.tries >= self._max_tries
                 else "the listener asked for it"
             )
-            self._say(delivery, at_ms, "a dead letter is stored", why)
+            self._note_delivery(delivery, at_ms, "a dead letter is stored", why)
         else:
             delivery.sent_back, delivery.sent_back_ms, delivery.level = True, at_ms, facts["delay_level"]
             why = "timed out" if delivery.timed_out and delivery.running else f"the listener answered {delivery.status}"
-            self._say(
+            self._note_delivery(
                 delivery, at_ms, f"sent back: a retry copy is stored, {_level(delivery.level, delivery.tries)}", why
             )
 
-    def _taken_up(self, step: Step) -> None:
+    def _added(self, step: Step) -> None:
         life, offset = step.on.removesuffix(" cursor"), step.args[1]
         queue = self._queue(life.rpartition("#")[0])
-        queue.taken_up.append(step.at_ms)
-        queue.story.append(StoryEvent(step.at_ms, f"taken up at offset {offset}"))
+        queue.added.append(step.at_ms)
+        queue.story.append(StoryEvent(step.at_ms, f"added at offset {offset}"))
 
     def _asked(self, step: Step) -> None:
         if step.do == "allocate":
@@ -508,29 +415,29 @@ class Story:
     def _queue(self, name: str) -> QueueStory:
         return self.queues.setdefault(name, QueueStory(name))
 
-    def _say(self, delivery: Delivery, at_ms: int, what: str, why: str = "") -> None:
+    def _note_delivery(self, delivery: Delivery, at_ms: int, what: str, why: str = "") -> None:
         if delivery.story is not None:
             delivery.story.append(StoryEvent(at_ms, what, why))
 
-    def _tell(self, life: str, at_ms: int, what: str) -> None:
+    def _note_queue(self, life: str, at_ms: int, what: str) -> None:
         self._queue(life.rpartition("#")[0]).story.append(StoryEvent(at_ms, what))
 
-    def _hold(self, life: str, kind: str, reason: str, at_ms: int) -> Stall:
-        hold = self._held.get((life, kind))
-        if hold is None:
-            hold = self._held[life, kind] = Stall(life.rpartition("#")[0], kind, reason, at_ms)
-            self.stalls.append(hold)
-        return hold
+    def _begin_stall(self, life: str, kind: str, reason: str, at_ms: int) -> Stall:
+        stall = self._open_stalls.get((life, kind))
+        if stall is None:
+            stall = self._open_stalls[life, kind] = Stall(life.rpartition("#")[0], kind, reason, at_ms)
+            self.stalls.append(stall)
+        return stall
 
-    def _release(self, life: str, kind: str, at_ms: int) -> None:
-        hold = self._held.pop((life, kind), None)
-        if hold is not None:
-            hold.to_ms = at_ms
+    def _end_stall(self, life: str, kind: str, at_ms: int) -> None:
+        stall = self._open_stalls.pop((life, kind), None)
+        if stall is not None:
+            stall.to_ms = at_ms
 
 
 def _settled_by(delivery: Delivery) -> str:
     if delivery.lost:
-        return "given up, broadcasting retries nothing"
+        return "failed, and broadcasting does not retry"
     return "done" if delivery.consumed else "settled by its copy"
 
 
