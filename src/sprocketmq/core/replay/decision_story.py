@@ -208,7 +208,7 @@ class Story:
                 name = f"offset {commit}" + (f" ({blocker.message_id})" if blocker is not None else "")
                 self._note_delivery(
                     delivery, at_ms, f"{_settled_by(delivery)}, and progress stays at {commit}",
-                    f"{name} is not finished, and progress is the lowest unfinished offset. After a crash all messages from there come again",
+                    f"{name} is not finished; progress is the lowest unfinished offset. After a crash all messages from there come again",
                 )  # fmt: skip
             if delivery.story is not None and commit is not None:
                 self._waiting.setdefault(delivery.queue, []).append(delivery)
