@@ -11,9 +11,9 @@ from __future__ import annotations
 from sprocketmq.client.admin.async_admin import AsyncAdmin
 from sprocketmq.client.admin.blocking import Admin
 from sprocketmq.client.admin.brokers import BrokerStatus
-from sprocketmq.client.admin.groups import GroupSummary, QueueProgress
+from sprocketmq.client.admin.group_progress import GroupSummary, QueueProgress
 from sprocketmq.client.admin.messages import MessageTrack, TrackType
-from sprocketmq.client.admin.topics import TopicTraffic
+from sprocketmq.client.admin.topic_traffic import TopicTraffic
 
 __all__ = [
     "Admin",

@@ -15,7 +15,7 @@ __all__ = ["AccessRequests"]
 
 
 class AccessRequests(AdminSession):
-    """See AsyncAdmin."""
+    """The part of AsyncAdmin about accounts, users and policies."""
 
     # -- users of 5.x ----------------------------------------------------------------------------------------------------------
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from sprocketmq.client.admin.async_admin import AsyncAdmin
 from sprocketmq.client.admin.brokers import BrokerStatus
-from sprocketmq.client.admin.groups import GroupSummary, QueueProgress
+from sprocketmq.client.admin.group_progress import GroupSummary, QueueProgress
 from sprocketmq.client.admin.messages import MessageTrack
-from sprocketmq.client.admin.topics import TopicTraffic
+from sprocketmq.client.admin.topic_traffic import TopicTraffic
 from sprocketmq.client.blocking_client import BlockingClient
 from sprocketmq.core.group import allocation
 from sprocketmq.core.group.subscription import FilterExpression
@@ -310,39 +310,6 @@ class Admin(BlockingClient):
         """
         return self._run(self._async.topic_configs(broker))
 
-    def consumers_of(self, topic: str) -> list[str]:
-        """The groups that have progress in ``topic`` or subscribe to it, sorted.
-
-        Args:
-            topic: its name.
-
-        Returns:
-            Their names.
-
-        Raises:
-            TopicNotExist: there is no such topic.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
-            NetworkError, RequestTimeout: a server did not answer.
-        """
-        return self._run(self._async.consumers_of(topic))
-
-    def topic_traffic(self, topic: str) -> list[TopicTraffic]:
-        """What goes in and out, one row per group that reads ``topic``, or one without a group (mqadmin: statsAll).
-
-        Args:
-            topic: its name.
-
-        Returns:
-            A row for each group.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
-            NetworkError, RequestTimeout: a server did not answer.
-        """
-        return self._run(self._async.topic_traffic(topic))
-
     def order_conf(self, topic: str) -> dict[str, int]:
         """The queues that an ordered topic is sent to, by broker name; empty when none are set (mqadmin: updateOrderConf -m get).
 
@@ -399,6 +366,39 @@ class Admin(BlockingClient):
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.clean_unused_topics(cluster=cluster, broker=broker))
+
+    def consumers_of(self, topic: str) -> list[str]:
+        """The groups that have progress in ``topic`` or subscribe to it, sorted.
+
+        Args:
+            topic: its name.
+
+        Returns:
+            Their names.
+
+        Raises:
+            TopicNotExist: there is no such topic.
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
+        return self._run(self._async.consumers_of(topic))
+
+    def topic_traffic(self, topic: str) -> list[TopicTraffic]:
+        """What goes in and out, one row per group that reads ``topic``, or one without a group (mqadmin: statsAll).
+
+        Args:
+            topic: its name.
+
+        Returns:
+            A row for each group.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
+        return self._run(self._async.topic_traffic(topic))
 
     def create_group(
         self, group: str, *, cluster: str | None = None, broker: str | None = None, **settings: Unpack[GroupSettings]

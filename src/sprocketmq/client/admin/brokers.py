@@ -45,7 +45,7 @@ class BrokerStatus:
 
 
 class BrokerRequests(AdminSession):
-    """See AsyncAdmin."""
+    """The part of AsyncAdmin about brokers and name servers."""
 
     # -- looking ---------------------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Final
 
 from sprocketmq.client.admin.offsets import OffsetRequests
-from sprocketmq.client.admin.topics import TopicRequests
+from sprocketmq.client.admin.topic_traffic import TopicTrafficRequests
 from sprocketmq.client.read.pull_loop import decode_pull
 from sprocketmq.client.settings.validators import check_group, check_range, check_text
 from sprocketmq.core.consume.pull_cursor import PullStatus
@@ -54,8 +54,8 @@ class MessageTrack:
     track_type: TrackType
 
 
-class MessageRequests(TopicRequests, OffsetRequests):
-    """See AsyncAdmin."""
+class MessageRequests(TopicTrafficRequests, OffsetRequests):
+    """The part of AsyncAdmin about stored messages."""
 
     async def view_message(self, offset_message_id: str) -> MessageExt:
         """The stored copy that ``offset_message_id`` names (mqadmin: queryMsgById).

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
 
-from sprocketmq.client.admin.groups import GroupRequests
+from sprocketmq.client.admin.group_progress import GroupProgressRequests
 from sprocketmq.client.settings.validators import check_group, check_range
 from sprocketmq.errors import ConfigurationError, RemoteError
 from sprocketmq.wire import headers, requests
@@ -26,8 +26,8 @@ _THE_END: Final = -1
 _CALL_TIMEOUT_MS: Final = 15_000
 
 
-class OffsetRequests(GroupRequests):
-    """See AsyncAdmin."""
+class OffsetRequests(GroupProgressRequests):
+    """The part of AsyncAdmin about offsets."""
 
     # -- queues ----------------------------------------------------------------------------------------------------------------
 

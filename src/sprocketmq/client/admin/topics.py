@@ -1,10 +1,9 @@
-"""Topics by an administrator: made, changed, deleted, looked at (mqadmin: updateTopic, topicRoute, topicStatus, statsAll, ...)."""
+"""Creating, changing, deleting and querying topics, by an administrator (mqadmin: updateTopic, topicRoute, topicStatus, ...)."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from sprocketmq.client.admin.session import PAGE, AdminSession, all_pages
@@ -16,35 +15,15 @@ from sprocketmq.wire import bodies, headers, requests
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["TopicRequests", "TopicTraffic"]
+__all__ = ["TopicRequests"]
 
 _POLL_S: Final = 0.02
 # NamesrvUtil.NAMESPACE_ORDER_TOPIC_CONFIG
 _ORDER: Final = "ORDER_TOPIC_CONFIG"
 
 
-@dataclass(frozen=True, slots=True)
-class TopicTraffic:
-    """What goes through a topic, for one group that reads it.
-
-    Attributes:
-        group: None for a topic that no group reads.
-        accumulation: messages that the group has not consumed.
-        in_tps, out_tps: messages sent to the topic, and pulled by the group, per second in the last minute.
-        in_24_hours, out_24_hours: the same in sum over the longest window that the brokers have, a day at most.
-    """
-
-    topic: str
-    group: str | None
-    accumulation: int
-    in_tps: float
-    out_tps: float
-    in_24_hours: int
-    out_24_hours: int
-
-
 class TopicRequests(AdminSession):
-    """See AsyncAdmin."""
+    """The part of AsyncAdmin about topics."""
 
     async def create_topic(
         self,
@@ -386,69 +365,6 @@ class TopicRequests(AdminSession):
         if not configs:
             await self._route(topic)  # raises TopicNotExist
         return configs
-
-    async def consumers_of(self, topic: str) -> list[str]:
-        """The groups that have progress in ``topic`` or subscribe to it, sorted.
-
-        Args:
-            topic: its name.
-
-        Returns:
-            Their names.
-
-        Raises:
-            TopicNotExist: there is no such topic.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
-            NetworkError, RequestTimeout: a server did not answer.
-        """
-        header = headers.QueryTopicConsumeByWhoRequestHeader(topic=topic)
-        groups: set[str] = set()
-        for address in (await self._masters_of(topic)).values():
-            answer = await self._ask_body(address, requests.topics.QUERY_TOPIC_CONSUME_BY_WHO, header)
-            groups.update(answer.group_list)
-        return sorted(groups)
-
-    async def topic_traffic(self, topic: str) -> list[TopicTraffic]:
-        """What goes in and out, one row per group that reads ``topic``, or one without a group (mqadmin: statsAll).
-
-        Args:
-            topic: its name.
-
-        Returns:
-            A row for each group.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
-            NetworkError, RequestTimeout: a server did not answer.
-        """
-        masters = (await self._masters_of(topic)).values()
-        incoming = await self._sum(masters, "TOPIC_PUT_NUMS", topic)
-        rows: list[TopicTraffic] = []
-        for group in await self.consumers_of(topic):
-            outgoing = await self._sum(masters, "GROUP_GET_NUMS", f"{topic}@{group}")
-            behind = 0
-            for address in masters:
-                header = headers.GetConsumeStatsRequestHeader(consumer_group=group, topic=topic)
-                answer = await self._ask_if_any(address, requests.offsets.GET_CONSUME_STATS, header)
-                if answer is not None:
-                    offsets = requests.offsets.GET_CONSUME_STATS.answer_body_in(answer).offset_table.values()
-                    behind += sum(max(0, one.broker_offset - max(0, one.consumer_offset)) for one in offsets)
-            rows.append(TopicTraffic(topic, group, behind, incoming[0], outgoing[0], incoming[1], outgoing[1]))
-        return rows or [TopicTraffic(topic, None, 0, incoming[0], 0.0, incoming[1], 0)]
-
-    async def _sum(self, addresses: Iterable[str], name: str, key: str) -> tuple[float, int]:
-        """Messages per second, and in all, over these brokers; one that has not counted any yet counts as 0."""
-        tps, count = 0.0, 0
-        header = headers.ViewBrokerStatsDataRequestHeader(stats_name=name, stats_key=key)
-        for address in addresses:
-            answer = await self._ask_if_any(address, requests.brokers.VIEW_BROKER_STATS_DATA, header)
-            if answer is not None:
-                data = requests.brokers.VIEW_BROKER_STATS_DATA.answer_body_in(answer)
-                tps += data.stats_minute.tps
-                count += data.stats_day.sum or data.stats_hour.sum or data.stats_minute.sum
-        return tps, count
 
     async def order_conf(self, topic: str) -> dict[str, int]:
         """The queues that an ordered topic is sent to, by broker name; empty when none are set (mqadmin: updateOrderConf -m get).

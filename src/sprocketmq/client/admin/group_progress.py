@@ -1,0 +1,183 @@
+"""How far consumer groups are, by an administrator (mqadmin: consumerProgress, brokerConsumeStats)."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from sprocketmq.client.admin.group_members import GroupMemberRequests
+from sprocketmq.client.settings.validators import check_group
+from sprocketmq.wire import bodies, headers, requests
+from sprocketmq.wire.records.message import MessageQueue
+
+if TYPE_CHECKING:
+    pass
+
+__all__ = ["GroupProgressRequests", "GroupSummary", "QueueProgress"]
+
+_CALL_TIMEOUT_MS: Final = 15_000
+_RETRY: Final = "%RETRY%"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueProgress:
+    """How far a group is in one queue.
+
+    Attributes:
+        broker_offset: one behind the last message.
+        consumer_offset: the next to consume; -1 when the group has no progress there.
+        last_timestamp_ms: store time of the last consumed message, 0 if unknown.
+    """
+
+    broker_offset: int
+    consumer_offset: int
+    last_timestamp_ms: int = 0
+
+    @property
+    def lag(self) -> int:
+        """Messages not consumed yet."""
+        return max(0, self.broker_offset - max(0, self.consumer_offset))
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSummary:
+    """One group at a glance.
+
+    Attributes:
+        members: client ids online.
+        consume_type, message_model: as its members announce them, None while none is online.
+        consume_tps: messages per second, in sum over the brokers.
+        lag: messages not consumed yet.
+    """
+
+    group: str
+    members: int
+    consume_type: str | None
+    message_model: str | None
+    consume_tps: float
+    lag: int
+
+
+class GroupProgressRequests(GroupMemberRequests):
+    """The part of AsyncAdmin about the progress of groups."""
+
+    async def consumer_progress(self, group: str, topic: str | None = None) -> dict[MessageQueue, QueueProgress]:
+        """Progress and lag per queue, in all the group's topics or in one; empty when no broker knows it (mqadmin: consumerProgress -g).
+
+        Args:
+            group: the consumer group.
+            topic: in this topic; default in all that the group reads.
+
+        Returns:
+            By queue.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
+        check_group(group)
+        return {
+            queue: QueueProgress(offsets.broker_offset, offsets.consumer_offset, offsets.last_timestamp)
+            for stats in await self._consume_stats(group, topic)
+            for queue, offsets in sorted(stats.offset_table.items(), key=lambda pair: pair[0])
+        }
+
+    async def _consume_stats(self, group: str, topic: str | None) -> list[bodies.ConsumeStats]:
+        header = headers.GetConsumeStatsRequestHeader(consumer_group=group, topic=topic)
+        masters = (await self._masters(None, None)).values()
+        answers = await asyncio.gather(
+            *(self._ask_if_any(address, requests.offsets.GET_CONSUME_STATS, header) for address in masters)
+        )
+        return [requests.offsets.GET_CONSUME_STATS.answer_body_in(answer) for answer in answers if answer is not None]
+
+    async def lag(self, group: str, topic: str | None = None) -> int:
+        """Messages that ``group`` has not consumed yet, in sum.
+
+        Args:
+            group: the consumer group.
+            topic: in this topic; default in all that the group reads.
+
+        Returns:
+            How many, over all queues.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
+        return sum(progress.lag for progress in (await self.consumer_progress(group, topic)).values())
+
+    async def group_summaries(self) -> list[GroupSummary]:
+        """Every group that has a retry topic, at a glance, the furthest behind first (mqadmin: consumerProgress).
+
+        Returns:
+            A row for each group.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
+        topics = await self._api.topic_list()
+        rows: list[GroupSummary] = []
+        for group in (topic.removeprefix(_RETRY) for topic in topics if topic.startswith(_RETRY)):
+            stats = await self._consume_stats(group, None)
+            connection = await self.consumer_connection(group)
+            lag = sum(
+                max(0, offsets.broker_offset - max(0, offsets.consumer_offset))
+                for one in stats
+                for offsets in one.offset_table.values()
+            )
+            rows.append(
+                GroupSummary(
+                    group,
+                    len(connection.connection_set) if connection else 0,
+                    connection.consume_type if connection else None,
+                    connection.message_model if connection else None,
+                    sum(one.consume_tps for one in stats),
+                    lag,
+                )
+            )
+        return sorted(rows, key=lambda row: (-row.lag, row.group))
+
+    async def broker_consume_stats(self, broker: str, *, only_ordered: bool = False) -> bodies.ConsumeStatsList:
+        """The progress of all groups in all topics of one broker (mqadmin: brokerConsumeStats).
+
+        Args:
+            broker: which one, by name (its master) or ``host:port``.
+            only_ordered: only what is consumed in order.
+
+        Returns:
+            Progress by group, topic and queue.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
+        header = headers.GetConsumeStatsInBrokerHeader(is_order=only_ordered)
+        return await self._ask_body(await self._one(broker), requests.offsets.GET_BROKER_CONSUME_STATS, header)
+
+    async def consume_time_span(self, topic: str, group: str) -> list[bodies.QueueTimeSpan]:
+        """Per queue, the store times of the oldest, the newest and the last consumed message, and how late the group is.
+
+        Args:
+            topic: its name.
+            group: the consumer group.
+
+        Returns:
+            A span for each queue.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
+        header = headers.QueryConsumeTimeSpanRequestHeader(topic=topic, group=check_group(group))
+        spans: list[bodies.QueueTimeSpan] = []
+        for address in (await self._masters_of(topic)).values():
+            answer = await self._ask_body(address, requests.offsets.QUERY_CONSUME_TIME_SPAN, header)
+            spans += answer.consume_time_span_set
+        return sorted(spans, key=lambda span: span.message_queue)
