@@ -1,19 +1,19 @@
-"""Starting and shutting down, for every async client: the driver of ``core.lifecycle``.
+"""Starting and shutting down of every async client. ``core.lifecycle`` decides, this file runs it.
 
     start --> opening (a task) --> parts --> closing (a task) --> nothing is left
       ^                              |          ^
-      callers wait for the task,     |          `-- shutdown, ``async with`` that is left, a client that nobody holds any more,
+      callers wait for the task,     |          `-- shutdown, the end of ``async with``, a client that was garbage-collected,
       and may stop waiting           |              the end of the program
-                                     `-- what sends and receives; it does not hold the client, so that it is noticed when nobody does
+                                     `-- what sends and receives; it has no reference to the client, so that the client can be collected
 
-Laws, beside those of the machine
-    1. A caller who is cancelled leaves at once; a shutdown that has begun goes on without it.
-    2. Who calls ``shutdown`` in a callback that the closing waits for (a listener, a check) does not wait for the closing.
-    3. A client that was forgotten is closed and warned about (ResourceWarning, as for files): when it is collected, or, where a loop of
-       another thread runs it (the blocking clients), at the end of the program, all together within ``EXIT_TIMEOUT_S``. A push consumer
-       that runs is not collected: its listener has work, whoever holds the consumer, as a thread has.
-    4. A loop that was closed took everything of its clients along.
-    5. After a fork the child closes nothing: all of it is the parent's.
+Laws, in addition to those of the machine
+    1. A caller that is cancelled returns at once; a shutdown that has begun continues.
+    2. A call of ``shutdown`` in a callback that the closing waits for (a listener, a check) does not wait for the closing.
+    3. A client that was not shut down is closed with a ResourceWarning, as a file is: when it is garbage-collected, or, if a loop of
+       another thread runs it (the blocking clients), at the end of the program, all together within ``EXIT_TIMEOUT_S``. A running push
+       consumer is not collected, as a running thread is not, because its listener has work.
+    4. When a loop is closed, everything of its clients has ended with it.
+    5. After a fork the child closes nothing: connections and threads are the parent's.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ EXIT_TIMEOUT_S: Final = 5.0
 
 
 class Parts(Protocol):
-    """What a client is made of while it runs."""
+    """The parts of a running client."""
 
     async def start(self) -> None:
-        """Called once; ``stop`` follows where it fails or is cancelled."""
+        """Called once. If it fails or is cancelled, ``stop`` is called."""
         ...
 
     async def stop(self) -> None:
-        """Give everything back. Called once; a cancellation ends the step that it meets and no other (``in_order``)."""
+        """Release everything. Called once; a cancellation ends the current step only (``in_order``)."""
         ...
 
     @property
@@ -67,7 +67,7 @@ P = TypeVar("P", bound=Parts)
 
 
 async def in_order(*steps: Callable[[], Awaitable[object]]) -> None:
-    """Each step, whatever became of those before it: a failure is logged, a cancellation ends the step that it meets."""
+    """Run each step, even if those before it failed. A failure is logged, a cancellation ends the current step only."""
     for step in steps:
         try:
             await step()
@@ -78,7 +78,7 @@ async def in_order(*steps: Callable[[], Awaitable[object]]) -> None:
 
 
 class AsyncClient(Generic[P]):
-    """Base of the async clients. A subclass says what it is made of (``_make``), and what it keeps at hand while it runs (``_use``)."""
+    """Base of the async clients. A subclass makes its parts in ``_make`` and keeps references to them in ``_use``."""
 
     _restarts: ClassVar[bool] = True
     """Whether it may be started again after a shutdown."""
@@ -98,26 +98,26 @@ class AsyncClient(Generic[P]):
         self._ended = asyncio.Event()
 
     def _make(self) -> P:
-        """What it consists of from now on. Raises ConfigurationError where it cannot be made."""
+        """Make its parts. Raises ConfigurationError: they cannot be made."""
         raise NotImplementedError
 
     def _use(self, parts: P | None) -> None:
-        """It runs with ``parts`` from now on; None: it does not run any more."""
+        """It runs with ``parts`` from now on; None: it has stopped."""
         raise NotImplementedError
 
     @property
     def _name(self) -> str:
-        """How sentences call it: ``consumer 'delays'``."""
+        """Its name in messages: ``consumer 'delays'``."""
         raise NotImplementedError
 
     @property
     def _at_stake(self) -> str:
-        """What is lost when it is not shut down, as the rest of a sentence."""
+        """What is lost without a shutdown, as the rest of a sentence."""
         return ""
 
     @property
     def is_stopped(self) -> bool:
-        """Nothing is open, and nothing is about to be."""
+        """Whether nothing is open and nothing is being opened."""
         return self._life.is_stopped
 
     # -- life ------------------------------------------------------------------------------------------------------------------
@@ -194,7 +194,7 @@ class AsyncClient(Generic[P]):
             await asyncio.shield(self._work)
 
     async def wait(self) -> None:
-        """Until nothing is left of it, whoever ended it; at once when it is not started."""
+        """Wait until it is shut down, by whichever caller; returns at once if it is not started."""
         if not self._life.is_stopped:
             await self._ended.wait()
 
@@ -233,7 +233,7 @@ class AsyncClient(Generic[P]):
         asyncio.get_running_loop().call_soon(cancel)
 
     async def _opening(self) -> BaseException | None:
-        """Gives its failure instead of raising it: there may be many callers, and there may be none."""
+        """Returns its failure instead of raising it, because there may be many callers, or none."""
         try:
             self._parts = parts = self._make()
             self._is_opening = True
@@ -263,7 +263,7 @@ class AsyncClient(Generic[P]):
             self._ended.set()
 
     def _check_loop(self) -> None:
-        """Law 4, and a sentence for who calls from another loop than it lives on."""
+        """Forget a loop that was closed (law 4); raise an error for a call from another loop."""
         loop = self._loop
         if loop is None or self._life.is_stopped:
             return
@@ -327,7 +327,8 @@ def _is_driven_elsewhere(client: AsyncClient[Any]) -> bool:
 
 
 def _shut_down_at_exit() -> None:
-    """Law 3. Threads that are no daemons have ended, the engines' loops still run, and no thread can be started any more."""
+    """Shut down what was forgotten (law 3). At this point non-daemon threads have ended, the engines' loops run, and no thread can be
+    started."""
     clients = [client for client in list(_begun) if _is_driven_elsewhere(client)]
     forgotten = [client for client in clients if client._life.state is LifeState.RUNNING]
     ends: dict[concurrent.futures.Future[None], AsyncClient[Any]] = {}

@@ -37,7 +37,7 @@ class BlockingClient:
             fork.register(self)
 
     def after_fork_in_child(self) -> None:
-        """In a forked child: a client that holds nothing of the parent yet may start, on an engine of this process."""
+        """In a forked child: a client that was not started in the parent may start, on an engine of this process."""
         client: AsyncClient[Any] | None = getattr(self, "_async", None)
         if client is None or client.is_stopped:
             self._engine = cast(Engine, _LazyEngine(self))
@@ -65,7 +65,7 @@ class BlockingClient:
 
 
 class _LazyEngine:
-    """Stands in for the engine of a forked child until it is used: most children never need its thread."""
+    """The engine of a forked child, made when it is first used: most children never need its thread."""
 
     def __init__(self, client: BlockingClient) -> None:
         self._client = client

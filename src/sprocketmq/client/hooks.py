@@ -1,17 +1,17 @@
-"""What users may hang into a client: around sends, around listener calls, before messages are handed out, and at a
-transaction's end (Java: SendMessageHook, CheckForbiddenHook, ConsumeMessageHook, FilterMessageHook, EndTransactionHook).
+"""Hooks: objects of the user that a client calls around sends, around listener calls, before messages are cached and at the end of a
+transaction (Java: SendMessageHook, CheckForbiddenHook, ConsumeMessageHook, FilterMessageHook, EndTransactionHook).
 
     producer.add_hook(hook)      check_forbidden -> before_send -> broker -> after_send         end_transaction
     consumer.add_hook(hook)      filter_messages -> before_consume -> listener -> after_consume
 
-One ``add_hook`` for all: an object takes part with each of the methods it has. Hooks are called in the order they were added, the ``after``
-ones in the opposite order, so that what a hook opens it closes inside of what was opened before it.
+``add_hook`` takes every kind of hook and calls each of these methods that the object has. Hooks are called in the order in which they were
+added, ``after`` methods in the opposite order, so that hooks are nested.
 
 Laws
-1. What a hook raises is logged and changes nothing. Two are there to change something: ``check_forbidden`` stops a send by raising,
+1. An exception of a hook is logged and changes nothing. Two methods change something: ``check_forbidden`` stops a send by raising,
    ``filter_messages`` takes messages out.
-2. A send is seen once per try, because each try may go to another broker; a listener call once.
-3. Without hooks nothing is built and nothing is called.
+2. A hook is called for each try of a send, because each try may go to another broker, and once for a listener call.
+3. Without hooks no context is made.
 
 Where hooks run: those of sends, transactions and filters on the client's event loop, so they must not block; those of a listener call
 where the listener runs (its thread, or its task).
@@ -52,7 +52,7 @@ log = logging.getLogger("sprocketmq.client")
 
 
 class SendMessageContext(msgspec.Struct):
-    """One try of a send, as hooks see it (Java: SendMessageContext).
+    """One try of a send, the argument of hooks (Java: SendMessageContext).
 
     Attributes:
         producer_group, client_id: who sends.
@@ -90,7 +90,7 @@ class SendMessageContext(msgspec.Struct):
 
 
 class ConsumeMessageContext(msgspec.Struct):
-    """One listener call, as hooks see it (Java: ConsumeMessageContext).
+    """One listener call, the argument of hooks (Java: ConsumeMessageContext).
 
     Attributes:
         group, client_id: who consumes.
@@ -139,7 +139,7 @@ class FilterMessageContext(msgspec.Struct):
 
 
 class EndTransactionContext(msgspec.Struct):
-    """The end of a transaction that the producer tells the broker (Java: EndTransactionContext).
+    """The end of a transaction, as sent to the broker (Java: EndTransactionContext).
 
     Attributes: ``state`` is what the local part said; ``from_transaction_check`` that the broker had asked.
     """
@@ -176,7 +176,7 @@ class SendMessageHook(Protocol):
 
 
 class CheckForbiddenHook(Protocol):
-    """Before each try of a send; what it raises is raised by the send, and nothing is sent."""
+    """Called before each try of a send. If it raises, the send raises the same and nothing is sent."""
 
     def check_forbidden(self, context: SendMessageContext) -> None:
         """Called before each try.
@@ -211,10 +211,10 @@ class ConsumeMessageHook(Protocol):
 
 
 class FilterMessageHook(Protocol):
-    """Takes messages out before they are cached. A message that is taken out is done: it does not come again."""
+    """Removes messages before they are cached. A removed message counts as consumed and does not come again."""
 
     def filter_messages(self, context: FilterMessageContext) -> None:
-        """Called with what a pull brought; takes out of ``context.messages`` what nobody shall see.
+        """Called with what a pull brought; removes messages from ``context.messages``.
 
         Args:
             context: the messages, and where they come from.
@@ -223,7 +223,7 @@ class FilterMessageHook(Protocol):
 
 
 class EndTransactionHook(Protocol):
-    """When the producer has told the broker how a transaction ended."""
+    """Called when the end of a transaction was sent to the broker."""
 
     def end_transaction(self, context: EndTransactionContext) -> None:
         """Called after the end was told.
@@ -245,7 +245,7 @@ _METHODS: Final = {
 
 
 class Hooks:
-    """The hooks of one client, by what they take part in. An empty list costs its place nothing but a look."""
+    """The hooks of one client, by method."""
 
     __slots__ = ("check_forbidden", "consume", "end_transaction", "filter", "send")
 
@@ -257,7 +257,7 @@ class Hooks:
         self.end_transaction: list[EndTransactionHook] = []
 
     def add(self, hook: Any, allowed: Sequence[str]) -> None:
-        """Take ``hook`` in for each of the methods it has.
+        """Add ``hook`` for each hook method that it has.
 
         Args:
             allowed: the attributes of this class that the client has a use for.
@@ -280,7 +280,7 @@ class Hooks:
             raise ConfigurationError(f"the hook {hook!r} has no method that is called here; there are {names}")
 
     def with_hook(self, hook: Any) -> Hooks:
-        """A copy in which ``hook`` takes part with all it has: for a client's own one, so that a second start does not add it again."""
+        """A copy with one more hook. Used for the client's own hooks, so that a second start does not add them twice."""
         copy = Hooks()
         for kind, methods in _METHODS.items():
             getattr(copy, kind).extend(getattr(self, kind))
@@ -302,7 +302,7 @@ class Hooks:
 
     @contextmanager
     def around_send(self, context: SendMessageContext) -> Iterator[None]:
-        """``before_send``, the try, ``after_send`` with what it raised; a check that forbids the send is not followed by anything."""
+        """``before_send``, the try, ``after_send`` with what it raised; after a check that forbids the send, nothing else is called."""
         self.before_send(context)
         try:
             yield
@@ -334,7 +334,7 @@ class Hooks:
 
 
 def message_type(properties: dict[str, str]) -> MessageType:
-    """What kind of message these properties make it, as Java's producer tells its hooks."""
+    """The type of a message with these properties, as Java's producer reports it to hooks."""
     if props.DELAY in properties or any(name in properties for name in _TIMERS):
         return MessageType.DELAY
     if properties.get(props.TRAN_MSG) == "true":

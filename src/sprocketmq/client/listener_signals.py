@@ -1,16 +1,16 @@
-"""What a listener raises to say what becomes of its messages: RetryLater and DeadLetter (no Java counterpart: there the context says it).
+"""Exceptions by which a listener chooses what happens to its messages: RetryLater and DeadLetter (in Java the context has it).
 
                          concurrent                                        orderly
     RetryLater           sent back, delay level as asked                   the queue pauses as long as asked, same messages again
     DeadLetter           sent back with level -1: to %DLQ%group at once    to %DLQ%group at once, the queue goes on
     anything else        sent back, the schedule chooses the level         the queue pauses, same messages again
 
-Both speak for every message of the call; one message per call (``on_message``) makes that one message. They are no errors: the log has
-them as information, statistics and hooks see a failed call with the exception as its ``failure``.
+Both apply to every message of the call; with ``on_message`` a call has one message. They are logged as information, not as errors.
+Statistics and hooks see a failed call with the exception as its ``failure``.
 
 Laws
-    1. A signal is never an acknowledgement: each message of the call ends in a retry copy, a dead letter, or here again.
-    2. Broadcasting knows neither retry nor dead letters: both give the message up, as any failure does.
+    1. A signal never acknowledges a message: each message of the call becomes a retry copy or a dead letter, or is tried again here.
+    2. Broadcasting has neither retries nor dead letters: with both the message is dropped, as after any failure.
 """
 
 from __future__ import annotations

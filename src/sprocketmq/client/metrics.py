@@ -2,8 +2,8 @@
 
     hooks around sends, pulls and listener calls --> histograms          a scrape --> one look at the consumers' tables --> gauges, counters
 
-Nothing is measured for a client that is not watched, and the library is imported by whoever makes a ClientMetrics. A scrape looks at tables
-that the client's loop is changing: each look is repeated when it met a change, and takes no lock.
+A client that is not watched is not measured, and ``prometheus_client`` is imported when a ClientMetrics is made. A scrape reads tables
+that the client's loop changes: it takes no lock, and reads again if a table changed meanwhile.
 
 | metric | kind | what |
 |---|---|---|
@@ -113,7 +113,7 @@ class ClientMetrics:
             self.watch(client)
 
     def watch(self, client: Watched) -> None:
-        """Take one more client in, before it starts.
+        """Watch one more client, before it starts.
 
         Args:
             client: a producer, push consumer or pull consumer, blocking or async.
@@ -292,7 +292,7 @@ def _of_consumer(running: RunningConsumer) -> Iterator[_Sample]:
 
 
 def _steady(look: Callable[[], Iterable[T]]) -> list[T]:
-    """A look at tables that another thread changes: once more when one changed its size meanwhile."""
+    """Read tables that another thread changes; again if the size of one changed meanwhile."""
     for _ in range(_LOOKS):
         with suppress(RuntimeError):
             return list(look())

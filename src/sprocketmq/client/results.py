@@ -26,7 +26,7 @@ __all__ = [
 
 
 class SendStatus(str, Enum):
-    """How a stored message was stored. All four mean: the broker has it; three of them name what it still waits for."""
+    """How safely a message is stored. With all four the broker has it; three name a flush or slave that is missing."""
 
     SEND_OK = "SEND_OK"
     FLUSH_DISK_TIMEOUT = "FLUSH_DISK_TIMEOUT"

@@ -16,15 +16,14 @@
     start       OPEN    JOIN             DONE      AFTER_CLOSING, or REFUSED          OPEN, or REFUSED
     shutdown    DONE    CANCEL_OPENING   CLOSE     JOIN                               DONE
 
-Opening and closing take time, and belong to nobody who called: the driver runs each as a task of its own, and whoever called waits for it.
-So a caller may stop waiting (be cancelled) at any moment. What that means is decided here: a start that nobody waits for any more is
-undone, a shutdown goes on to its end.
+Opening and closing take time. The driver runs each as a task, and callers wait for that task, so a caller may stop waiting (be cancelled)
+at any moment. A start for which no caller waits any more is undone; a shutdown continues to its end.
 
 Laws
     1. At most one opening or closing is under way.
     2. What was opened is closed once, and nothing is closed that was not opened.
     3. After ``shutdown`` nothing but a later ``start`` leads to RUNNING, whatever was under way when it was called.
-    4. An opening that everybody stopped waiting for does not lead to RUNNING.
+    4. An opening for which no caller waits any more does not lead to RUNNING.
     5. A start that failed or was undone leaves the client as it was before: it may be started again.
 """
 
@@ -81,13 +80,13 @@ class Lifecycle:
 
     @property
     def is_stopped(self) -> bool:
-        """Nothing is open, and nothing is about to be."""
+        """Whether nothing is open and nothing is being opened."""
         return self.state in (LifeState.NEW, LifeState.ENDED)
 
     # -- calls -----------------------------------------------------------------------------------------------------------------
 
     def start(self) -> StartStep:
-        """Somebody wants it to run. After OPEN and JOIN say ``start_abandoned`` if the caller stops waiting."""
+        """A call of ``start``. After OPEN and JOIN call ``start_abandoned`` if the caller stops waiting."""
         if self.state is LifeState.RUNNING:
             return StartStep.DONE
         if self.state is LifeState.STARTING:
@@ -101,7 +100,7 @@ class Lifecycle:
         return StartStep.OPEN
 
     def start_abandoned(self) -> bool:
-        """A caller of ``start`` waits no longer; True when the opening is to be cancelled, because nobody does (law 4)."""
+        """A caller of ``start`` stopped waiting. True: no caller is left, cancel the opening (law 4)."""
         if self.state is not LifeState.STARTING:
             return False
         self._starters -= 1
@@ -111,7 +110,7 @@ class Lifecycle:
         return True
 
     def shutdown(self) -> ShutdownStep:
-        """Somebody wants it to end, or nobody holds it any more."""
+        """A call of ``shutdown``, or the client was garbage-collected."""
         if self.state in (LifeState.NEW, LifeState.ENDED):
             return ShutdownStep.DONE
         before, self.state, self._was_shut_down = self.state, LifeState.STOPPING, True
@@ -122,12 +121,12 @@ class Lifecycle:
     # -- what became of the work -----------------------------------------------------------------------------------------------
 
     def opened(self) -> bool:
-        """The opening succeeded; False when it was to be undone: close what it opened, and say ``closed`` (laws 3 and 4)."""
+        """The opening succeeded. False: close what it opened, then call ``closed`` (laws 3 and 4)."""
         if self.state is not LifeState.STARTING:
             return False
         self.state = LifeState.RUNNING
         return True
 
     def closed(self) -> None:
-        """Nothing is open any more; of an opening that failed or was cancelled, it has undone itself (law 5)."""
+        """Nothing is open any more. Also called after an opening that failed or was cancelled (law 5)."""
         self.state = LifeState.ENDED if self._was_shut_down else LifeState.NEW

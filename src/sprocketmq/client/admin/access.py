@@ -43,7 +43,7 @@ class AccessRequests(AdminSession):
             NetworkError, RequestTimeout: a server did not answer.
         """
         info = bodies.UserInfo(username=username, password=password, user_type=_one_of("user_type", user_type, _TYPES))
-        await self._tell(
+        await self._change(
             requests.accounts.AUTH_CREATE_USER, headers.UserRequestHeader(username=username), info, cluster, broker
         )
 
@@ -77,7 +77,7 @@ class AccessRequests(AdminSession):
         if user_status is not None:
             _one_of("user_status", user_status, ("enable", "disable"))
         info = bodies.UserInfo(username=username, password=password, user_type=user_type, user_status=user_status)
-        await self._tell(
+        await self._change(
             requests.accounts.AUTH_UPDATE_USER, headers.UserRequestHeader(username=username), info, cluster, broker
         )
 
@@ -94,7 +94,7 @@ class AccessRequests(AdminSession):
             RemoteError: a server refused; code 3: it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
-        await self._tell(
+        await self._change(
             requests.accounts.AUTH_DELETE_USER, headers.UserRequestHeader(username=username), None, cluster, broker
         )
 
@@ -159,7 +159,7 @@ class AccessRequests(AdminSession):
                 continue
             known = await self.user(destination, name)
             asked = requests.accounts.AUTH_CREATE_USER if known is None else requests.accounts.AUTH_UPDATE_USER
-            await self._tell(asked, headers.UserRequestHeader(username=name), user, None, destination)
+            await self._change(asked, headers.UserRequestHeader(username=name), user, None, destination)
             copied.append(name)
         return copied
 
@@ -193,7 +193,7 @@ class AccessRequests(AdminSession):
             NetworkError, RequestTimeout: a server did not answer.
         """
         info = _acl(subject, resources, actions, decision, source_ips)
-        await self._tell(
+        await self._change(
             requests.accounts.AUTH_CREATE_ACL, headers.AclSubjectRequestHeader(subject=subject), info, cluster, broker
         )
 
@@ -225,7 +225,7 @@ class AccessRequests(AdminSession):
             NetworkError, RequestTimeout: a server did not answer.
         """
         info = _acl(subject, resources, actions, decision, source_ips)
-        await self._tell(
+        await self._change(
             requests.accounts.AUTH_UPDATE_ACL, headers.AclSubjectRequestHeader(subject=subject), info, cluster, broker
         )
 
@@ -246,7 +246,7 @@ class AccessRequests(AdminSession):
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.DeleteAclRequestHeader(subject=subject, resource=resource)
-        await self._tell(requests.accounts.AUTH_DELETE_ACL, header, None, cluster, broker)
+        await self._change(requests.accounts.AUTH_DELETE_ACL, header, None, cluster, broker)
 
     async def acl(self, broker: str, subject: str) -> bodies.AclInfo | None:
         """All policies of ``User:name`` at one broker, None when there are none (mqadmin: getAcl; 5.x).
@@ -312,7 +312,7 @@ class AccessRequests(AdminSession):
                 continue
             known = await self.acl(destination, subject)
             asked = requests.accounts.AUTH_CREATE_ACL if known is None else requests.accounts.AUTH_UPDATE_ACL
-            await self._tell(asked, headers.AclSubjectRequestHeader(subject=subject), info, None, destination)
+            await self._change(asked, headers.AclSubjectRequestHeader(subject=subject), info, None, destination)
             copied.append(subject)
         return copied
 
@@ -361,7 +361,7 @@ class AccessRequests(AdminSession):
             group_perms=_perms(group_perms),
             admin=admin,
         )
-        await self._tell(requests.accounts.UPDATE_AND_CREATE_ACL_CONFIG, header, None, cluster, broker)
+        await self._change(requests.accounts.UPDATE_AND_CREATE_ACL_CONFIG, header, None, cluster, broker)
 
     async def delete_account(self, access_key: str, *, cluster: str | None = None, broker: str | None = None) -> None:
         """Delete an account (mqadmin: deleteAclConfig; 4.9).
@@ -377,7 +377,7 @@ class AccessRequests(AdminSession):
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.DeleteAccessConfigRequestHeader(access_key=access_key)
-        await self._tell(requests.accounts.DELETE_ACL_CONFIG, header, None, cluster, broker)
+        await self._change(requests.accounts.DELETE_ACL_CONFIG, header, None, cluster, broker)
 
     async def update_global_white_addresses(
         self, addresses: Collection[str], *, cluster: str | None = None, broker: str | None = None
@@ -395,7 +395,7 @@ class AccessRequests(AdminSession):
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.UpdateGlobalWhiteAddrsConfigRequestHeader(global_white_addrs=",".join(addresses))
-        await self._tell(requests.accounts.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, header, None, cluster, broker)
+        await self._change(requests.accounts.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, header, None, cluster, broker)
 
     async def account_versions(self, broker: str) -> headers.GetBrokerAclConfigResponseHeader:
         """Which state of its accounts a broker has (mqadmin: clusterAclConfigVersion; 4.9).
@@ -415,7 +415,7 @@ class AccessRequests(AdminSession):
 
     # -- inside ----------------------------------------------------------------------------------------------------------------
 
-    async def _tell(
+    async def _change(
         self, asked: Request[H, A, B], header: H, body: bodies.Body | None, cluster: str | None, broker: str | None
     ) -> None:
         content = b"" if body is None else body.encode()

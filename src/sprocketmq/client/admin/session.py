@@ -47,7 +47,7 @@ NO_DATA: Final = (
 
 
 class AdminParts:
-    """What one administrative client asks with."""
+    """The parts of one administrative client."""
 
     runs_caller = False
 
@@ -101,7 +101,7 @@ class AdminSession(AsyncClient[AdminParts]):
         return AdminParts(self._options)
 
     def _use(self, parts: AdminParts | None) -> None:
-        """Requests look at the parts themselves."""
+        """Nothing to keep: requests use the parts themselves."""
 
     @property
     def _open_parts(self) -> AdminParts:
@@ -135,17 +135,17 @@ class AdminSession(AsyncClient[AdminParts]):
     async def _ask_header(
         self, address: str, asked: Request[H, A, B], header: H | None = None, timeout_ms: int | None = None
     ) -> A:
-        """As ``_ask``: the header of the answer."""
+        """``_ask`` that returns the header of the answer."""
         return await self._api.ask_header(address, asked, header, timeout_ms)
 
     async def _ask_body(
         self, address: str, asked: Request[H, A, B], header: H | None = None, timeout_ms: int | None = None
     ) -> B:
-        """As ``_ask``: the body of the answer."""
+        """``_ask`` that returns the body of the answer."""
         return await self._api.ask_body(address, asked, header, timeout_ms=timeout_ms)
 
     async def _ask_if_any(self, address: str, asked: Request[H, A, B], header: H | None = None) -> Command | None:
-        """As ``_ask``; None where the broker has nothing about what is asked."""
+        """``_ask`` that returns None if the broker has no data."""
         try:
             return await self._ask(address, asked, header)
         except RemoteError as error:
@@ -154,13 +154,13 @@ class AdminSession(AsyncClient[AdminParts]):
             raise
 
     async def _ask_name_server(self, asked: Request[H, A, B], header: H | None = None) -> Command:
-        """The chosen name server, or the next one that answers."""
+        """Ask the chosen name server, or the next one that answers."""
         return await self._api.ask_name_server(asked, header)
 
     # -- who -------------------------------------------------------------------------------------------------------------------
 
     async def _masters(self, cluster: str | None, broker: str | None) -> dict[str, str]:
-        """Broker name -> address of the masters asked for; a broker given as an address stands for itself."""
+        """Broker name -> address of the chosen masters; a broker given as an address is used as it is."""
         if broker is not None and ":" in broker:
             return {broker: parse_addresses(broker)[0]}
         info = await self._api.cluster_info()

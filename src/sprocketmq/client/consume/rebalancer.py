@@ -1,12 +1,12 @@
-"""Taking up and giving up queues (Java: RebalanceImpl, RebalancePushImpl). ``core.group.rebalance`` decides, this runs it.
+"""Adding and dropping queues (Java: RebalanceImpl, RebalancePushImpl). ``core.group.rebalance`` decides, this file runs it.
 
     for each topic:  queues from the route, members from a broker, allocation  -->  Drop ... Add ...
-                     (client_rebalance=False: the broker is asked what is ours)
+                     (client_rebalance=False: the broker allocates)
     Drop:  progress persisted; then, unless an orderly listener still runs (refused, next round): forgotten, unlocked at the broker
     Add:   orderly: locked at the broker first; start offset found; pull loop started
 
-A start offset that was computed (end of queue, by time) is recorded as progress at once: if the queue moves on before its first message
-was consumed, its next owner goes on from there instead of computing a later one and losing what came between.
+A start offset that was computed (end of queue, by time) is recorded as progress at once. If the queue moves to another member before its
+first message is consumed, that member continues there. Otherwise it would compute a later offset and lose the messages in between.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _HALF_AN_HOUR_MS = 30 * 60_000
 
 
 class _Refused:
-    """The broker does not share out the queues."""
+    """The broker does not allocate queues."""
 
 
 class Rebalancer:
@@ -87,7 +87,7 @@ class Rebalancer:
         self.fixed: set[MessageQueue] | None = None
 
     async def rebalance(self, topics: Iterable[str]) -> bool:
-        """One round over all topics; True when we have exactly what we should have."""
+        """One round over all topics. True: this member has exactly the queues that it should have."""
         async with self._gate:
             topics = sorted(topics)
             self._record_ended()
@@ -100,7 +100,7 @@ class Rebalancer:
             return known and self.table.is_balanced
 
     async def drop_all(self) -> None:
-        """Shutdown: give up everything; listeners must have ended before (unlocking a queue lets its next owner begin)."""
+        """Shutdown: drop all queues. Listeners must have ended before, because unlocking a queue lets its next owner begin."""
         self._leaving = True
         async with self._gate:
             self._record_ended()
@@ -108,7 +108,7 @@ class Rebalancer:
             await asyncio.gather(*map(self._unlock, self._keep_locked(list(self._unlocks))))
 
     async def drop_at(self, queue: MessageQueue, offset: int) -> None:
-        """Give up one queue and leave ``offset`` as its progress; the next round takes it up again from there."""
+        """Drop one queue and set its progress to ``offset``; the next round adds it again from there."""
         async with self._gate:
             effects = self.table.drop(queue, DropReason.OFFSET_ILLEGAL)
             if queue in self._process_queues:  # also of one whose listener has refused the drop so far
@@ -138,7 +138,7 @@ class Rebalancer:
         return list(self.table.active())
 
     def kept(self) -> list[MessageQueue]:
-        """The queues whose progress is ours to write: those we read, and those that a running listener keeps from being given up."""
+        """The queues whose progress this member writes: those that it reads, and those that a running listener keeps from being dropped."""
         return list(self._process_queues)
 
     # -- a round ---------------------------------------------------------------------------------------------------------------
@@ -166,7 +166,7 @@ class Rebalancer:
         return True
 
     async def _allocate(self, topic: str) -> list[MessageQueue] | None:
-        """Our queues of a topic; None when it cannot be known now."""
+        """The queues of a topic for this member; None: unknown at the moment."""
         if self.fixed is not None:
             return [queue for queue in self.fixed if queue.topic == topic]
         queues = await self._routes.subscribe_queues(topic)
@@ -200,7 +200,7 @@ class Rebalancer:
         return self._share(topic, queues, client_ids)
 
     def _share(self, topic: str, queues: list[MessageQueue], client_ids: list[str]) -> list[MessageQueue] | None:
-        """What the strategy gives us; None, and one line in the log, while it fails: we keep what we have (RebalanceImpl does so)."""
+        """The result of the strategy. None, with a line in the log, if it fails: the member keeps its queues, as in RebalanceImpl."""
         strategy = self._group.settings.strategy
         try:
             mine = allocation.allocate(strategy, self._group.name, self._group.client_id, queues, client_ids)
@@ -304,7 +304,7 @@ class Rebalancer:
         self._unlocks[drop.queue] = self._group.clock.call_later(delay_ms, due)
 
     def _keep_locked(self, queues: Iterable[MessageQueue]) -> list[MessageQueue]:
-        """No unlock under way for these any more (one that comes back must not lose its lock in the middle); gives those that had one."""
+        """Cancel the pending unlocks of these queues, because a queue that comes back must keep its lock; returns those that had one."""
         kept = [queue for queue in queues if queue in self._unlocks]
         for queue in kept:
             self._unlocks.pop(queue).cancel()
@@ -350,7 +350,7 @@ class Rebalancer:
         self._start_loop(process_queue, start)
 
     async def start_offset(self, queue: MessageQueue) -> int | None:
-        """Where to begin; None when it cannot be known now."""
+        """The offset at which to begin; None: unknown at the moment."""
         settings = self._group.settings
         stored = await self._group.offset_store.read(queue)
         timestamp_ms = self._start_timestamp_ms
@@ -377,7 +377,7 @@ class Rebalancer:
     # -- orderly locks (S10) ---------------------------------------------------------------------------------------------------
 
     async def lock_one(self, process_queue: ProcessQueue) -> bool:
-        """Ask for one queue's lock again; whether it is ours."""
+        """Ask for the lock of one queue again; whether it was granted."""
         queue, asked_ms = process_queue.queue, self._group.clock.now_ms()
         if queue is None or process_queue.dropped:
             return False
@@ -387,7 +387,7 @@ class Rebalancer:
         return False
 
     def forget_progress_of_others(self) -> None:
-        """Progress of queues whose lock may be another member's by now is not ours to write: it would set back what that one has done."""
+        """Forget progress of queues whose lock another member may have by now. Writing it could overwrite the progress of that member."""
         if self._locks_needed:
             now_ms = self._group.clock.now_ms()
             for queue, process_queue in self._process_queues.items():
@@ -395,7 +395,7 @@ class Rebalancer:
                     self._group.offset_store.progress.remove(queue)
 
     async def renew_locks(self) -> None:
-        """The periodic renewal of all locks: also of a queue that was given up while its listener still runs."""
+        """Renew all locks, also those of queues that were dropped while a listener still runs. Called periodically."""
         asked_ms = self._group.clock.now_ms()
         active = self.table.active()
         active.update((queue, one) for queue, one in self._process_queues.items() if one.consuming)

@@ -1,11 +1,12 @@
 """A started consumer: its parts and their connections (S2; Java: DefaultMQPushConsumerImpl).
 
-    rebalancer --queues--> pull_loop (one per queue) --messages--> consume service --> listener, or whoever polls
+    rebalancer --queues--> pull_loop (one per queue) --messages--> consume service --> listener, or ``poll``
         ^                        |                                      |
         `------ instance --------+---------- offset_store <-------------+--> send_back
 
-Start: retry topic subscribed, progress loaded, service, registered, routes, filters checked, heartbeat, rebalance at once. Stop: pulls,
-then listeners, then progress persisted and locks given back, then the group is left: no message is consumed after its queue was given up.
+Start: subscribe to the retry topic, load progress, start the service, register, read routes, check filters, send a heartbeat, rebalance.
+Stop: end pulls, then listeners, then persist progress and unlock queues, then leave the group. So no message is consumed after its queue
+was dropped.
 """
 
 from __future__ import annotations
@@ -331,7 +332,7 @@ class RunningConsumer:
         return balanced
 
     def queue_snapshots(self) -> dict[MessageQueue, QueueSnapshot]:
-        """The queues read now, for whoever looks from outside of the loop: a live process queue is the loop's alone."""
+        """Copies of the process queues, for other threads: the process queues themselves belong to the loop."""
         self.service.record_ended()
         return {queue: process_queue.snapshot() for queue, process_queue in self.rebalancer.table.active().items()}
 
@@ -369,7 +370,7 @@ class RunningConsumer:
         self._spawn(tell())
 
     def resize(self, workers: int) -> None:
-        """How many listener calls may run at once; ``adjust_pool`` goes on from there."""
+        """Set how many listener calls may run at once; ``adjust_pool`` starts from this number."""
         self._workers = self._least_workers = workers
         self.service.resize(workers)
 
@@ -416,7 +417,7 @@ class RunningConsumer:
         return PullDue(not self.stopping, self.paused or watcher.paused(queue), subscribed, watcher.full())
 
     def _subscription(self, topic: str) -> bodies.SubscriptionData | None:
-        """What pulls go by: the last that the brokers were told, for a newer one they would refuse (code 25)."""
+        """The subscription for pulls: the last one that was sent to the brokers, because they refuse a newer one (code 25)."""
         wanted = self.subscriptions.get(topic)
         return None if wanted is None else self._announced.get(topic, wanted)
 

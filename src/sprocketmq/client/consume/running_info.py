@@ -1,11 +1,11 @@
-"""What a running consumer tells a tool about itself (code 307; Java: DefaultMQPushConsumerImpl.consumerRunningInfo, ConsumerRunningInfo).
+"""What a running consumer reports about itself (code 307; Java: DefaultMQPushConsumerImpl.consumerRunningInfo, ConsumerRunningInfo).
 
     properties      every option under Java's name, and the six PROP_ ones that tools look at
     subscriptions, statusTable (see core.statistics), mqTable: one process queue each
     jstack          with jstackEnable=true: where each thread and each task stands
 
-A tool's eyes are on the same words as with a Java member: ``mqadmin consumerStatus`` compares subscriptions, looks for locks that fail and
-for queues that are not consumed for a minute.
+Names and forms are those of a Java member, because tools interpret them: ``mqadmin consumerStatus`` compares subscriptions and reports
+failing locks and queues that were not consumed for a minute.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _MINUTE_MS: Final = 60_000
 
 
 class InspectedConsumer(Protocol):
-    """What of a running consumer its tools may look at."""
+    """The attributes of a running consumer that a report needs."""
 
     options: ClientOptions
     subscriptions: dict[str, bodies.SubscriptionData]

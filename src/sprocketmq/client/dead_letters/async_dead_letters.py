@@ -1,18 +1,19 @@
 """The dead letters of a group: reading them and replaying them to the topic they came from.
 
-Java's client has none of this; mqadmin and the dashboard look a single letter up. A dead letter is an ordinary message of the topic
-``%DLQ%group``, one queue per broker, that nobody subscribes by itself:
+Java's client has no such class; mqadmin and the dashboard show single dead letters. A dead letter is an ordinary message of the topic
+``%DLQ%group``, which has one queue on each broker and to which no consumer subscribes by itself:
 
     %DLQ%group  --read: plain pulls, nothing committed-->  DeadLetterMessage  --replay_copy-->  RETRY_TOPIC, as it was first sent
 
 Laws
     1. Reading changes nothing: no progress is written, no member is announced, a letter stays until the broker's retention takes it.
-    2. A read ends where the topic ended when it began: letters that arrive meanwhile (a replay may make some) are left for the next one.
+    2. A read ends at the offsets where the topic ended when it began. Letters that arrive meanwhile (a replay may make some) are left for
+       the next read.
     3. A replayed message has the body, tags, keys, properties, flag and message id of the first one; what retry, delay, timer, transaction
-       and broker wrote into it is gone, and its count of tries begins anew. The property REPLAY_ID says which replay it is.
-    4. A body that cannot be opened is given, and replayed, as it is stored; its ``sys_flag`` says that it is compressed. One such letter
-       holds up no other, and who has the library opens the replayed one.
-    5. ``replay_all`` stops at the first letter that could not be sent and says where to go on; no letter is left out unsaid.
+       and broker wrote into it is gone, and ``reconsume_times`` is 0 again. The property REPLAY_ID says which replay it is.
+    4. A body that cannot be decompressed is returned and replayed as it is stored; its ``sys_flag`` says that it is compressed. Such a
+       letter does not stop the others.
+    5. ``replay_all`` stops at the first letter that could not be sent and returns the offset to continue at. No letter is skipped silently.
 """
 
 from __future__ import annotations
@@ -178,7 +179,7 @@ class AsyncDeadLetters(AdminSession):
         until_ms: int | None,
         start_offsets: Mapping[MessageQueue, int] | None,
     ) -> AsyncGenerator[tuple[DeadLetterMessage | None, tuple[MessageQueue, int]], None]:
-        """Each letter that fits (None for the end of a queue), and the offset behind it."""
+        """Each letter that meets the conditions (None at the end of a queue), and the offset after it."""
         for queue, (begin, end) in (await self._ends()).items():
             at = max(begin, (start_offsets or {}).get(queue, begin))
             if since_ms is not None:
@@ -218,7 +219,8 @@ class AsyncDeadLetters(AdminSession):
         return ends
 
     async def _pull(self, queue: MessageQueue, at: int) -> PullResult:
-        """As the group itself, whose permissions these letters are about; as the brokers' tools where it is gone or was switched off."""
+        """Pull in the name of the group, which needs the permission; in the name of the brokers' tools if the group was deleted or
+        disabled."""
         try:
             return await self._pull_as(self._reader, queue, at)
         except (GroupNotExist, NoPermission) as error:

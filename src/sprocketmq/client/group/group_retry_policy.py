@@ -1,4 +1,4 @@
-"""The retry policy of a group as its broker reports it (5.x), asked for when a message failed, not before.
+"""The retry policy of a group, read from a 5.x broker when the first message fails.
 
     first failure --> GET_SUBSCRIPTIONGROUP_CONFIG at the message's broker --> policy, kept for a minute --> delay level of the send-back
                          | code 3 (4.9), no permission, no answer
@@ -6,8 +6,8 @@
                       None, kept for a minute, too: the schedule decides
 
 Laws
-    1. Failures that come together share one question; a consumer whose messages succeed asks nothing.
-    2. Whatever the broker answers, the send-back happens; at worst by the schedule's own level, a second later.
+    1. Failures at the same time share one request. A consumer whose messages succeed sends none.
+    2. Whatever the broker answers, the message is sent back; at worst a second later, with the level of the schedule.
 """
 
 from __future__ import annotations

@@ -1,24 +1,24 @@
-"""Handing a failed message back for a later try (Java: DefaultMQPushConsumerImpl.sendMessageBack).
+"""Sending a failed message back to the broker for a later try (Java: DefaultMQPushConsumerImpl.sendMessageBack).
 
     level: the listener's choice, else the group's retry policy (5.x), else the broker's schedule
         v
     CONSUMER_SEND_MSG_BACK to the broker that stores it  --ok-->  the broker makes the retry copy, or the dead letter
         | no answer, or refused
         v
-    ordinary send to %RETRY%group through the inner producer  --ok-->  the copy is ours
+    ordinary send to %RETRY%group through the inner producer  --ok-->  this client made the retry copy
         | that failed too
         v
     False: the caller keeps the message and tries again locally
 
-The copy of the second way carries what the broker would have written: RETRY_TOPIC, ORIGIN_MESSAGE_ID, one more reconsume time, the
-delay level, and UNIQ_KEY unchanged, so the message keeps its id whichever way it went. A body that could not be opened stays compressed,
-and says so.
+A copy made by this client has the properties that the broker would have written: RETRY_TOPIC, ORIGIN_MESSAGE_ID, one more reconsume time,
+the delay level, and UNIQ_KEY unchanged, so the message keeps its id either way. A body that could not be decompressed stays compressed,
+with its flags.
 
 Laws
-    1. A level that was chosen holds whichever way the message goes; a dead letter is one by either way (its copy says a limit of 0).
+    1. A chosen level applies either way, and so does the decision for a dead letter (a copy of this client has a limit of 0).
     2. A message whose properties leave no room for a copy's (near 32,767 bytes) is tried again locally until its limit. Its dead letter is
-       then made without its largest properties, and ERROR names them. Java calls its listener each 5 s for ever.
-    3. What got no answer may have been carried out; the second way makes a second copy then. Losing the message would be worse.
+       then made without its largest properties, and ERROR names them. Java calls the listener every 5 s for ever.
+    3. A request without an answer may have been carried out. Then there are two copies, which is better than losing the message.
 """
 
 from __future__ import annotations
@@ -130,7 +130,8 @@ class SendBack:
         return await self._send_copy(retry_copy(message, self._group, self._max_reconsume_times, level), message)
 
     async def dead_letter_orderly(self, message: MessageExt) -> bool:
-        """Give up on an orderly message: sent to the retry topic with a limit that is reached, so the broker stores it as a dead letter."""
+        """Make a dead letter of an orderly message: it is sent to the retry topic with a limit that is reached, so the broker stores it in
+        the dead-letter topic."""
         return await self._send_copy(retry_copy(message, self._group, self._max_reconsume_times, 0), message)
 
     async def _ask_broker(self, address: str, message: MessageExt, delay_level: int) -> None:
@@ -163,12 +164,13 @@ class SendBack:
 
 
 def _is_about_size(error: ConfigurationError | RemoteError) -> bool:
-    """Whether the same copy can never be stored. A busy broker refuses, too, and takes it later (SendMessageProcessor: MESSAGE_ILLEGAL)."""
+    """Whether the copy is too large to be stored. A busy broker answers MESSAGE_ILLEGAL, too, and stores it later
+    (SendMessageProcessor)."""
     return isinstance(error, ConfigurationError) or error.code == ResponseCode.MESSAGE_ILLEGAL
 
 
 def _cut(copy: Message) -> list[str]:
-    """Makes a dead letter of ``copy`` that fits, its largest properties left out, and names them; none where it is not too long."""
+    """Leave out the largest properties of ``copy`` until it is small enough, and return their names; none if it was small enough."""
     properties = copy.properties
     sizes = {name: len(name.encode()) + len(value.encode("utf-8", "replace")) + 2 for name, value in properties.items()}
     excess, cut = sum(sizes.values()) + _ROOM_BYTES - props.MAX_PROPERTIES_BYTES, []

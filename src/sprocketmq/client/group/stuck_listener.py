@@ -1,13 +1,13 @@
-"""A listener call over its consume timeout: who is told, and where the call stands at that moment (no Java counterpart).
+"""A listener call over its consume timeout: the report with its stack, and the callbacks (no Java counterpart).
 
     deadline passed --> StuckListener (messages, how long, worker, stack) --> one log line with the stack
                                                                           --> the callbacks of ``on_consume_timeout``
                                                                           --> statistics
 
 Laws
-    1. One call is told of once, however many messages it holds and however often their send-back is tried.
-    2. The stack is the listener's, taken while it runs; frames of this package are left out at its head, for they say nothing.
-    3. Telling changes nothing: what a callback raises is logged, what it does takes no time of the loop.
+    1. Each call is reported once, however many messages it has and however often they are sent back.
+    2. The stack is the listener's, taken while it runs. Frames of this package at its head are left out.
+    3. A report changes nothing: an exception of a callback is logged, and a callback does not block the loop.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _NO_STACK: Final = "(the call has just ended)\n"
 
 
 class StuckListener(msgspec.Struct, frozen=True):
-    """What ``on_consume_timeout`` hands over: one listener call that runs for longer than the consume timeout.
+    """The argument of ``on_consume_timeout`` callbacks: one listener call that runs longer than the consume timeout.
 
     Attributes:
         group: of the consumer.
@@ -69,7 +69,7 @@ StuckListenerCallback = Callable[[StuckListener], "Awaitable[object] | object"]
 
 
 def log_line(stuck: StuckListener, consequence: str) -> None:
-    """The log line of one stuck call; ``consequence`` is what becomes of its messages."""
+    """Log one stuck call; ``consequence`` says what happens to its messages."""
     shown = ", ".join(message.message_id for message in stuck.messages[:_SHOWN])
     more = f" and {len(stuck.messages) - _SHOWN} more" if len(stuck.messages) > _SHOWN else ""
     log.warning(
@@ -87,7 +87,7 @@ def log_line(stuck: StuckListener, consequence: str) -> None:
 
 
 async def run_callback(callback: StuckListenerCallback, stuck: StuckListener) -> None:
-    """Run a callback, a plain one in a thread (law 3)."""
+    """Run a callback; a plain function runs in a thread (law 3)."""
     try:
         if inspect.iscoroutinefunction(callback):
             await callback(stuck)
@@ -98,7 +98,7 @@ async def run_callback(callback: StuckListenerCallback, stuck: StuckListener) ->
 
 
 def thread_stack(thread: threading.Thread) -> str:
-    """Where a thread stands now."""
+    """The stack of a thread."""
     frame = sys._current_frames().get(thread.ident or 0)
     frames: list[tuple[FrameType, int]] = []
     while frame is not None:
@@ -108,7 +108,7 @@ def thread_stack(thread: threading.Thread) -> str:
 
 
 def task_stack(task: asyncio.Task[Any]) -> str:
-    """Where a task waits: all coroutines that wait for each other, which ``Task.get_stack`` does not show of a suspended task."""
+    """The stack of a suspended task, with all coroutines that await each other; ``Task.get_stack`` shows the first one only."""
     frames: list[tuple[FrameType, int]] = []
     awaited: Any = task.get_coro()
     while awaited is not None:

@@ -10,15 +10,14 @@
 Laws
 1. A message leaves its process queue only when it was acknowledged, or a retry copy of it is stored, or (broadcasting) was logged as lost.
 2. One delivery makes at most one retry copy (core.consume_timeout holds it between listener and timeout).
-3. After its queue was dropped a message changes nothing any more: no progress, no send-back; the next owner gets it.
-4. What a listener answers or raises never stops the consumer.
+3. After its queue was dropped, a message causes no progress and is not sent back; the next owner of the queue gets it.
+4. Nothing that a listener returns or raises stops the consumer.
 
-Consume timeout: the pool notes when each call began. A look at the running ones at ``last look + limit`` finds every batch before its
-deadline has passed, so a batch that ends in time costs nothing, and one that does not is found at its deadline, precisely.
+Consume timeout: the pool stores when each call began. The running calls are checked every ``limit`` ms, which finds each call before its
+deadline; then the deadline has a timer. So a call that ends in time costs nothing.
 
-A listener of single messages (OneAtATime) that no hook watches is called without ceremony: messages themselves go to the pool, and one
-that simply returned is its own result. A Batch is made of such a message only when there is something to say about it: another answer, an
-exception, a look that finds it running. From there on both ways are one.
+A listener of single messages (OneAtATime) without hooks gets the messages directly: the pool's items are messages, and a message whose call
+returned None is settled as it is. A Batch is made only for other results, exceptions and calls that the check finds running.
 """
 
 from __future__ import annotations
@@ -141,7 +140,7 @@ class ConcurrentService:
 
     @consume_timeout_ms.setter
     def consume_timeout_ms(self, limit_ms: int) -> None:
-        """Holds at once, also for messages that already run."""
+        """Takes effect at once, also for running calls."""
         self._timeouts.limit_ms = limit_ms
         self._look()
 
@@ -218,7 +217,7 @@ class ConcurrentService:
         return batch
 
     def _answered(self, message: MessageExt, process_queue: ProcessQueue, answer: object) -> Delivery:
-        """The message, or a batch that says what is the matter with it."""
+        """The message if it succeeded, else a batch with the outcome."""
         if answer is ConsumeConcurrentlyStatus.CONSUME_SUCCESS:
             return message
         batch = self._batch_of(message, process_queue)
@@ -241,7 +240,7 @@ class ConcurrentService:
             self._done(process_queue, messages)
 
     def _batch(self, item: Delivery, process_queue: ProcessQueue, spent_s: float) -> Batch:
-        """What came back from the pool as a batch with its outcome; the one that a look has made of it, if there is one."""
+        """The batch of a finished item; the one that the timeout check made of it, if there is one."""
         if isinstance(item, Batch) and not item.alone:
             return item
         outcome = item if isinstance(item, Batch) else None
@@ -281,7 +280,7 @@ class ConcurrentService:
         return acked_count(status, batch.context.ack_index, len(batch.messages))
 
     def _own(self, batch: Batch) -> set[MessageExt]:
-        """Those messages of a tracked batch that its result settles; the others belong to the timeout's send-back."""
+        """The messages of a tracked batch that its result settles; the timeout sends the others back."""
         own: set[MessageExt] = set()
         for message in batch.messages:
             settlement = self._timeouts.finished(message)
@@ -360,7 +359,7 @@ class ConcurrentService:
             self._timer = self._clock.call_later(delay_ms, self._look)
 
     def _look(self) -> None:
-        """Learn of the batches that run now, send back what is over its limit, come again at the next possible deadline."""
+        """Track the running batches, send back those over the limit, and set the timer for the next deadline."""
         if self._closing or self._timeouts.limit_ms <= 0:
             return
         now_ms = self._clock.now_ms()

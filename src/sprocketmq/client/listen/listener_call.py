@@ -1,15 +1,15 @@
 """One call of a listener, concurrent or orderly: hooks around it, its answer read, whatever it raises caught (Java: ConsumeRequest.run).
 
-Runs where the listener runs, in a worker thread or as a task. It changes nothing but the batch it was given, so it needs no lock: the
-batch goes back to the loop, and the loop decides.
+It runs where the listener runs, in a worker thread or as a task. It changes only the batch that it was given, so it needs no lock; the loop
+decides what follows.
 
 Laws
 1. A call ends with a status, whatever the listener or a hook answers, raises (SystemExit too) or leaves in its context; only the end of the
    consumer itself cancels one for good.
-2. Nothing counts as consumed that was not run: what an ``async def`` hidden behind a lambda returns is awaited, on the loop; generators
-   are refused.
-3. The listener gets its own view of the batch: what it does to it changes nothing here.
-4. A mistake in an answer is said once per kind, with what is allowed and what becomes of the messages.
+2. A message counts as consumed only if the listener ran: the coroutine that a lambda returns is awaited on the loop; generators are
+   refused.
+3. The listener gets a copy of the list of messages.
+4. An invalid answer is logged once for each kind, with the allowed values and what happens to the messages.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class ListenerCall(Generic[S]):
         self._with_hooks = True
 
     def without_hooks(self) -> ListenerCall[S]:
-        """The same listener as a tool calls it, which is not consumption."""
+        """The same listener without hooks, for a call by an administrator's tool."""
         direct = copy.copy(self)
         direct._with_hooks = False
         return direct
@@ -110,7 +110,7 @@ class ListenerCall(Generic[S]):
         self._end(batch, seen, started_s)
 
     def record_answer(self, batch: _Batch[S], answer: object) -> None:
-        """The outcome of a call that was made elsewhere, in the same thread or task, and answered so."""
+        """Set the outcome of a call that returned ``answer`` in this thread or task."""
         try:
             self._record_answer(batch, answer)
         except BaseException as error:  # noqa: BLE001 - as above
@@ -118,7 +118,7 @@ class ListenerCall(Generic[S]):
         self._end(batch, None, time.perf_counter())
 
     def record_failure(self, batch: _Batch[S], failure: BaseException) -> None:
-        """The outcome of a call that was made elsewhere and raised."""
+        """Set the outcome of a call that raised ``failure``."""
         batch.failure = failure
         self._end(batch, None, time.perf_counter())
 
@@ -144,7 +144,7 @@ class ListenerCall(Generic[S]):
         return seen
 
     def _complain(self, complaint: str | None, answer: object) -> None:
-        """Law 4. Of one kind are answers of one type, and values put into one attribute of the context."""
+        """Log an invalid answer, once for each type of answer and each attribute of the context (law 4)."""
         if complaint is None:
             return
         kind = complaint.partition(" to ")[0] if complaint.startswith("set ") else type(answer).__name__
@@ -233,7 +233,7 @@ class OneAtATime:
         return _settled_later(returned) if self.is_async else self.answer(returned)
 
     def answer(self, returned: Any) -> Any:
-        """What a listener of batches would have answered."""
+        """The status for what the function returned."""
         if returned is None:
             return ConsumeConcurrentlyStatus.CONSUME_SUCCESS
         if self.is_async:

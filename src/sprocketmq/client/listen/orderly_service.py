@@ -1,23 +1,23 @@
-"""Orderly consumption: per queue one listener call at a time, in offset order (Java: ConsumeMessageOrderlyService).
+"""Orderly consumption: one listener call at a time for each queue, in offset order (Java: ConsumeMessageOrderlyService).
 
     Dispatch --> turn due? --> stretch: the next batches, to one worker --> settle in order --> next stretch, pause, or end of turn
                     |                                                            |
                     `-- lock not valid: ask the broker, come again               `-- over the retry limit: dead letter
 
-``core.consume.orderly_turn`` decides; this file runs it. A *stretch* is a run of batches that one worker takes in one hop, so that a
-trivial listener does not cost a hop per message. Between two batches the worker looks at the drop mark, the lock and its time, and after a
-batch that did not plainly succeed it stops: the batches behind it go back unread.
+``core.consume.orderly_turn`` decides; this file runs it. A *stretch* is a sequence of batches that one worker takes in one step, so that a
+fast listener does not cost a step for each message. Between two batches the worker checks the queue, its lock and the time. After a batch
+that did not succeed it stops, and the batches behind it are put back.
 
 Laws
-1. Per queue at most one stretch is out, so at most one listener call runs (``ProcessQueue.consuming``), and rebalance unlocks only when
-   none does.
+1. Each queue has at most one stretch with a worker, so at most one listener call runs (``ProcessQueue.consuming``). Rebalance unlocks a
+   queue only when none runs.
 2. No listener call begins after a drop, or without a valid lock (clustering).
-3. What succeeded before a failure in the same stretch is committed before the failure is dealt with.
-4. Progress is written only while the lock cannot be another member's. A result from before the queue began anew (another member had
-   gone on with it) settles nothing.
-5. While a dead letter is being stored the queue counts as being consumed: it is not given up in the middle.
-6. A call that ended counts, whatever runs behind it in its stretch: before progress is written or looked at, and before a queue is
-   dropped, ``record_ended`` settles what has ended until then. (Java settles after each call.)
+3. Batches that succeeded before a failure in the same stretch are committed before the failure is handled.
+4. Progress is written only while no other member can have the lock. A result from before a restart of the queue (another member had
+   consumed it) settles nothing.
+5. While a dead letter is being stored, the queue counts as being consumed and is not dropped.
+6. A call that has ended counts, even if a later one of its stretch still runs: before progress is written or read, and before a queue is
+   dropped, ``record_ended`` settles it. (Java settles after each call.)
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class _Batch:
 
 
 class _Turn:
-    """The running turn of a queue, and at the same time the work item (one stretch) that travels to a worker."""
+    """The turn of a queue, which is also the work item of the pool (one stretch)."""
 
     __slots__ = ("batches", "calling", "ended", "machine", "process_queue", "settled", "timer")
 
@@ -124,7 +124,7 @@ class OrderlyService:
 
     @consume_timeout_ms.setter
     def consume_timeout_ms(self, limit_ms: int) -> None:
-        """When the user is told of a call that still runs; nothing is sent back."""
+        """The time after which a running call is reported; nothing is sent back."""
         self._watch.limit_ms = limit_ms
 
     def _running_calls(self) -> list[_Batch]:
@@ -147,7 +147,7 @@ class OrderlyService:
         self._pool.resize(workers)
 
     def record_ended(self) -> None:
-        """Law 6."""
+        """Settle the calls of running stretches that have ended (law 6)."""
         for turn in self._turns.values():
             ended, batches = turn.ended, turn.batches
             if batches and ended > turn.settled and not turn.process_queue.dropped:
@@ -194,7 +194,7 @@ class OrderlyService:
     # -- the turn --------------------------------------------------------------------------------------------------------------
 
     def _next(self, turn: _Turn) -> None:
-        """Begin the next stretch, or whatever the machine says instead."""
+        """Do what the machine says next: begin a stretch, pause, ask for the lock or end."""
         if self._closing:
             return
         turn.timer = None

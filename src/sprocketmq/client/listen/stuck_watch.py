@@ -1,10 +1,10 @@
-"""Tells of orderly listener calls that run for longer than the consume timeout (no Java counterpart: there nobody hears of them).
+"""Reports orderly listener calls that run longer than the consume timeout (no Java counterpart).
 
-    every limit: look at the calls that run --over it--> told, once
-                                            --not yet--> look again at its deadline
+    every limit: check the running calls --over it--> reported, once
+                                         --not yet--> checked again at its deadline
 
-An orderly message is never sent back for being slow: what comes after it in its queue must wait for it. So this only tells. Calls note
-their beginning in the worker; nothing happens when one ends in time.
+An orderly message is never sent back for being slow, because the messages after it must wait for it. So this only reports. The worker
+stores when a call began; nothing happens when it ends in time.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class StuckWatch:
 
     @limit_ms.setter
     def limit_ms(self, limit_ms: int) -> None:
-        """0 switches it off; holds at once, also for calls that run."""
+        """0 switches it off; takes effect at once, also for running calls."""
         self._limit_ms = limit_ms
         self.look()
 
@@ -71,7 +71,7 @@ class StuckWatch:
             self._timer.cancel()
 
     def look(self) -> None:
-        """Tell of what is over the limit, and come again at the next possible deadline."""
+        """Report the calls over the limit, and set the timer for the next deadline."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

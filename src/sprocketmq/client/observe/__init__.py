@@ -1,1 +1,1 @@
-"""A client looked at: traces, spans, recorded decisions."""
+"""Observing a client: message trace, spans, recorded decisions."""

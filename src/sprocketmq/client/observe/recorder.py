@@ -5,11 +5,12 @@
                                                                                          the new one begins with the state of all machines
 
 Laws
-1. What was decided in a turn of the loop is with the operating system at its end, and what led to a listener call before that call: of a
-   process that is killed the record is whole up to its last turn, give or take one torn line. (The last notes of listeners may be missing.)
-2. FILE and FILE.1 together hold at most ``record_max_bytes`` and the two states they begin with; what is lost is the oldest.
-3. Recording never stops the consumer: when the file cannot be written it ends there, and one log line says so.
-4. A record that is there already moves to FILE.1: a restarted process does not wipe out what its predecessor saw.
+1. At the end of a turn of the loop its decisions are written to the operating system, and those that led to a listener call before that
+   call. So the record of a killed process is complete up to its last turn, except for one torn line. (The last notes of listeners may be
+   missing.)
+2. FILE and FILE.1 together have at most ``record_max_bytes`` and the two states they begin with; the oldest part is deleted.
+3. Recording never stops the consumer: if the file cannot be written, the record ends, and the log says so.
+4. An existing record is renamed to FILE.1, so a restarted process keeps the record of the one before.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ class Recorder:
                 self._flush()
 
     def after_consume(self, context: ConsumeMessageContext) -> None:
-        """As a ConsumeMessageHook. Of what a listener raised only the class is kept: its text may quote a body."""
+        """As a ConsumeMessageHook. Only the class of an exception is recorded, because its text may quote a body."""
         failure = context.failure
         self.tape.note(
             "listener_ended",
@@ -195,7 +196,7 @@ class Recorder:
             self._flush_is_due = True
 
     def _begin_part(self) -> None:
-        """Law 2."""
+        """Begin a new FILE when half of ``record_max_bytes`` is reached (law 2)."""
         state = self.tape.state()
         with self._lock:
             try:
@@ -226,7 +227,7 @@ class Recorder:
 
 
 class RecordedSendBack(SendBack):
-    """A SendBack that notes what became of each message."""
+    """A SendBack that records the result for each message."""
 
     def __init__(self, plain: SendBack, tape: Tape) -> None:
         self.__dict__.update(vars(plain))

@@ -1,4 +1,4 @@
-"""Message trace: what a client sent and consumed, told to the trace topic (Java: AsyncTraceDispatcher, SendMessageTraceHookImpl,
+"""Message trace: records of what a client sent and consumed, sent to the trace topic (Java: AsyncTraceDispatcher, SendMessageTraceHookImpl,
 ConsumeMessageTraceHookImpl, EndTransactionTraceHookImpl).
 
     send, listener call, end of a transaction --hook--> records, at most 2048 wait --> messages of RMQ_SYS_TRACE_TOPIC
@@ -7,10 +7,11 @@ ConsumeMessageTraceHookImpl, EndTransactionTraceHookImpl).
 started with ``traceTopicEnable=true``, else the first trace creates it like any other. ``trace_topic=`` names another one.
 
 Laws
-1. Tracing changes nothing for the messages: what does not fit into the queue is dropped and counted, a trace that cannot be sent is logged.
-2. A batch of records leaves when ``trace_msg_batch_num`` wait, or 5 s after the first of them, and at the client's end.
-3. Not traced: trace messages themselves, and what the broker marks with TRACE_ON=false.
-4. Each message of a batch has a record of its own. (Java writes one for the batch, under an id that nobody looks for.)
+1. Tracing does not affect the messages: a record that does not fit into the queue is dropped and counted, a trace that cannot be sent is
+   logged.
+2. Records are sent when ``trace_msg_batch_num`` wait, 5 s after the first of them, and when the client shuts down.
+3. Trace messages are not traced, nor are messages that the broker marks with TRACE_ON=false.
+4. Each message of a batch has its own record. (Java writes one record for the batch, under an id that no message has.)
 """
 
 from __future__ import annotations

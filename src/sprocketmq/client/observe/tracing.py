@@ -8,8 +8,8 @@ made.
 Laws
 1. A span of a send begins and ends with one try; a retry has a span of its own, and its message carries that one's context.
 2. A listener call for one message is a child of the span that sent it; for several messages it is linked to each, with no parent.
-3. While the listener runs its span is the current one, in its thread or task, and not one moment longer.
-4. The messages of the caller are not touched: the context travels in the properties of the send.
+3. While the listener runs, its span is the current one in its thread or task.
+4. The caller's messages are not changed: the context is added to the properties of the send.
 """
 
 from __future__ import annotations

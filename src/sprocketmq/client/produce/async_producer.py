@@ -1,6 +1,7 @@
-"""Sending messages from a running event loop (Java: DefaultMQProducer). ``producer`` has the blocking client of it.
+"""Sending messages from a running event loop (Java: DefaultMQProducer). ``producer`` has the blocking class.
 
-Here are the public verbs; the instance and what sends are loaded by the first start.
+The public methods are here. The client instance and the sender are imported by the first start. Most of the file is docstrings for
+``help()``.
 """
 
 from __future__ import annotations
@@ -261,7 +262,7 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         return task
 
     async def _send_begun(self, sending: Coroutine[Any, Any, SendResult]) -> SendResult:
-        """Run ``sending`` as a send that ``flush`` waits for."""
+        """Run the coroutine of a send as a task that ``flush`` waits for."""
         task = asyncio.current_task()
         if self._parts is None or task is None:
             return await sending
@@ -278,7 +279,7 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         return self._permits is not None
 
     async def _take_permit(self, message: Message, how: SendArguments) -> int:
-        """Wait for this send's turn, with back-pressure on; what is left of its timeout then."""
+        """Wait for a permit, if back-pressure is on; returns what is left of the timeout."""
         sender = self._started()
         assert self._permits is not None
         sender.check(message)
@@ -291,7 +292,7 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         return max(1, timeout_ms - int((loop.time() - started_s) * 1000))
 
     async def _send_permitted(self, message: Message, how: SendArguments, timeout_ms: int) -> SendResult:
-        """Send a message whose turn has come, and let the next one have it."""
+        """Send a message that has its permit, then give the permit back."""
         assert self._permits is not None
         how = {**how, "timeout_ms": timeout_ms}
         try:
@@ -311,7 +312,7 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         return self._batches is not None and _BATCHED_HOW.issuperset(how) and self._batches.takes(message)
 
     def _send_into(self, message: Message, future: ResultFuture, how: SendArguments) -> None:
-        """Put a message into the batches; ``future`` has the SendResult or the exception. Only for what the batches take."""
+        """Add a message to a batch; ``future`` gets the SendResult or the exception. Only for messages that may be batched."""
         try:
             if self._batches is None:
                 self._started()
@@ -392,7 +393,7 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
 
     @property
     def encoded_batch_sender(self) -> Sender | None:
-        """For who writes batches without making messages (the Spark sink); None while hooks or a namespace want to see each message."""
+        """The sender, for callers that encode batches themselves (the Spark sink); None if hooks or a namespace need each message."""
         sender = self._started()
         return sender if sender.sends_as_given else None
 

@@ -1,23 +1,23 @@
-"""Automatic batching: sends that come close together travel in one request (ProduceAccumulator; ``core.produce.send_batches`` decides).
+"""Automatic batching: sends close together share one request (Java: ProduceAccumulator). ``core.produce.send_batches`` decides.
 
     send(m1) --+                         +--> SendResult of m1, queue offset n
     send(m2) --+--> one batch --> broker-+--> SendResult of m2, queue offset n + 1
     send(m3) --+                         +--> SendResult of m3, queue offset n + 2
 
 Laws
-1. Each message has a result or an exception of its own, exactly one; a batch that fails fails for its messages only.
+1. Each message gets exactly one result or exception; a batch that fails affects only its own messages.
 2. Messages to one queue (given, selected, or of one sharding key) are stored in the order in which they were sent; others go, batch by
    batch, to all queues in turn.
-3. A key that moves to another queue because the route changed takes its order along: nothing goes to the new queue before everything that
+3. A sharding key keeps its order when a changed route moves it to another queue: nothing is sent to the new queue before everything that
    was sent by the old route is answered.
 4. What cannot be batched (delayed, retry topic, in a transaction, a reply) is sent by itself at once.
-5. A message is read once, when it is sent: what its owner does to it afterwards changes nothing. It stays with its UNIQ_KEY.
-   With send hooks a batch is written again from its messages, since hooks may change them.
-6. A message that waits (behind others of its queue, or for a route) fails when its timeout is over, some tenths of a second later at the
-   most, and is not sent any more. What it lingers for company counts as nothing.
+5. A message is read once, when it is sent; later changes by its owner have no effect. It keeps its UNIQ_KEY. With send hooks a batch is
+   encoded again from its messages, because hooks may change them.
+6. A message that waits (behind others of its queue, or for a route) fails when its timeout is over, or some tenths of a second later, and
+   is not sent. The time for which it lingers for a fuller batch does not count.
 
-Most messages are like the one before: of the same topic, for any queue, without odd properties. ``join`` takes these, and nothing else,
-straight into the batch that is open. The UNIQ_KEYs of a batch carry the time at which it was opened.
+Most messages are like the one before: same topic, any queue, no special properties. ``join`` adds such a message directly to the open batch
+and refuses all others. The UNIQ_KEYs of a batch have the time at which the batch was opened.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class BatchAccumulator:
 
     @staticmethod
     def takes(message: Message) -> bool:
-        """Law 4."""
+        """Whether ``message`` may be batched (law 4)."""
         return (
             isinstance(message, Message)
             and _NOT_BATCHED.isdisjoint(message.properties)
@@ -132,7 +132,7 @@ class BatchAccumulator:
         )
 
     def join(self, message: Message, future: ResultFuture) -> bool:
-        """Take ``message`` in if that takes no thought; False leaves both alone, for ``takes`` and ``add``."""
+        """Add ``message`` to the open batch if it is like the others there. False: nothing was done; use ``takes`` and ``add``."""
         if type(message) is not Message or type(message.topic) is not str:
             return False
         batch, properties, body = self._open.get(message.topic), message._properties, message.body
@@ -210,7 +210,7 @@ class BatchAccumulator:
         self._add_chosen(topic, send, message, selector, sharding_key)
 
     async def flush(self) -> None:
-        """Send what lingers, and wait for the answers to what is here now, not to what comes meanwhile."""
+        """Send what lingers and wait for the answers to all messages that were added before this call."""
         here = self._here()
         for *_, future, _ in here:
             while not future.done():
@@ -220,7 +220,7 @@ class BatchAccumulator:
 
     @property
     def unanswered_count(self) -> int:
-        """How many sends are here."""
+        """How many sends have no answer yet."""
         return len(self._here())
 
     def _here(self) -> list[_Send]:
@@ -263,7 +263,7 @@ class BatchAccumulator:
         self._sweep_later()
 
     def _is_settled(self, topic: str) -> bool:
-        """Whether keys may be shared out by the newest route now."""
+        """Whether the newest route may be used for sharding keys now."""
         newest = self._routes.table.publish_queues(topic)
         if not newest:
             return False
@@ -277,7 +277,7 @@ class BatchAccumulator:
         return True
 
     async def _settle(self, topic: str, held: deque[tuple[_Send, Callable[[], None]]]) -> None:
-        """Wait for a route, and until what went by the old one is answered; then let go of what was held, in order."""
+        """Wait for a route and for the answers to what was sent by the old one; then send what was held, in order."""
         try:
             await self._sender.queue_choice.queues(topic)
             while not self._is_settled(topic):
@@ -340,7 +340,7 @@ class BatchAccumulator:
             self._sweep = asyncio.get_running_loop().call_later(_SWEEP_S, self._swept)
 
     def _swept(self) -> None:
-        """Law 6."""
+        """Fail the messages that have waited too long (law 6)."""
         self._sweep = None
         now_s = asyncio.get_running_loop().time()
         waiting = [send for held in self._held.values() for send, _ in held]
@@ -431,7 +431,7 @@ def _fail(sends: list[_Send], error: BaseException) -> None:
 
 
 def _with_own_properties(message: Message) -> Message:
-    """The message with properties of this send, which the caller's one does not get."""
+    """A copy of the message with its own properties, so that those of this send do not change the caller's message."""
     copy = Message(message.topic, message.body, flag=message.flag)
     copy.properties.update(message.properties)
     return copy

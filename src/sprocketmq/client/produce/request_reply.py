@@ -1,4 +1,4 @@
-"""Request and reply over topics: a producer sends a message and waits for the answer of whoever consumes it (Java: RequestFutureHolder,
+"""Request and reply over topics: a producer sends a message and waits for the reply of its consumer (Java: RequestFutureHolder,
 DefaultMQProducerImpl.request, MessageUtil.createReplyMessage, ClientRemotingProcessor.receiveReplyMessage).
 
     requester --message with CORRELATION_ID, REPLY_TO_CLIENT, TTL--> broker --> consumer
@@ -6,12 +6,12 @@ DefaultMQProducerImpl.request, MessageUtil.createReplyMessage, ClientRemotingPro
         `--PUSH_REPLY_MESSAGE_TO_CLIENT-- broker <--SEND_REPLY_MESSAGE, to <cluster>_REPLY_TOPIC
 
 Laws
-1. A request ends once: with the first reply that carries its correlation id, with a failed send, or with its timeout; then nothing of it
-   is kept, and later replies are thanked for and dropped.
-2. Before a request goes out, every broker of its topic has heard of this client over the connection that is open now: a broker pushes
-   replies to connections that it knows from heartbeats, so a client that only sends is deaf. A broker that is down takes no requests
-   either and keeps none back; one that is silent keeps them back for a second after it was told.
-3. A reply goes to the broker that stored the request, which law 2 holds for; to another one only when that cannot be.
+1. A request ends once: with the first reply that carries its correlation id, with a failed send, or with its timeout. Then nothing of it
+   is kept, and later replies are acknowledged and dropped.
+2. Before a request is sent, every broker of its topic has had a heartbeat over the open connection: a broker pushes replies only to
+   connections that it knows from heartbeats. A broker that is down does not delay a request; one that does not answer delays it for a
+   second at most.
+3. A reply is sent to the broker that stored the request, to which law 2 applies; to another one only if that fails.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ log = logging.getLogger("sprocketmq.client")
 # MixAll.REPLY_MESSAGE_FLAG, REPLY_TOPIC_POSTFIX
 _REPLY: Final = "reply"
 _REPLY_TOPIC_POSTFIX: Final = "_REPLY_TOPIC"
-_NOWHERE: Final = "0.0.0.0:0"
-_HEARD_WITHIN_S: Final = 1.0
+_UNKNOWN_HOST: Final = "0.0.0.0:0"
+_REGISTER_WAIT_S: Final = 1.0
 
 
 def reply_topic(cluster: str) -> str:
-    """Where replies within ``cluster`` are sent; every broker has it."""
+    """The topic for replies within ``cluster``; every broker has it."""
     return cluster + _REPLY_TOPIC_POSTFIX
 
 
@@ -110,12 +110,12 @@ class RequestFutures:
     def __init__(self, instance: ClientInstance) -> None:
         self._instance = instance
         self._waiting: dict[str, asyncio.Future[MessageExt]] = {}
-        self._heard: dict[str, Connection] = {}  # law 2: by address, the connection over which a heartbeat went
-        self._telling: dict[str, tuple[asyncio.Task[None], float]] = {}  # those that are being told, and since when
+        self._registered: dict[str, Connection] = {}  # law 2: by address, the connection over which a heartbeat went
+        self._registering: dict[str, tuple[asyncio.Task[None], float]] = {}  # those that are being told, and since when
 
     @classmethod
     def of(cls, instance: ClientInstance) -> RequestFutures:
-        """The desk of ``instance``, opened with its first request."""
+        """The waiting requests of ``instance``; made by its first request."""
         handler = instance.handlers.get(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT)
         desk = getattr(handler, "__self__", None)
         if desk is None:
@@ -139,7 +139,7 @@ class RequestFutures:
         loop = asyncio.get_running_loop()
         end_s = loop.time() + timeout_ms / 1000
         sender.check(message)
-        await self._be_heard(sender, wrap(sender.namespace, message.topic), end_s)
+        await self._register_at_brokers(sender, wrap(sender.namespace, message.topic), end_s)
         correlation_id = str(uuid.uuid4())
         extra = {
             props.CORRELATION_ID: correlation_id,
@@ -166,7 +166,7 @@ class RequestFutures:
             reply.cancel()
 
     def take(self, connection: Connection, command: Command) -> Command:
-        """A reply comes. It is thanked for even when nobody waits any more: the replier can do nothing about it."""
+        """Receive a reply. It is acknowledged even if its request has ended, because the replier can do nothing about that."""
         message = _decode(command)
         correlation_id = message.properties.get(props.CORRELATION_ID, "")
         waiting = self._waiting.get(correlation_id)
@@ -177,8 +177,8 @@ class RequestFutures:
             waiting.set_result(message)
         return response(command)
 
-    async def _be_heard(self, sender: Sender, topic: str, end_s: float) -> None:
-        """Law 2, and the same for brokers of the cluster that may get a reply instead of the request's own."""
+    async def _register_at_brokers(self, sender: Sender, topic: str, end_s: float) -> None:
+        """Send heartbeats to the brokers of ``topic`` (law 2) and to those of the reply topic, which may get the reply instead."""
         instance, now_s = self._instance, asyncio.get_running_loop().time
         if instance.routes.table.route(topic) is None:
             sender.queue_choice.turn(topic)
@@ -194,29 +194,29 @@ class RequestFutures:
                     await instance.routes.refresh(name, int((end_s - now_s()) * 1000))
         names = {data.broker_name for data in route.broker_datas}
         for address in filter(None, (instance.routes.broker_address(name) for name in names)):
-            told = self._tell(address)
+            told = self._register(address)
             if told is not None:
                 task, since_s = told
-                await asyncio.wait([task], timeout=max(0.0, min(end_s, since_s + _HEARD_WITHIN_S) - now_s()))
+                await asyncio.wait([task], timeout=max(0.0, min(end_s, since_s + _REGISTER_WAIT_S) - now_s()))
 
-    def _tell(self, address: str) -> tuple[asyncio.Task[None], float] | None:
-        """Tell a broker who we are, unless it has heard it over the connection that is open now; all who ask meanwhile share that."""
-        instance, heard = self._instance, self._heard.get(address)
+    def _register(self, address: str) -> tuple[asyncio.Task[None], float] | None:
+        """Send a heartbeat to a broker, unless it had one over the open connection. Concurrent callers share it."""
+        instance, heard = self._instance, self._registered.get(address)
         if heard is not None and not heard.is_closed:
             return None
-        telling = self._telling.get(address)
+        telling = self._registering.get(address)
         if telling is None or telling[0].done():
 
             async def tell() -> None:
                 try:
                     connection = await instance.pool.connection(address)
                 except NetworkError as error:
-                    log.info("broker %s does not hear of requests: %s", address, error)
+                    log.info("broker %s got no heartbeat, so it cannot push replies: %s", address, error)
                     return
                 await instance.heartbeats.send_to(address)
-                self._heard[address] = connection
+                self._registered[address] = connection
 
-            telling = self._telling[address] = instance.spawn(tell()), asyncio.get_running_loop().time()
+            telling = self._registering[address] = instance.spawn(tell()), asyncio.get_running_loop().time()
         return telling
 
 
@@ -245,4 +245,6 @@ def _host(text: str) -> str:
     """Java writes a socket address in its own way: ``/1.2.3.4:5``, or ``name/1.2.3.4:5``."""
     address = text.rpartition("/")[2]
     host, _, port = address.rpartition(":")
-    return address if port.isdecimal() and host.strip("[]").replace(".", "").replace(":", "").isalnum() else _NOWHERE
+    return (
+        address if port.isdecimal() and host.strip("[]").replace(".", "").replace(":", "").isalnum() else _UNKNOWN_HOST
+    )

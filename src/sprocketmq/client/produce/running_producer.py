@@ -1,7 +1,7 @@
-"""A started producer: what it sends with, and how that ends (Java: DefaultMQProducerImpl).
+"""A started producer: its parts, and how they start and stop (Java: DefaultMQProducerImpl).
 
-Start: instance, sender, batches, detector, trace; the brokers of topics that were named hear of it. Stop: checks, then everything that was
-begun by ``send_async`` is answered or has failed (each within its own timeout), then the trace, then the group is left.
+Start: instance, sender, batches, detector, trace, and a heartbeat to the brokers of the topics in the option ``topics``. Stop: end the
+transaction checks, wait until each ``send_async`` is answered or has failed within its timeout, then end the trace and leave the group.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class RunningProducer:
         self._make_checks: Callable[[], TransactionChecks] | None = None
 
     def check_with(self, check: CheckCallback, transactions: OpenTransactions, workers: int) -> None:
-        """From its start on brokers may ask about its transactions; see ``TransactionChecks``."""
+        """Answer the brokers' transaction checks from the start on; see ``TransactionChecks``."""
         from sprocketmq.client.produce.transaction_checks import TransactionChecks
 
         group, namespace = self._settings.group, self._options.namespace
@@ -88,11 +88,11 @@ class RunningProducer:
 
     @property
     def unanswered_count(self) -> int:
-        """How many of the sends that nobody may be waiting for are not answered yet."""
+        """How many asynchronous sends have no answer yet."""
         return len(self.begun) + (self.batches.unanswered_count if self.batches is not None else 0)
 
     async def flush(self) -> None:
-        """Until everything that was begun before this is answered or has failed."""
+        """Wait until every asynchronous send that began before this call is answered or has failed."""
         begun = set(self.begun)
         if self.batches is not None:
             await self.batches.flush()

@@ -1,9 +1,9 @@
 """Back-pressure: how many sends may be under way at once (Java 5.x: enableBackpressureForAsyncMode and its two semaphores).
 
 Laws
-1. At most ``count`` sends are under way, and at most ``size_bytes`` of their bodies; a body larger than that goes when nothing else does.
-2. Permits are given in the order in which they were asked for: a large body is not overtaken by small ones for ever.
-3. Who waits longer than its timeout gets an error and has sent nothing; what it would have taken is not lost.
+1. At most ``count`` sends are under way, with bodies of at most ``size_bytes`` in sum; a larger body is sent when nothing else is.
+2. Permits are given in the order of the calls, so small bodies do not overtake a large one.
+3. A send that waits longer than its timeout fails and sends nothing; its permit stays available.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class SendPermits:
             )
 
     def give_back(self, size_bytes: int) -> None:
-        """A send that had its turn has ended."""
+        """Return the permit of a send that has ended."""
         self._count -= 1
         self._bytes -= size_bytes
         self._next()

@@ -1,10 +1,10 @@
-"""Brokers ask how transactions ended: CHECK_TRANSACTION_STATE, answered by the producer's callback and END_TRANSACTION (Java:
-ClientRemotingProcessor.checkTransactionState, DefaultMQProducerImpl.checkTransactionState).
+"""Transaction checks: a broker asks how a transaction ended (CHECK_TRANSACTION_STATE), the producer's callback answers with
+END_TRANSACTION (Java: ClientRemotingProcessor.checkTransactionState, DefaultMQProducerImpl.checkTransactionState).
 
-    broker --39, the half message--> instance --by PGROUP--> producer's pool: check(message) --> END_TRANSACTION, to who asked
+    broker --39, the half message--> instance --by PGROUP--> producer's pool: check(message) --> END_TRANSACTION, to that broker
 
-The callback runs in threads of its own (a plain function), or as a task (``async def``), never on the loop's own time. What ``core``'s
-OpenTransactions decides is done here.
+A plain callback runs in threads of its own, an ``async def`` one as a task. ``core.transactions.open_transactions`` decides; this file runs
+it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _CLOSE_TIMEOUT_MS: Final = 3_000
 
 @dataclass(slots=True, eq=False)
 class Check:
-    """One question of a broker, and its answer."""
+    """One check of a broker, and its answer."""
 
     transaction: str
     message: MessageExt
@@ -87,7 +87,7 @@ class TransactionChecks:
             if inspect.iscoroutinefunction(check)
             else ThreadListenerPool(self._run, self._answer, workers, name, instance.clock.now_ms)
         )
-        _Desk.of(instance).producers[group] = self
+        _CheckRouter.of(instance).producers[group] = self
 
     @property
     def runs_caller(self) -> bool:
@@ -95,14 +95,14 @@ class TransactionChecks:
         return self._pool.runs_caller
 
     async def close(self) -> bool:
-        """Take no more questions and wait for the callbacks that run; False when one still ran after 3 s."""
-        _Desk.of(self._instance).producers.pop(self._group, None)
+        """Accept no more checks and wait for running callbacks; False when one still ran after 3 s."""
+        _CheckRouter.of(self._instance).producers.pop(self._group, None)
         return await self._pool.close(_CLOSE_TIMEOUT_MS)
 
     def ask(
         self, connection: Connection, header: CheckTransactionStateRequestHeader, message: MessageExt, key: str
     ) -> None:
-        """A broker asks about ``message``, whose unique key is ``key``."""
+        """Handle a check for ``message``, whose unique key is ``key``."""
         place = HalfPlace(message.store_host, header.tran_state_table_offset, header.commit_log_offset)
         message.broker_name = header.bname or self._name_of(connection.remote_address)  # 4.9 does not say its name
         if self._open.asked(key, place):
@@ -194,24 +194,24 @@ class TransactionChecks:
         )
 
 
-class _Desk:
-    """Where an instance takes questions, for all transaction producers on it."""
+class _CheckRouter:
+    """Passes the checks that an instance receives to its transaction producers."""
 
     def __init__(self) -> None:
         self.producers: dict[str, TransactionChecks] = {}
 
     @classmethod
-    def of(cls, instance: ClientInstance) -> _Desk:
+    def of(cls, instance: ClientInstance) -> _CheckRouter:
         handler = instance.handlers.get(RequestCode.CHECK_TRANSACTION_STATE)
         desk = getattr(handler, "__self__", None)
         if desk is None:
             desk = cls()
             instance.handlers[RequestCode.CHECK_TRANSACTION_STATE] = desk.take
-        assert isinstance(desk, _Desk)
+        assert isinstance(desk, _CheckRouter)
         return desk
 
     def take(self, connection: Connection, command: Command) -> None:
-        """One-way: a question that cannot be read or has no taker is logged, and comes again."""
+        """Checks are one-way. One that cannot be decoded or has no producer is logged; the broker asks again."""
         try:
             header = command.header(CheckTransactionStateRequestHeader)
             message = decode_record(bytes(command.body))

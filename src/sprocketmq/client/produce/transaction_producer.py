@@ -1,13 +1,13 @@
 """Sending within transactions: AsyncTransactionProducer, and TransactionProducer, its blocking form (Java: TransactionMQProducer).
 
     send_in_transaction:  half message stored --> execute(message) --COMMIT_MESSAGE---> END commit    consumers get it
-                          (nobody sees it)            |  |`----------ROLLBACK_MESSAGE-> END rollback  nobody gets it
+                          (not visible)               |  |`----------ROLLBACK_MESSAGE-> END rollback  it is dropped
                                                       |  `-----------UNKNOWN, or raised-> the broker asks:
                                                       `--(process dies)--------------->   check(message), here or in another member
 
 Laws
 1. ``execute`` runs only when the half is stored with SEND_OK; any other status rolls back without it.
-2. What ``execute`` returned is told to the broker once; what could not be told, or was not known, the broker asks for.
+2. The result of ``execute`` is sent to the broker once. If that fails, or the result is UNKNOWN, the broker checks back.
 3. ``execute`` and ``check`` never run on the event loop unless they are ``async def``: a plain ``execute`` runs in the caller's thread
    (blocking client) or in a worker thread (async client), a plain ``check`` in ``check_thread_pool_max_size`` threads of the producer.
 4. Which copy of the half an END names is decided by ``core.transactions.open_transactions``.
@@ -78,7 +78,7 @@ class TransactionSendResult(SendResult, frozen=True):
 
 
 class PendingHalf(NamedTuple):
-    """A half message that is on its way, see ``AsyncTransactionProducer.begin_prepared``."""
+    """A half message without an answer yet, see ``AsyncTransactionProducer.begin_prepared``."""
 
     outgoing: OutgoingMessage
     pending: PendingSend
@@ -223,7 +223,7 @@ class AsyncTransactionProducer(AsyncProducer):
             queue: exactly this queue (see ``publish_queues``), no other one is tried; default any.
 
         Returns:
-            What ``prepared`` takes; None when it cannot be begun now (its route or connection is not there yet, it must be signed, the
+            What ``prepared`` takes; None: it cannot be sent at once (its route or connection is missing, it must be signed, the
             broker does not read): nothing was sent; use ``send_prepared``.
 
         Raises:
@@ -235,7 +235,7 @@ class AsyncTransactionProducer(AsyncProducer):
         return None if pending is None else PendingHalf(*pending)
 
     async def prepared(self, half: PendingHalf) -> tuple[SendResult, HalfPlace]:
-        """What became of a half that was begun; there is no other try.
+        """The result of ``begin_prepared``; there is no second try.
 
         Args:
             half: as ``begin_prepared`` gave it.
@@ -270,7 +270,7 @@ class AsyncTransactionProducer(AsyncProducer):
         check_immunity_time_s: int | None,
         timeout_ms: int | None,
     ) -> SendResult:
-        """Store the half; with SEND_OK its transaction is open from now on."""
+        """Store the half message; with SEND_OK its transaction is open from now on."""
         sender = self._started()
         sender.check(message)
         self._refuse_delay(message)
@@ -314,7 +314,7 @@ class AsyncTransactionProducer(AsyncProducer):
         state: LocalTransactionState,
         failure: BaseException | None = None,
     ) -> TransactionSendResult:
-        """Tell the broker, as far as it can be told; the result of it all."""
+        """Send the end of the transaction to the broker, if possible; returns the result of the whole."""
         if failure is not None:
             log.warning(
                 "group %s: execute raised %s: %s; the broker will ask about %s",

@@ -1,9 +1,9 @@
-"""The consume service of a pull consumer: messages wait until somebody polls (policy in core.polled_queues).
+"""The consume service of a pull consumer: messages wait for ``poll``. ``core.consume.polled_queues`` decides.
 
     rebalance, pull loops --queue_added, submit, skipped--> PolledQueues <--take, commit-- poll()
-                          `--changed--> the listener for this topic's share; new queues wait until it returned
+                          `--changed--> the listener for changed queues; new queues wait until it returned
 
-So a listener that seeks to an offset of its own, when it hears of a new queue, sees no message of that queue from before.
+So if the listener seeks in a new queue, no message from before the seek is handed out.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ HandedOut: TypeAlias = "tuple[ProcessQueue, list[MessageExt]]"
 
 
 async def call_listener(listener: Callable[..., Any], *args: object) -> None:
-    """Run it, an ``async def`` here and a plain function in a thread; what it raises is logged."""
+    """Run a listener: an ``async def`` one here, a plain one in a thread. Exceptions are logged."""
     try:
         if inspect.iscoroutinefunction(listener):
             await listener(*args)
@@ -124,7 +124,7 @@ class PollService:
             task.add_done_callback(lambda done: self._telling.pop(topic, None))
 
     async def _tell(self, topic: str) -> None:
-        """Call the listener until it has heard of the queues as they are."""
+        """Call the listener until it knows the current queues."""
         while True:
             everything, ours = self._queues_of(topic), self._ours(topic)
             news = self._told.get(topic) != (everything, ours)
@@ -145,7 +145,7 @@ class PollService:
     # -- polling -----------------------------------------------------------------------------------------------------------------
 
     async def poll(self, max_messages: int, timeout_ms: float) -> list[HandedOut]:
-        """Nothing is waited for once messages are taken: who is cancelled was handed out none."""
+        """After messages are taken there is no ``await``, so a cancelled call has taken none."""
         taken = self._take(max_messages)
         if taken or timeout_ms <= 0:
             return taken
@@ -178,13 +178,13 @@ class PollService:
         return taken
 
     def put_back(self, taken: Iterable[HandedOut]) -> None:
-        """Nobody got what a poll took: it waits again, in its place."""
+        """The caller did not get these messages: they wait again, in their places."""
         for process_queue, messages in taken:
             self.queues.put_back(process_queue, messages)
         self._arrived.set()
 
     def _tell_hooks(self, process_queue: ProcessQueue, messages: list[MessageExt]) -> None:
-        """What was handed out counts as consumed, for what the caller does with it is not seen from here (Java does so, too)."""
+        """Call the hooks. Messages that were handed out count as consumed, as in Java."""
         group, queue = self._group, process_queue.queue
         assert queue is not None
         seen = ConsumeMessageContext(
@@ -199,14 +199,14 @@ class PollService:
         group.hooks.after_consume(seen)
 
     def has_room_again(self) -> bool:
-        """Whether pull loops wait only because too much waited, and now it does not."""
+        """Whether pull loops wait because too many messages waited, and now there is room."""
         if self._waiting_for_room and not self.queues.is_full:
             self._waiting_for_room = False
             return True
         return False
 
     def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> dict[MessageQueue, int]:
-        """Into the progress in memory: ``offsets``, or all positions that are not there yet. Returns those it holds now."""
+        """Record ``offsets``, or all uncommitted positions, as progress in memory. Returns what is recorded."""
         progress, done = self._group.offset_store.progress, {}
         for queue, offset in (self.queues.to_commit() if offsets is None else offsets).items():
             if self.queues.position(queue) is None:

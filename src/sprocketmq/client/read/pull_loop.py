@@ -1,7 +1,8 @@
-"""Pulling one queue for as long as it is ours (PullMessageService, PullAPIWrapper). ``core.consume.pull_cursor`` decides, this runs it.
+"""The pull loop of one queue (Java: PullMessageService, PullAPIWrapper). ``core.consume.pull_cursor`` decides, this file runs it.
 
-One task per queue: at most one pull is in flight, and the pauses (paused, flow control, failure) are waits of this task. A pause for flow
-control ends as soon as enough messages were settled, not only after its 50 ms; one for the span only when the message at its head was.
+Each queue has one task, so at most one pull is in flight; pauses (paused, flow control, failure) are waits of this task. A pause for flow
+control ends when enough messages were settled, or after 50 ms; a pause for the span ends when the message at the head of the queue is
+settled.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ __all__ = ["PullLoop", "PullOwner", "decode_pull"]
 log = logging.getLogger("sprocketmq.client")
 
 _ANY_COUNT: Final = 1 << 31
-_TELL_EACH_MS: Final = 60_000
+_LOG_INTERVAL_MS: Final = 60_000
 # Somebody has to do something before such a pull is answered.
 _REFUSALS: Final = (ResponseCode.NO_PERMISSION, ResponseCode.SUBSCRIPTION_PARSE_FAILED)
 _UNKNOWN_TO_BROKER: Final = (ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST)
@@ -141,13 +142,13 @@ class PullLoop:
         return self.cursor.process_queue
 
     def start(self, ended: Callable[[], object]) -> None:
-        """Begin; ``ended`` is called when the loop is over, whatever ended it."""
+        """Begin; ``ended`` is called when the loop has ended or failed."""
         self._task = asyncio.ensure_future(self._run())
         self._task.add_done_callback(self._ended)
         self._task.add_done_callback(lambda task: ended())
 
     def settled(self) -> None:
-        """Messages left the process queue: look again if flow control made us wait."""
+        """Messages left the process queue: check again if the loop waits for flow control."""
         if self._wakes_on_settled:
             process_queue = self.process_queue
             if process_queue.count <= self._count_to_go_on and process_queue.min_offset != self._stuck_at:
@@ -159,7 +160,7 @@ class PullLoop:
             self._pause.set_result(None)
 
     def subscription_changed(self) -> None:
-        """Another filter is in force: the pull that the broker may hold for long is asked again under it."""
+        """The filter changed: a pull that the broker holds is sent again with the new one."""
         if self._task is not None and self._asked_under is not None and self._is_outdated(self._asked_under):
             self._task.cancel()  # ``_answer`` knows why
 
@@ -184,7 +185,7 @@ class PullLoop:
             event = next_event
 
     async def _carry_out(self, effect: pull_cursor.PullEffect) -> pull_cursor.PullEvent | None:
-        """Run one effect; the event that follows from it, None when none does."""
+        """Run one effect; returns the event that follows, or None."""
         if isinstance(effect, pull_cursor.SendPull):
             return await self._pull(effect.offset)
         if isinstance(effect, pull_cursor.PullNow):
@@ -258,10 +259,10 @@ class PullLoop:
         except RemoteError as error:
             if error.code in _UNKNOWN_TO_BROKER:
                 self._owner.heartbeat()  # the broker restarted and has not heard of us yet
-            self._tell_unreadable(offset, error, lasting=error.code in _REFUSALS)
+            self._log_unreadable(offset, error, lasting=error.code in _REFUSALS)
             return pull_cursor.PullFailed(str(error), broker_flow_control=error.code == ResponseCode.FLOW_CONTROL)
         except (ProtocolError, ConfigurationError) as error:
-            self._tell_unreadable(offset, error, lasting=True)
+            self._log_unreadable(offset, error, lasting=True)
             return pull_cursor.PullFailed(str(error))
         except (NetworkError, RequestTimeout) as error:
             return pull_cursor.PullFailed(str(error))
@@ -272,13 +273,13 @@ class PullLoop:
         self._failing_since_ms = self._told_ms = None
         return pull_cursor.PullReturned(result.status, next_offset, messages)
 
-    def _tell_unreadable(self, offset: int, error: Exception, *, lasting: bool) -> None:
-        """A queue that stands still is told of each minute: at once where waiting does not mend it, else after the first one."""
+    def _log_unreadable(self, offset: int, error: Exception, *, lasting: bool) -> None:
+        """Log that a queue does not move, once a minute: at once if waiting does not help, else after the first minute."""
         now_ms = self._group.clock.now_ms()
         if self._failing_since_ms is None:
             self._failing_since_ms = now_ms
             self._told_ms = None if lasting else now_ms
-        if self._told_ms is None or now_ms - self._told_ms >= _TELL_EACH_MS:
+        if self._told_ms is None or now_ms - self._told_ms >= _LOG_INTERVAL_MS:
             self._told_ms = now_ms
             log.error(
                 "group %s: %s cannot be read at offset %d, its messages wait there since %d s: %s",
@@ -290,7 +291,7 @@ class PullLoop:
             )
 
     async def _answer(self, offset: int, subscription: SubscriptionData) -> PullResult | None:
-        """What the broker answers; None when another subscription is in force by then."""
+        """The broker's answer; None if the subscription changed meanwhile."""
         self._asked_under = subscription
         try:
             result = await self._ask(offset, subscription)

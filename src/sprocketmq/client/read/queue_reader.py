@@ -1,10 +1,10 @@
 """Bulk reads of queue ranges: several pulls in flight at predicted offsets, raw bodies out (no Java counterpart).
 
-Theory. One pull brings at most 32 messages or 256 KiB, from disk even 8 or 64 KiB, whatever is asked: a loop of question and
-answer spends its time waiting. Queue offsets are dense, so the offset after the next pull can be guessed: a range is cut into *segments*
-``[offset, limit)`` and each worker pulls one. An answer that stops short of its limit leaves a rest, which is pulled next; one that goes
-beyond (a filter skipped much) is cut at the limit, for the rest belongs to the next segment. So a wrong guess costs a request, never a
-message. How long segments are follows what answers bring.
+One pull brings at most 32 messages or 256 KiB (8 messages or 64 KiB from disk), so a loop that waits for each answer is slow. Queue
+offsets are dense, so the offset of the next pull can be predicted: a range is divided into *segments* ``[offset, limit)``, and each worker
+pulls one. If an answer stops before the limit, the rest is pulled next. If it goes beyond the limit (a filter skipped many), it is cut
+there, because the rest belongs to the next segment. So a wrong prediction costs a request, never a message. The length of segments adapts
+to the answers.
 
 Laws
 1. The segments of a range tile it: each offset is in exactly one of them, at every moment.
@@ -241,7 +241,7 @@ class QueueReader:
     # -- on the engine ---------------------------------------------------------------------------------------------------------
 
     async def _take(self) -> list[PulledChunk]:
-        """Everything that waits (one hop between threads for many chunks); empty at the end."""
+        """All waiting chunks, in one step between the threads; empty at the end."""
         changed = self._condition()
         async with changed:
             await changed.wait_for(lambda: self._ready or self._finished)
@@ -295,11 +295,11 @@ class QueueReader:
                     changed.notify_all()
 
     def _has_room(self) -> bool:
-        """Law 3. The first segment that is held is always with a worker, so waiting for room comes to an end."""
+        """Whether another segment may begin (law 3). The first segment that is held has a worker, so waiting for room ends."""
         return len(self._ready) < self._pulls_in_flight and len(self._held) < 2 * self._pulls_in_flight
 
     def _begin(self) -> tuple[_Range, _Segment] | None:
-        """The next segment, range after range; None when all of all ranges is begun."""
+        """The next segment, range after range; None when all ranges have begun in full."""
         while self._ranges:
             where = self._ranges[0]
             if where.next >= where.end:
@@ -348,7 +348,7 @@ class QueueReader:
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
     async def _wait_for_master(self, queue: MessageQueue, at: int, waited_s: float, pause_s: float) -> None:
-        """Law 6: the answer of a replica says nothing of offset ``at``."""
+        """Wait until the master is back, because the answer of a replica does not prove that offset ``at`` is gone (law 6)."""
         if waited_s + pause_s > self._retry_timeout_ms / 1000:
             raise NetworkError(
                 f"broker {queue.broker_name!r} has no master now, and its replica does not give offset {at} of {queue}, which it may lack; "
@@ -369,7 +369,7 @@ class QueueReader:
         return max(at, first)
 
     async def _is_compacted(self, queue: MessageQueue) -> bool:
-        """Whether the topic has holes by its own will. A 4.9 broker knows neither the question nor such topics."""
+        """Whether the topic is compacted, so that offsets are missing on purpose. A 4.9 broker has neither this request nor such topics."""
         assert self._api is not None
         command = requests.topics.GET_TOPIC_CONFIG.command(GetTopicConfigRequestHeader(topic=queue.topic))
         answer = await self._api.invoke(await self._address(queue), command, self._timeout_ms)
@@ -396,7 +396,7 @@ class QueueReader:
                 where.span = min(where.span + where.span // 4 + 1, longest)
 
     async def _pull(self, queue: MessageQueue, at: int, limit: int) -> tuple[PullResult, bool]:
-        """One pull, tried again while the broker does not answer; and whether a replica answered."""
+        """One pull, retried while the broker does not answer; also returns whether a replica answered."""
         assert self._api is not None
         count = self._max_messages if self._filtered else min(self._max_messages, limit - at)
         deadline_s = time.monotonic() + self._retry_timeout_ms / 1000

@@ -11,7 +11,7 @@ __all__ = ["QueueWatcher"]
 
 
 class QueueWatcher(Protocol):
-    """All methods are called on the consumer's loop and must not wait."""
+    """All methods are called on the consumer's loop and must not block."""
 
     def queue_added(self, process_queue: ProcessQueue, offset: int) -> None:
         """Pulling begins at ``offset``."""
@@ -22,13 +22,13 @@ class QueueWatcher(Protocol):
         ...
 
     def paused(self, queue: MessageQueue) -> bool:
-        """Whether somebody paused this queue."""
+        """Whether this queue is paused."""
         ...
 
     def full(self) -> bool:
-        """Whether so much waits that nothing more is to be pulled."""
+        """Whether so many messages wait that pulling has to stop."""
         ...
 
     def changed(self, topic: str) -> None:
-        """A rebalance changed our queues of ``topic``."""
+        """A rebalance changed this member's queues of ``topic``."""
         ...

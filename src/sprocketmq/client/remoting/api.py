@@ -1,7 +1,7 @@
 """The requests a client sends, one coroutine per request code: typed in, typed out, failure codes raised (Java: MQClientAPIImpl).
 
-No policy here: nothing is retried, no route is looked up. Answers other than the ones a method names become RemoteError (or the
-subclass that fits the code), with the address that answered.
+Nothing is retried here, and no route is looked up. Answers other than the ones that a method names become RemoteError (or the subclass for
+the code), with the address that answered.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class RemotingApi:
         return list(requests.name_servers.GET_ALL_TOPIC_LIST_FROM_NAMESERVER.answer_body_in(answer).topic_list)
 
     async def delete_topic_in_namesrv(self, topic: str) -> None:
-        """DELETE_TOPIC_IN_NAMESRV, at every name server: they do not tell each other."""
+        """DELETE_TOPIC_IN_NAMESRV, at every name server, because they share no state."""
         for address in self.name_servers.addresses:
             header = headers.DeleteTopicFromNamesrvRequestHeader(topic=topic)
             await self.ask(address, requests.name_servers.DELETE_TOPIC_IN_NAMESRV, header)
@@ -84,7 +84,7 @@ class RemotingApi:
     async def send_message_with_marks(
         self, address: str, command: Command, timeout_ms: int
     ) -> tuple[SendStatus, headers.SendMessageResponseHeader, dict[str, str]]:
-        """As ``send_message``, and all fields of the answer: MSG_REGION and TRACE_ON are no part of its header."""
+        """``send_message`` that also returns all fields of the answer; MSG_REGION and TRACE_ON are not in its header type."""
         answer = await self.invoke(address, command, timeout_ms)
         return *self.send_answer(answer, address), answer.ext_fields
 
@@ -173,7 +173,7 @@ class RemotingApi:
     async def update_consumer_offset(
         self, address: str, group: str, queue: MessageQueue, offset: int, *, oneway: bool = False
     ) -> None:
-        """UPDATE_CONSUMER_OFFSET; the periodic one goes one-way, an explicit commit waits."""
+        """UPDATE_CONSUMER_OFFSET; the periodic one is one-way, an explicit commit waits for the answer."""
         header = headers.UpdateConsumerOffsetRequestHeader(
             consumer_group=group, topic=queue.topic, queue_id=queue.queue_id, commit_offset=offset
         )
@@ -287,7 +287,7 @@ class RemotingApi:
         return bodies.TopicStatsTable.decode((await self.topic_stats_answer(address, topic)).body)
 
     async def topic_stats_answer(self, address: str, topic: str) -> Command:
-        """The same, not decoded: for who has to know what kind of broker says it."""
+        """``topic_stats`` with the undecoded answer, from which the kind of broker can be seen."""
         header = headers.GetTopicStatsInfoRequestHeader(topic=topic)
         return await self.ask(address, requests.topics.GET_TOPIC_STATS_INFO, header)
 

@@ -1,4 +1,4 @@
-"""Work that many wake up, run at its pace: ``core.coalesced_runs`` decides when, this waits and runs it."""
+"""Work that is requested often and run rarely: ``core.coalesced_runs`` decides when, this file waits and runs it."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ class CoalescedWork:
         self._closed = False
 
     def soon(self, delay_ms: float = 0) -> None:
-        """A run is wanted, in ``delay_ms`` at the latest; however many want it, one run does."""
+        """Request a run within ``delay_ms``. Requests before the run share it."""
         self._pace.ask(self._clock.steady_ms(), delay_ms)
         self._go()
 
     def close(self) -> None:
-        """Nothing begins any more."""
+        """No run begins from now on."""
         self._closed = True
         self._disarm()
 

@@ -1,15 +1,16 @@
-"""Telling brokers who we are, each for itself (Java: MQClientInstance.sendHeartbeatToAllBrokerWithLock, sendHeartbeatToBroker).
+"""Heartbeats to the brokers, each independent of the others (Java: MQClientInstance.sendHeartbeatToAllBrokerWithLock,
+sendHeartbeatToBroker).
 
-    to_all, to --+            +--> broker-a: one under way, one behind it for all who asked meanwhile
-    soon --pace--+--> lanes --+--> broker-b: the same, whatever becomes of broker-a's
+    send_to_all, send_to --+            +--> broker-a: one under way, one behind it for all later calls
+    soon ------ pace ------+--> lanes --+--> broker-b: the same, independent of broker-a
 
 Laws
 1. One heartbeat at a time to a broker: two that overtake each other would leave it with the older subscription.
-2. Who asks gets a heartbeat that begins after that, and says what is true then. All who ask while one is under way share the next.
-3. A broker that does not answer holds up the heartbeats to no other one. Each has the time of one request.
-4. Who left waits for the heartbeat under way (``over``) before it says so: that one still names it, and would register it again. One that
-   begins later does not name it.
-5. ``soon`` begins at most one round a second: 256 queues whose pulls fail because a broker has forgotten us are one wish.
+2. A call is followed by a heartbeat that begins after it, with the data of that moment. Calls during one heartbeat share the next.
+3. A broker that does not answer does not delay heartbeats to others. Each has the timeout of one request.
+4. A member that leaves waits for the heartbeat under way (``wait_for``) before it unregisters: that heartbeat still names the member and
+   would register it again. Later ones do not name it.
+5. ``soon`` begins at most one round a second, also when 256 pulls fail at once because a broker has forgotten this client.
 """
 
 from __future__ import annotations
@@ -64,35 +65,35 @@ class Heartbeats:
         self._soon = CoalescedWork(clock, _MIN_INTERVAL_MS, self._begin_all, spawn)
 
     def soon(self) -> None:
-        """Tell all brokers soon, without waiting for them."""
+        """Send heartbeats to all brokers soon, without waiting for them."""
         self._soon.soon()
 
     def close(self) -> None:
         self._soon.close()
 
     async def send_to_all(self) -> None:
-        """Tell all brokers, and wait until each has answered or failed; failures are logged, once per silence."""
+        """Send heartbeats to all brokers and wait until each has answered or failed. Consecutive failures of a broker are logged once."""
         if begun := [self.begin(address) for address in self._targets()]:
             await asyncio.wait(begun)
 
     async def send_to(self, address: str) -> None:
-        """Tell one broker, and wait until it has answered or failed."""
+        """Send a heartbeat to one broker and wait until it has answered or failed."""
         await asyncio.wait([self.begin(address)])
 
     def begin(self, address: str) -> asyncio.Task[None]:
-        """A heartbeat to one broker that has not begun yet; its task never fails."""
+        """The next heartbeat to one broker that has not begun yet; its task never fails."""
         lane = self._lanes.get(address)
         if lane is None:
-            task = self._spawn(self._tell(address))
+            task = self._spawn(self._send(address))
             self._lanes[address] = _Lane(task)
             return task
         if lane.following is None:
-            lane.following = self._spawn(self._tell_after(address, lane))
+            lane.following = self._spawn(self._send_after(address, lane))
         return lane.following
 
     @property
     def under_way(self) -> set[str]:
-        """The brokers that are being told now."""
+        """The brokers with a heartbeat under way."""
         return set(self._lanes)
 
     async def wait_for(self, address: str) -> None:
@@ -105,13 +106,13 @@ class Heartbeats:
         for address in self._targets():
             self.begin(address)
 
-    async def _tell_after(self, address: str, lane: _Lane) -> None:
+    async def _send_after(self, address: str, lane: _Lane) -> None:
         await asyncio.wait([lane.under_way])
         assert lane.following is not None
         lane.under_way, lane.following = lane.following, None
-        await self._tell(address)
+        await self._send(address)
 
-    async def _tell(self, address: str) -> None:
+    async def _send(self, address: str) -> None:
         try:
             await self._api.heartbeat(address, self._data())
             self._silent.discard(address)

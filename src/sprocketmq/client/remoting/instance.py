@@ -9,16 +9,16 @@ One per client id and cluster: connections, routes, heartbeat and the periodic w
     each 5 s    progress of all consumers persisted             (first after 10 s)
     each 1 min  listener pools grown or shrunk by what waits for them
     each 20 s   rebalance of each consumer; at once when the broker says that the group changed, again after 1 s while not balanced,
-                never sooner than 1 s after the one before, however often it is asked for (``core.coalesced_runs``)
+                never sooner than 1 s after the one before (``core.coalesced_runs``)
 
 Periodic work runs on ``clock``; network timeouts run on the loop's own time.
 
 Laws
-    1. One client id at one cluster has one instance in a process, started once; the last user closes it, and it is not started again. Who
-       asks it for what it cannot be is refused (``shared_options``).
-    2. Nothing periodic ends because one round failed, and no consumer's failure or slowness keeps another's work from being done.
+    1. One client id at one cluster has one instance in a process, started once; the last user closes it, and it is not started again. A
+       client with other shared options is refused (``shared_options``).
+    2. Periodic work continues after a failed round, and a failing or slow consumer does not delay the work for others.
     3. After ``release`` by the last user no task of the instance runs and no connection is open.
-    4. After a fork the child's part of it is dead: connections are the parent's, and who asks for them is told so (``net.pool``).
+    4. After a fork the child cannot use it: connections are the parent's, and using them raises an error (``net.pool``).
 """
 
 from __future__ import annotations
@@ -78,13 +78,13 @@ class ConsumerMember(Protocol):
         ...
 
     async def rebalance(self) -> bool:
-        """Take up and give up queues; True when it has exactly what it should have."""
+        """Add and drop queues. True: it has exactly the queues that it should have."""
         ...
 
     async def persist_offsets(self) -> None: ...
 
     def adjust_pool(self) -> None:
-        """More workers when much waits at the brokers, fewer when little does."""
+        """Use more workers when many messages wait at the brokers, fewer when few do."""
         ...
 
     async def serve(self, command: Command) -> Command:
@@ -93,7 +93,7 @@ class ConsumerMember(Protocol):
 
 
 class ClientInstance:
-    """Get it by ``acquire``, give it back by ``release``; all methods belong to its loop."""
+    """Get it by ``acquire`` and return it by ``release``. All methods belong to its loop."""
 
     _instances: ClassVar[dict[tuple[str, frozenset[str]], ClientInstance]] = {}
 
@@ -176,12 +176,12 @@ class ClientInstance:
         return None
 
     def after_fork_in_child(self) -> None:
-        """In a forked child: all of it is the parent's. Who asks for this client id here gets an instance of its own."""
+        """In a forked child: this instance is the parent's. A client with this id in the child gets a new one."""
         self._closed = self.is_inherited = True
         ClientInstance._instances.pop(self._key, None)
 
     async def release(self) -> None:
-        """One user less; the last one closes connections and ends the periodic work."""
+        """A user has finished; the last one closes connections and ends the periodic work."""
         self._users -= 1
         if self._users or self._closed:
             return
@@ -281,7 +281,7 @@ class ClientInstance:
             await self._unregister(None, group)
 
     def forget_consumer(self, group: str) -> bool:
-        """No heartbeat names it any more; False when none did."""
+        """Remove a consumer from the heartbeats; False: it was not in them."""
         rebalances = self._rebalances.pop(group, None)
         if rebalances is not None:
             rebalances.close()
@@ -328,7 +328,7 @@ class ClientInstance:
         await self._of_each_consumer("pools", adjust)
 
     async def _of_each_consumer(self, what: str, work: Callable[[ConsumerMember], Awaitable[None]]) -> None:
-        """All at once, and each on its own account (law 2)."""
+        """Do ``work`` for all consumers concurrently; a failure affects its consumer only (law 2)."""
 
         async def one(consumer: ConsumerMember) -> None:
             try:
@@ -363,7 +363,7 @@ class ClientInstance:
         )
 
     def _heartbeat_targets(self) -> set[str]:
-        """All brokers of all topics in use; slaves only need to know consumers."""
+        """All brokers of all topics in use; slaves get heartbeats of consumers only."""
         return {address for _, broker_id, address in self._broker_addresses() if broker_id == 0 or self._consumers}
 
     # -- rebalance -------------------------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Which address is a broker's master, by a route. Pure.
 
-A replica may be behind its master, or hold less of the beginning: what it does not have is no news of what there is. A 5.x name server
+A replica may be behind its master, or have deleted more of the beginning, so a message that it lacks may exist. A 5.x name server
 (``supportActingMaster``) shows the replica with the lowest id as number 0 while the group has no master, and takes the permission to write
 from its queues (RouteInfoManager.pickupTopicRouteData); GET_BROKER_CLUSTER_INFO always has the real numbers.
 """
@@ -18,7 +18,7 @@ _WRITE: Final = 2
 
 
 def known_master(route: TopicRouteData, broker_name: str) -> str | None:
-    """The master of a broker; None when it has none, or the route cannot tell it from a replica that acts as one."""
+    """The master of a broker; None if there is none, or if the route may show an acting master instead."""
     broker = _broker(route, broker_name)
     if broker is None or (broker.enable_acting_master and not _may_be_written(route, broker_name)):
         return None
@@ -26,7 +26,7 @@ def known_master(route: TopicRouteData, broker_name: str) -> str | None:
 
 
 def known_replica(route: TopicRouteData, broker_name: str) -> str | None:
-    """The replica with the lowest number, or who acts as master."""
+    """The replica with the lowest id, or the acting master."""
     broker = _broker(route, broker_name)
     return broker.broker_addrs[min(broker.broker_addrs)] if broker is not None and broker.broker_addrs else None
 

@@ -1,4 +1,4 @@
-"""What a send looks like on the wire: ids, properties, compression, header (Java: DefaultMQProducerImpl.sendKernelImpl, MessageBatch)."""
+"""Making the request of a send: ids, properties, compression, header (Java: DefaultMQProducerImpl.sendKernelImpl, MessageBatch)."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ _MOST_TEMPLATES: Final = 10_000
 
 
 class OutgoingMessage(msgspec.Struct):
-    """What one send sends.
+    """One send, ready to be written as a request.
 
     Attributes:
         topic: as brokers know it.
         messages: one, or those of a batch.
         properties: what goes into the request's header: of the message and of this send, or of the batch as a whole.
-        message_id: what the result will call it.
+        message_id: the one in the result.
         code, body, sys_flag: the request without its queue.
     """
 
@@ -62,7 +62,7 @@ class OutgoingMessage(msgspec.Struct):
 
 
 class MessageWriter:
-    """Makes requests of messages, for one producer group.
+    """Makes the send requests of one producer group.
 
     Args:
         namespace, unit_mode: as of Sender.
@@ -83,7 +83,7 @@ class MessageWriter:
         """What brokers call the topic of ``message``.
 
         Raises:
-            ConfigurationError: it cannot be sent. A topic is looked at in full once.
+            ConfigurationError: it cannot be sent. A topic is checked in full once.
         """
         topic = self._topics.get(message.topic) if isinstance(message, Message) and type(message.topic) is str else None
         if (
@@ -97,14 +97,14 @@ class MessageWriter:
         return topic
 
     def identify(self, message: Message) -> str:
-        """The message's UNIQ_KEY, given to it now if it has none; it stays, so that the message can be sent again as itself."""
+        """The message's UNIQ_KEY. A message without one gets it now and keeps it, so that a second send has the same id."""
         key = message.properties.get(props.UNIQ_KEY)
         if key is None:
             key = message.properties[props.UNIQ_KEY] = self._keys.next(self._clock.now_ms())
         return key
 
     def next_keys(self, now_ms: int) -> Iterator[str]:
-        """UNIQ_KEYs for the messages that come next."""
+        """UNIQ_KEYs for the next messages."""
         return self._keys.block(now_ms)
 
     def one(
@@ -159,12 +159,12 @@ class MessageWriter:
         return OutgoingMessage(topic, messages, properties, ids, _BATCH, body)
 
     def encoded_batch(self, topic: str, body: bytes | memoryview) -> OutgoingMessage:
-        """A batch whose body is there already."""
+        """A batch whose body the caller has encoded."""
         stand_in = Message(topic, b"-")
         return OutgoingMessage(self.checked_topic(stand_in), (stand_in,), {}, "", _BATCH, bytes(body))
 
     def template(self, outgoing: OutgoingMessage, target: MessageQueue) -> SendTemplate | None:
-        """What writes ``frame``; None for a retry topic, whose headers differ from message to message in more than a template allows."""
+        """The template for ``frame``. None for a retry topic: its headers differ in more fields than a template has."""
         known = self._templates[outgoing.code]
         template = known.get(target)
         if template is None and not outgoing.topic.startswith("%RETRY%"):
@@ -174,7 +174,7 @@ class MessageWriter:
         return template
 
     def frame(self, template: SendTemplate, opaque: int, outgoing: OutgoingMessage) -> bytes:
-        """The request, ready to write: what ``command`` says, with this opaque."""
+        """The request as bytes: the same as ``command``, with this opaque."""
         return template.frame(
             opaque,
             outgoing.sys_flag,
@@ -185,7 +185,7 @@ class MessageWriter:
         )
 
     def command(self, outgoing: OutgoingMessage, target: MessageQueue) -> Command:
-        """The request, ready for a connection that signs it, or looks at it otherwise; ``frame`` is the short way."""
+        """The request as a Command, for connections that sign requests."""
         return request(outgoing.code, self.header(outgoing, target), outgoing.body)
 
     def header(self, outgoing: OutgoingMessage, target: MessageQueue) -> headers.SendMessageRequestHeaderV2:

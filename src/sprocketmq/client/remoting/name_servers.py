@@ -1,8 +1,7 @@
 """The client's view of the name servers: an address list, one of which is kept until it fails.
 
-Each client starts at a random place, so that many clients spread over many name servers, then stays (name servers do not share state at
-once; staying avoids seeing routes go back and forth). On a failed connection or a timeout the next one is tried; an answer, even a
-refusal, is an answer.
+Each client starts at a random place, so that clients spread over the name servers, and then stays there, because name servers may differ
+for a moment. After a failed connection or a timeout the next one is tried; a refusal counts as an answer.
 
 The list itself may change. Given as text it is fixed; given as ``http://host:8080/rocketmq/nsaddr`` that address server is asked for it
 before the first request, and then each two minutes (Java: DefaultTopAddressing, fetchNameServerAddr); from the environment it is read anew
@@ -62,11 +61,11 @@ class NameServers:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether ``reread`` can never find anything new."""
+        """Whether the list cannot change, so that ``reread`` does nothing."""
         return self._server_url is None and not self._from_environment
 
     def replace(self, addresses: list[str]) -> None:
-        """Adopt a new list; the chosen one is kept if it is still in it."""
+        """Use a new list; the chosen one is kept if it is still in the list."""
         if set(addresses) == set(self._addresses):
             return
         current = self.chosen
@@ -79,7 +78,7 @@ class NameServers:
         )
 
     async def reread(self) -> None:
-        """Look for a new list where this one came from; what cannot be read leaves everything as it is, and one line in the log."""
+        """Read the list again from its source. If that fails, nothing changes and the log says so."""
         if self._from_environment and (text := os.environ.get("NAMESRV_ADDR")):
             try:
                 self._take(parse_addresses(text))
@@ -134,7 +133,7 @@ class NameServers:
             self._addresses = list(addresses)
 
     async def _first_read(self, timeout_ms: int) -> None:
-        """All who need the list at once wait for one question, each as long as it has time."""
+        """Concurrent callers share one request; each waits for it until its own timeout."""
         if self._reading is None or self._reading.done():
             self._reading = asyncio.ensure_future(self.reread())
         await asyncio.wait([self._reading], timeout=timeout_ms / 1000)

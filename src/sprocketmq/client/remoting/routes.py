@@ -1,10 +1,10 @@
 """Routes of one client instance: asks the name server, keeps the answers in core.route_table (Java: MQClientInstance's route part).
 
-A name server that does not know a topic (any more) does not make us forget its route: a name server that was restarted is empty until
-the brokers have registered again, and meanwhile the brokers are still there.
+If a name server does not know a topic, its route is kept: a restarted name server is empty until the brokers have registered again, and
+meanwhile the brokers are still there.
 
-Law: senders that wait for the first route of a topic, or for the address of a broker, go on in the order of their calls, and who comes when
-it is there stands behind them: messages of one sharding key, sent without waiting for each other, keep their order.
+Law: senders that wait for the first route of a topic, or for the address of a broker, continue in the order of their calls, before any
+later sender. So messages of one sharding key that are sent concurrently keep their order.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class _Awaited(NamedTuple):
-    """What senders stand in line for."""
+    """A route or address that senders wait for."""
 
     look: Callable[[], object]  # what is known of it now
     question: asyncio.Task[bool]
@@ -52,12 +52,12 @@ class Routes:
     # -- looking ---------------------------------------------------------------------------------------------------------------
 
     def broker_address(self, broker_name: str, broker_id: int = MASTER_ID, *, only_this: bool = True) -> str | None:
-        """Address of a broker that some known route names; without ``only_this`` another replica may stand in."""
+        """The address of a broker in a known route; without ``only_this`` it may be that of another replica."""
         found = self.table.broker_address(broker_name, broker_id, only_this=only_this)
         return found.address if found is not None else None
 
     def pull_address(self, broker_name: str, broker_id: int) -> BrokerAddress | None:
-        """Where to pull from, a replica standing in where it must."""
+        """The address to pull from; that of another replica if necessary."""
         return self.table.broker_address(broker_name, broker_id)
 
     async def publish_queues(
@@ -107,7 +107,7 @@ class Routes:
         return [] if topic in self._stand_ins else self.table.subscribe_queues(topic)
 
     async def any_broker(self, topic: str) -> str | None:
-        """Some broker of the topic, for what any of them can answer."""
+        """A broker of the topic, for requests that any of them can answer."""
         if self.table.route(topic) is None:
             await self.refresh(topic)
         return self.table.any_address(topic, random.randrange(1 << 16))
@@ -133,7 +133,7 @@ class Routes:
         topic: str,
         timeout_ms: int | None,
     ) -> T:
-        """What ``look`` finds, as soon as it finds something or the answer to the question is there; see the law."""
+        """The result of ``look`` as soon as it finds something or the request is answered, in the order of the law."""
         found, awaited = look(), self.awaited.get(about)
         if found and awaited is None:
             return found
@@ -201,7 +201,7 @@ class Routes:
         return True
 
     def _take(self, topic: str, route: TopicRouteData) -> None:
-        """Whoever waits for what this brings goes on, whichever question he asked."""
+        """Store a route and wake everyone who waits for something in it."""
         if self.table.update(topic, route):
             log.info("route of topic %s: %s", topic, self.table.brokers())
         for about, awaited in list(self.awaited.items()):
@@ -214,7 +214,7 @@ class Routes:
             task.exception()  # whoever asked has seen it; a shielded task nobody waits for must not complain
 
     async def _find(self, topic: str, default_topic: str, queue_nums: int) -> bool:
-        """A topic that does not exist yet is sent to a broker that creates topics, as the default topic's route names them."""
+        """Queues for a topic. For a topic that does not exist yet: those of a broker in the default topic's route, which creates topics."""
         if await self._ask(topic):
             return True
         default = await self._api.route(default_topic)

@@ -55,7 +55,7 @@ class UniqueKeys:
         return "%s%04X" % (self._stem, next(self._counter) & 0xFFFF)  # noqa: UP031 - half the time of an f-string
 
     def block(self, now_ms: int) -> Iterator[str]:
-        """The next 256 keys, all of this moment: for who sends many at once. What is not used of them is lost."""
+        """The next 256 keys, all with this time, for callers that send many messages at once. Unused ones are lost."""
         before = self.next(now_ms)[:-4]
         numbers = _NUMBERS.pack(*[number & 0xFFFF for number in itertools.islice(self._counter, _BLOCK)])
         return map(before.__add__, numbers.hex(" ", 2).upper().split())

@@ -1,16 +1,16 @@
-"""Keys in a file that may be renewed while clients run, as an operator's tool or a mounted secret of Kubernetes renews it.
+"""Access keys in a file that may change while clients run, for example a mounted secret of Kubernetes.
 
-    a request is to be signed --stat--> the file is as it was --> the keys that are known
-                                     `-> it is another one ------> read it: its keys, or the known ones while it is half written
-    a server refuses a signature ----> read it, whatever stat says: other keys than before? --> sign the request again with these
+    a request is to be signed --stat--> the file is unchanged --> the known keys
+                                     `-> it has changed -------> read it: its keys, or the known ones while it is half written
+    a server refuses a signature ----> read it in any case: other keys than before? --> sign the request again with these
 
 Laws
-1. The next request after the file was changed is signed with its new keys; nobody has to be told.
-2. Keys that were good once stay in use while the file is away or cannot be understood: it may be written at this moment. Without any
-   there is one sentence, which names the host.
-3. A secret is in no text, and an object of this class does not travel: only the path may.
+1. The first request after the file has changed is signed with the new keys; no call is needed.
+2. Known keys stay in use while the file is missing or cannot be parsed, because it may be being written. Without known keys there is an
+   error that names the host.
+3. A secret is never part of a text, and an object of this class cannot be pickled; only the path can.
 
-``stat`` of a local file costs little more than half of what a signature does, so each request looks.
+``stat`` of a local file costs about half as much as a signature, so every request checks the file.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _Look = tuple[int, int, int, int]
 
 
 class KeyFile:
-    """The keys of a file, as it is now. It holds the secret key alone, or lines ``accessKey:``, ``secretKey:`` and ``securityToken:`` as
+    """The keys in a file. It has the secret key alone, or lines ``accessKey:``, ``secretKey:`` and ``securityToken:`` as
     Apache's conf/tools.yml.
 
     Args:
@@ -64,7 +64,7 @@ class KeyFile:
         raise TypeError("a KeyFile does not travel, give its path")
 
     def current(self) -> Credentials:
-        """What to sign with now."""
+        """The current keys."""
         try:
             seen = _look(os.stat(self._path))
         except OSError:
@@ -74,7 +74,7 @@ class KeyFile:
         return self._known
 
     def reread(self) -> None:
-        """Read it whatever ``stat`` says, as a signature was refused."""
+        """Read the file even if ``stat`` shows no change; called when a signature was refused."""
         try:
             self._known = self._read()
         except ConfigurationError:

@@ -1,13 +1,13 @@
 """Namespaces: several tenants in one cluster whose topics and groups may have the same names (Java: NamespaceUtil, ClientConfig.namespace).
 
-Version 1 is a matter of names, and the client's alone; the brokers see longer names and know nothing of it ::
+Version 1 is a prefix that the client adds to names; for the brokers these are ordinary names ::
 
     flights           <-->  ns%flights
     %RETRY%delays     <-->  %RETRY%ns%delays         the prefix stays first, because brokers look at it
     %DLQ%delays       <-->  %DLQ%ns%delays
-    TBW102, RMQ_SYS_TRACE_TOPIC, rmq_sys_..., CID_RMQ_SYS_...       system names belong to nobody and stay
+    TBW102, RMQ_SYS_TRACE_TOPIC, rmq_sys_..., CID_RMQ_SYS_...       system names have no prefix
 
-Version 2 (5.x) leaves names alone: each request says ``ns`` and ``nsd=true`` beside its fields, see ``net.pool``.
+Version 2 (5.x) does not change names: each request has ``ns`` and ``nsd=true`` beside its fields, see ``net.pool``.
 
 Laws
 1. ``unwrap(ns, wrap(ns, name)) == name`` for every name a user may choose that does not itself begin with ``ns%``.

@@ -83,8 +83,8 @@ class PullSettings(msgspec.Struct, frozen=True, kw_only=True):
         self.as_push_settings()  # checks what both kinds of consumer share
 
     def as_push_settings(self) -> PushSettings:
-        """The same for what pulls, rebalances and keeps progress. The filter goes with each pull, as Java's lite pull sends it: two
-        consumers of one group may then read the same topic with different filters."""
+        """These settings for the parts that a pull consumer shares with a push consumer. The filter goes with each pull, as Java's lite
+        pull sends it: two consumers of one group may then read the same topic with different filters."""
         return PushSettings(
             group=self.group,
             message_model=self.message_model,

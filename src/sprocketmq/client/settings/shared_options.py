@@ -1,8 +1,9 @@
-"""Which options belong to a client instance, and what becomes of those that differ (Java: MQClientManager, which drops them in silence).
+"""Which options belong to a client instance; a client that differs in one of them is refused (Java's MQClientManager ignores the
+difference).
 
 Producers and consumers of one client id at one cluster are one instance: brokers know clients by this id, share queues out by it and send
-replies to it, so a second instance of the id would read queues twice and lose replies. Whatever the instance has only once must be the same
-for all its members; who asks for something else is refused with the name of the option.
+replies to it, so a second instance with the id would read queues twice and lose replies. What an instance has once must be the same for all
+its members; another value is refused with the name of the option.
 
     namesrv_addr, instance_name, client_ip, unit_name    make the instance: another value is another one, or (name servers of the same
                                                          cluster) a refusal

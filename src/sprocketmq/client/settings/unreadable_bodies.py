@@ -1,7 +1,7 @@
 """Messages whose body cannot be opened: compressed in a way whose library is not installed, broken, or an inner batch that is none.
 
-Java's client says nothing: MessageDecoder gives up on the rest of that pull, so the message and all behind it in the answer are skipped
-(``decode`` returns null, ``decodesBatch`` ends). Here it is told, and the user chooses.
+Java's client is silent: MessageDecoder stops there (``decode`` returns null, ``decodesBatch`` ends), so the message and all behind it in
+the answer are skipped. Here it is logged, and the user chooses what happens.
 """
 
 from __future__ import annotations

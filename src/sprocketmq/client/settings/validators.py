@@ -1,4 +1,4 @@
-"""Checks before any I/O (Java: Validators, and DefaultMQPushConsumerImpl.checkConfig): each failure is one sentence.
+"""Checks of arguments and options before any I/O (Java: Validators, DefaultMQPushConsumerImpl.checkConfig).
 
 Names: ``% | a-z A-Z 0-9 _ -``; topics to 127 characters (255 for %RETRY% and %DLQ%, which carry a group name), groups to 120, the
 stricter limit of 5.x, so that a group made here can move to any cluster.
