@@ -123,7 +123,7 @@ class AsyncClient(Generic[P]):
     # -- life ------------------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Begin; several callers at once share one beginning. Harmless when it runs.
+        """Start. Several callers share one start; does nothing if it runs already.
 
         Raises:
             ClosedError: it was shut down, meanwhile or for good.
@@ -157,7 +157,7 @@ class AsyncClient(Generic[P]):
             raise failure
 
     def _open_now(self) -> None:
-        """``start``, for parts that have nothing to wait for; also before there is a loop, which the next call on one makes its own.
+        """``start`` for parts that do not wait for anything. May be called without a loop; the next call on a loop binds the client to it.
 
         Raises:
             ClosedError: it is being shut down.
@@ -175,9 +175,9 @@ class AsyncClient(Generic[P]):
             raise ClosedError(f"{self._name} is being shut down; wait for that, or make a new one")
 
     async def shutdown(self) -> None:
-        """End, and wait until nothing is left; several callers share one end. Harmless when not started.
+        """Shut down and wait until everything is closed. Several callers share one shutdown; does nothing if not started.
 
-        In a listener or check of this client it returns at once, and the end comes when that is over.
+        In a listener or check of this client it returns at once; the shutdown ends after that callback.
         """
         self._check_loop()
         runs_caller = self._parts is not None and self._parts.runs_caller

@@ -226,7 +226,7 @@ class EndTransactionHook(Protocol):
     """Called when the end of a transaction was sent to the broker."""
 
     def end_transaction(self, context: EndTransactionContext) -> None:
-        """Called after the end was told.
+        """Called after the end was sent.
 
         Args:
             context: which transaction, and how it ended.

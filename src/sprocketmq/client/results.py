@@ -101,7 +101,7 @@ class ConsumeConcurrentlyContext(msgspec.Struct):
     ack_index: int = ALL_ACKED
 
     def apply_signal(self, signal: ListenerSignal) -> None:
-        """Take over what the listener raised; for the consume service.
+        """Apply what the listener raised. Called by the consume service.
 
         Args:
             signal: the exception.
@@ -125,7 +125,7 @@ class ConsumeOrderlyContext(msgspec.Struct):
     dead_letter: bool = False
 
     def apply_signal(self, signal: ListenerSignal) -> None:
-        """Take over what the listener raised; for the consume service.
+        """Apply what the listener raised. Called by the consume service.
 
         Args:
             signal: the exception.

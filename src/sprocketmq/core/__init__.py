@@ -1,4 +1,4 @@
-"""Pure policy: each mechanism of RocketMQ as a small machine without I/O, clock, threads or randomness; ``now_ms`` is passed in.
+"""Decisions: each mechanism of RocketMQ as a small state machine without I/O, clock, threads or randomness; ``now_ms`` is passed in.
 
 subscription      which messages a group wants           retry_schedule    delay levels, retry and dead letter topics
 allocation        which queues a member gets             queue_lock        locks for orderly consumption, both sides

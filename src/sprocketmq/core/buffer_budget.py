@@ -1,16 +1,16 @@
-"""How many bytes are kept for peers, of all connections together, and who is closed when that is too much.
+"""How many bytes all connections together buffer for their peers, and which connections are closed when that is too much.
 
 A holder is a connection. It keeps bytes of two kinds: *in* (a frame that has not arrived in full, requests that were read and wait, bodies
 of requests that are being worked on) and *out* (answers and requests that the peer has not read). Netty bounds the second kind for one
 connection (ChannelConfig.setWriteBufferWaterMark), and nothing bounds the sum; here the sum has a limit.
 
 Laws
-1. ``total_bytes`` is the sum of what was noted last of each holder that was not discarded; a holder with nothing costs nothing.
-2. Nobody is a victim while the sum is within the limit. Otherwise the victims are enough for the rest to be within it, and not one more
-   than needed: without the last of them the rest would be over it.
-3. The victims are those with the largest bytes x seconds: a peer that keeps a little for minutes goes before one that sends a large
-   message just now. The seconds count from when the holder last kept less than before, which is a sign that its peer takes part.
-4. The same notes give the same victims.
+1. ``total_bytes`` is the sum of the last ``note`` of each holder that was not discarded; a holder with nothing costs nothing.
+2. There are no victims while the sum is within the limit. Otherwise there are as many as needed and no more: without the last of them the
+   rest would be over the limit.
+3. The victims are those with the largest bytes x seconds: a peer that keeps a little for minutes is closed before one that sends a large
+   message just now. The seconds count from when the holder last kept less than before, a sign that its peer reads and writes.
+4. The same calls give the same victims.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ class BufferBudget(Generic[K]):
 
     @property
     def holders(self) -> list[K]:
-        """Those that keep anything."""
+        """The holders that keep anything."""
         return list(self._shares)
 
     def note(self, holder: K, in_bytes: int, out_bytes: int, now_s: float) -> None:
-        """The holder keeps so much now."""
+        """Store how much the holder keeps now."""
         share = self._shares.get(holder)
         if share is None:
             if not (in_bytes or out_bytes):
@@ -90,14 +90,14 @@ class BufferBudget(Generic[K]):
         return 0 if share is None else share.bytes
 
     def victims(self, now_s: float) -> list[K]:
-        """Whom to close so that the rest is within the limit; they stay noted until they are discarded."""
+        """The holders to close so that the rest is within the limit; they count until they are discarded."""
         excess_bytes = self.total_bytes - self.limit_bytes
         if excess_bytes <= 0:
             return []
 
         def weight(item: tuple[K, _Share]) -> tuple[float, int]:
             share = item[1]
-            # One second more: who began in this very moment counts by its bytes.
+            # One second more, so that a holder that began just now counts by its bytes.
             return share.bytes * (1.0 + max(0.0, now_s - share.since_s)), -share.number
 
         chosen: list[K] = []

@@ -1,12 +1,12 @@
-"""When work runs that many ask for: at once, but not again within its minimum interval; wishes that come meanwhile are one wish.
+"""When work that is requested often runs: at once, but not again within a minimum interval. Requests in between share the next run.
 Java: RebalanceService, with ``rocketmq.client.rebalance.minInterval``.
 
     idle --ask--> wanted --begin, at due_ms--> running --end--> idle, or wanted when it was asked for meanwhile
 
 Laws
     1. One run at a time, and from the end of one to the beginning of the next at least ``min_interval_ms``.
-    2. Each wish is followed by a run that begins after it: not before the wish's own delay is over, and then as soon as law 1 allows.
-    3. One run fulfils all wishes that came before it, and those whose delay is not over yet, too: each asks for what is true then.
+    2. Each request is followed by a run that begins after it: when the delay of the request is over, and as soon as law 1 allows.
+    3. One run serves all requests before it, also those whose delay is not over yet, because each wants the state of that moment.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["CoalescedRuns"]
 
 
 class CoalescedRuns:
-    """Of one kind of work. Times are the driver's, in milliseconds."""
+    """The runs of one kind of work. Times are the driver's, in milliseconds."""
 
     __slots__ = ("_free_ms", "_min_interval_ms", "_wanted_ms", "is_running")
 
@@ -26,13 +26,13 @@ class CoalescedRuns:
         self.is_running = False
 
     def ask(self, now_ms: float, delay_ms: float = 0) -> None:
-        """Somebody wants a run, in ``delay_ms`` at the latest."""
+        """Request a run within ``delay_ms``."""
         at_ms = now_ms + delay_ms
         self._wanted_ms = at_ms if self._wanted_ms is None else min(at_ms, self._wanted_ms)
 
     @property
     def due_ms(self) -> float | None:
-        """When the next run is to begin; None while one is under way, or when nobody wants one."""
+        """When the next run has to begin; None while one is under way, or when none is requested."""
         if self.is_running or self._wanted_ms is None:
             return None
         return self._wanted_ms if self._free_ms is None else max(self._wanted_ms, self._free_ms)
@@ -42,6 +42,6 @@ class CoalescedRuns:
         self.is_running, self._wanted_ms = True, None
 
     def end(self, now_ms: float) -> None:
-        """It is over, however it ended."""
+        """The run has ended or failed."""
         self.is_running = False
         self._free_ms = now_ms + self._min_interval_ms

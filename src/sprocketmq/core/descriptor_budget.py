@@ -1,7 +1,7 @@
 """How the file descriptors of a process are shared out: connections, mapped files of the store, and what is left for everything else.
 
-Java's server needs no such thing: its virtual machine raises the limit, and its documentation asks for a million. Here each is promised
-once, so that clients cannot take the descriptors that the store needs to answer those who are there.
+Java's server does not need this: its virtual machine raises the limit, and its documentation asks for a million. Here each descriptor has
+one purpose, so that clients cannot use up those that the store needs.
 
 Laws
 1. The shares are not more than the limit together.

@@ -74,7 +74,7 @@ class Lifecycle:
 
     def __init__(self, *, restarts: bool) -> None:
         self._restarts = restarts
-        self._starters = 0  # who waits for the opening that is under way
+        self._starters = 0  # callers that wait for the current opening
         self._was_shut_down = False
         self.state = LifeState.NEW
 

@@ -16,7 +16,7 @@ Laws
     3. ``expire(now)`` yields exactly those with deadline <= now, earliest first.
     4. Cost of wake: the waiters of that one queue; of expire: log n per expired pull. Nothing depends on the number of topics.
     5. Both look at one waiter each time they are asked for the next, so that the driver may let others in between: a waiter that has left
-       meanwhile is passed over, one that came meanwhile has seen what it is about.
+       meanwhile is passed over; one that came meanwhile has seen the new messages.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class ParkedPull(Generic[R]):
 
 
 class LongPoll(Generic[R]):
-    """The waiting room of a broker."""
+    """The parked pulls of a broker."""
 
     __slots__ = ("_heap", "_owned", "_owned_bytes", "_queues", "_sequence", "_size", "total_bytes")
 
@@ -125,7 +125,7 @@ class LongPoll(Generic[R]):
                 yield pull
 
     def next_deadline_ms(self) -> int | None:
-        """When ``expire`` will next yield something; None when nobody waits."""
+        """When ``expire`` will next yield something; None when there are no waiters."""
         heap = self._heap
         while heap and not heap[0][2].parked:
             heappop(heap)
@@ -148,11 +148,11 @@ class LongPoll(Generic[R]):
         return len(gone)
 
     def waiting(self, topic: str, queue_id: int) -> bool:
-        """Whether anybody waits on that queue; the append path asks before it works out anything else."""
+        """Whether a pull waits for that queue; the append path asks this first."""
         return (topic, queue_id) in self._queues
 
     def drain(self) -> list[ParkedPull[R]]:
-        """Shutdown: takes out everybody."""
+        """Shutdown: takes out all waiters."""
         pulls = [pull for waiting in self._queues.values() for pull in waiting]
         for pull in pulls:
             self._leave(pull)

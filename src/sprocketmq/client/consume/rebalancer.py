@@ -118,9 +118,9 @@ class Rebalancer:
             await self._run(effects)
 
     def seek(self, queue: MessageQueue, offset: int) -> bool:
-        """Read one of our queues from ``offset`` on; progress stays as it is. False when it is not read now.
+        """Read a queue of this member from ``offset`` on; progress does not change. False: the queue is not read now.
 
-        Without the gate: nothing here waits, and a queue that a round is about to take up or give up is not read now.
+        This does not take the lock of a round, because it does not await anything, and a queue that a round adds or drops is not read now.
         """
         if self.table.get(queue) is None:
             return False
@@ -287,10 +287,10 @@ class Rebalancer:
         return True
 
     async def _unlock_when_due(self, drop: Drop, process_queue: ProcessQueue) -> None:
-        """At once by who leaves the group, and where nothing is cached (RebalancePushImpl.unlockDelay of 4.x).
+        """Unlock a queue: at once when the consumer shuts down or nothing is cached, else later (RebalancePushImpl.unlockDelay of 4.x).
 
-        Cached messages say that the queue was in the middle of its work: what a listener set going may still be under way, and the next
-        owner begins with the same messages.
+        Cached messages mean that the queue was being consumed: work that a listener began may still run, and the next owner begins with
+        the same messages.
         """
         delay_ms = self._group.settings.unlock_delay_ms
         if drop.reason is DropReason.SHUTDOWN or not process_queue.pending_count or delay_ms == 0:

@@ -347,9 +347,9 @@ class RunningConsumer:
     # -- between the parts -----------------------------------------------------------------------------------------------------
 
     async def announce(self) -> None:
-        """Tell the brokers what is subscribed; once they were told, pulls go by it, and those that they hold under another filter are over.
+        """Send the subscriptions to the brokers. Then pulls use them, and pulls that a broker holds with another filter end.
 
-        The broker takes only a newer version than it has, so each change gets one, also where the clock stands still or was set back.
+        A broker accepts only newer versions, so each change gets a higher one, even if the clock stands still or was set back.
         """
         for topic, wanted in self.subscriptions.items():
             said = self._said.get(topic)
@@ -422,8 +422,8 @@ class RunningConsumer:
         return None if wanted is None else self._announced.get(topic, wanted)
 
     async def _read_offset(self, queue: MessageQueue) -> int:
-        """The offset at the first locked pull: what the owner before us committed last. Where nothing is stored the start that was
-        computed stays: computing the end of the queue a second time would skip what came in between."""
+        """The offset for the first locked pull: what the owner before us committed last. If nothing is stored, the computed start
+        stays: computing the end of the queue a second time would skip messages that arrived in between."""
         stored = await self.group.offset_store.read(queue)
         if stored >= -1:
             for loop in self._loops.values():

@@ -71,10 +71,10 @@ class InspectedConsumer(Protocol):
 
 
 async def running_info_of(running: InspectedConsumer, *, with_stacks: bool = False) -> bodies.ConsumerRunningInfo:
-    """Everything a tool may want to know of this member. Progress that is not in memory is read from where it is stored, as in Java.
+    """The report of this member. Progress that is not in memory is read from the offset store, as in Java.
 
     Args:
-        with_stacks: add where each thread and task stands.
+        with_stacks: add the stack of each thread and task.
     """
     group, now_ms = running.group, running.group.clock.now_ms()
     mq_table: dict[Any, bodies.ProcessQueueInfo] = {}

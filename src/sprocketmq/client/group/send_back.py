@@ -107,7 +107,7 @@ class SendBack:
         self._retry_policy = retry_policy
 
     async def __call__(self, message: MessageExt, delay_level: int) -> bool:
-        """Whether a retry copy (or dead letter) is stored.
+        """Send ``message`` back; whether a retry copy or dead letter is stored.
 
         Args:
             delay_level: 0 the group's policy or the broker chooses, 1..18 this level, -1 the dead-letter topic.

@@ -216,10 +216,10 @@ def is_async_listener(listener: Callable[..., Any]) -> bool:
 
 
 class OneAtATime:
-    """A concurrent listener out of one that takes a single message, whose returning means success.
+    """A concurrent listener made of a function that takes one message and succeeds by returning.
 
-    Called, it is a listener like any other. A service that knows it calls ``listener`` itself: None means success, whatever else comes
-    back goes through ``answer``.
+    It can be called like any listener. The concurrent service calls ``listener`` directly instead: None means success, other results go
+    through ``answer``.
     """
 
     __slots__ = ("is_async", "listener")

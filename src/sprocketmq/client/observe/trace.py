@@ -62,7 +62,7 @@ _serial = itertools.count(1)
 
 
 class MessageTrace:
-    """The trace of one producer or consumer: a hook for it, and the way to the trace topic.
+    """The trace of one producer or consumer: its hook, and the sending to the trace topic.
 
     Args:
         instance: sends the traces, through a producer of its own group.

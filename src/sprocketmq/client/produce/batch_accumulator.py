@@ -167,7 +167,7 @@ class BatchAccumulator:
         sharding_key: str | None = None,
         timeout_ms: int | None = None,
     ) -> None:
-        """Take ``message`` in; ``future`` gets its result.
+        """Add ``message``; ``future`` gets its result.
 
         Raises:
             ConfigurationError: as ``send``; the future is not touched.

@@ -58,7 +58,7 @@ def reply_topic(cluster: str) -> str:
 def reply_message(
     request: Message, body: bytes, properties: Mapping[str, str] | None = None
 ) -> tuple[Message, dict[str, str]]:
-    """The reply to ``request``, and the properties that lead it back.
+    """The reply to ``request``, and the properties that address it.
 
     Raises:
         ConfigurationError: ``request`` did not come from ``request``.

@@ -32,7 +32,7 @@ class SendPermits:
         return self._count, self._bytes
 
     async def take(self, size_bytes: int, timeout_ms: int) -> None:
-        """Wait for the turn of a body of ``size_bytes``; ``give_back`` it when the send has ended, however it ended.
+        """Wait for a permit for a body of ``size_bytes``; call ``give_back`` when the send has ended or failed.
 
         Raises:
             TooMuchRequest: it did not come within ``timeout_ms``.

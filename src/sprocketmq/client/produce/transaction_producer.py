@@ -191,7 +191,7 @@ class AsyncTransactionProducer(AsyncProducer):
     async def send_prepared(
         self, message: Message, *, queue: MessageQueue | None = None, timeout_ms: int | None = None
     ) -> tuple[SendResult, HalfPlace]:
-        """Store ``message`` as a half message that others will end: somebody who writes down how, or ``check``, who reads it.
+        """Store ``message`` as a half message that others will end: code that stores the decision, or ``check``, which reads it.
 
         A half whose send failed may be stored all the same; ``check`` must know that it does not count.
 
@@ -216,7 +216,7 @@ class AsyncTransactionProducer(AsyncProducer):
         return half, _place(half)
 
     def begin_prepared(self, message: Message, *, queue: MessageQueue | None = None) -> PendingHalf | None:
-        """Begin ``send_prepared`` without waiting, for who has many of them in flight.
+        """Begin ``send_prepared`` without waiting, for callers that keep many sends in flight.
 
         Args:
             message: what to send; no delay of any kind is allowed.

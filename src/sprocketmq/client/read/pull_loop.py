@@ -54,10 +54,10 @@ _UNKNOWN_TO_BROKER: Final = (ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.S
 
 
 class PullOwner(msgspec.Struct, frozen=True):
-    """What a pull loop asks of its consumer.
+    """What a pull loop needs of its consumer.
 
     ``state`` the consumer's state now; ``subscription`` of a topic, None when it is not subscribed; ``read_offset`` the stored offset, or
-    a negative number; ``offset_illegal`` a queue must be dropped and go on at that offset; ``heartbeat`` tell the brokers who we are;
+    a negative number; ``offset_illegal`` a queue must be dropped and go on at that offset; ``heartbeat`` send a heartbeat to the brokers;
     ``correct_offset`` nothing is cached, progress may move there. ``suspend_ms``: how long a broker holds a pull that finds nothing,
     ``timeout_ms``: how long the answer is waited for.
     """

@@ -378,10 +378,10 @@ class QueueReader:
         return TopicConfig.decode(answer.body).attributes.get("cleanup.policy") == "COMPACTION"
 
     def _learn(self, where: _Range, asked: int, progress: int) -> None:
-        """Segments of the length that one answer covers: shorter ones waste requests, longer ones are read in turns.
+        """Adapt the length of segments to what one answer covers: shorter ones waste requests, longer ones need several.
 
-        They grow fast until an answer falls short, slowly from then on: the rest of one that is a little too long costs a request, too. A
-        whole answer about such a rest says nothing.
+        Segments grow fast until an answer falls short, and slowly from then on, because the rest of a segment that is a little too long
+        costs a request, too. A full answer for such a rest is ignored.
         """
         longest = _LONGEST_SEGMENT if self._filtered else min(self._max_messages, _LONGEST_SEGMENT)
         if progress < asked:
@@ -452,7 +452,7 @@ class QueueReader:
         return address
 
     async def _route(self, queue: MessageQueue) -> TopicRouteData | None:
-        """None while the broker of ``queue`` is not registered itself: it restarts, and its topics have no route meanwhile.
+        """The route; None while the broker of ``queue`` is not registered, as during a restart.
 
         Raises:
             TopicNotExist: the broker is there and does not have the topic.

@@ -116,8 +116,8 @@ class RemotingApi:
         sub_version: int = 0,
         timeout_ms: int = 30_000,
     ) -> PullResult:
-        """PULL_MESSAGE for who looks into a queue and is no member of ``group``: it commits nothing, is answered at once, and says itself
-        what it wants."""
+        """PULL_MESSAGE of a reader that is not a member of ``group``: it commits nothing, does not wait for messages, and has its own
+        filter."""
         header = headers.PullMessageRequestHeader(
             consumer_group=group,
             topic=queue.topic,

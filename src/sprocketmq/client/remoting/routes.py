@@ -89,8 +89,8 @@ class Routes:
         return queues
 
     async def master_address(self, queue: MessageQueue, timeout_ms: int) -> str | None:
-        """Where to send what is for ``queue``, asking the name server when that is not known; None when it does not know either. Raises as
-        ``refresh``."""
+        """The address to which messages for ``queue`` are sent. Asks the name server if it is unknown; None: the name server does not know
+        it. Raises as ``refresh``."""
         name, topic = queue.broker_name, queue.topic
         return await self._in_turn(
             (name, topic),  # each topic has its own answer, and its own order
@@ -115,8 +115,8 @@ class Routes:
     # -- asking ----------------------------------------------------------------------------------------------------------------
 
     async def refresh(self, topic: str, timeout_ms: int | None = None) -> bool:
-        """Ask the name server for ``topic`` now; False when it does not know it. Callers that ask at once share one question, which has the
-        time of one request; ``timeout_ms`` is how long this caller waits for it."""
+        """Read the route of ``topic`` from the name server; False: it does not know the topic. Concurrent callers share one request with
+        its own timeout; ``timeout_ms`` is how long this caller waits."""
         return await self._told(self._shared(topic, lambda: self._ask(topic)), topic, timeout_ms)
 
     async def refresh_all(self, topics: Iterable[str]) -> None:

@@ -19,10 +19,10 @@ log = logging.getLogger("sprocketmq.client")
 
 
 class UnreadableBody(Enum):
-    """What becomes of a message whose body cannot be opened.
+    """What happens to a message whose body cannot be decoded.
 
-    STOP: its queue waits there. SKIP: progress passes it. DELIVER: it is handed on with its body as it is stored, and ``sys_flag`` still
-    says that this is compressed (bit 0x1).
+    STOP: its queue waits there. SKIP: progress passes it. DELIVER: it is delivered with its body as it is stored, and ``sys_flag`` still
+    says that the body is compressed (bit 0x1).
     """
 
     STOP = "STOP"
@@ -34,10 +34,10 @@ _ENDS = {UnreadableBody.SKIP: "it is skipped", UnreadableBody.DELIVER: "it is ha
 
 
 class UnreadableBodies:
-    """Those of one queue: what the user chose for them, and what was told.
+    """The unreadable bodies of one queue: the user's choice, and what was logged.
 
     Args:
-        choice: None stops where a library is missing, for installing it mends that, and delivers what nobody can open.
+        choice: None stops if a library is missing, because installing it helps, and delivers bodies that no library can decode.
     """
 
     def __init__(self, choice: UnreadableBody | None, group: str, queue: MessageQueue) -> None:
@@ -52,10 +52,10 @@ class UnreadableBodies:
         next_offset: int,
         now_ms: int,
     ) -> tuple[list[MessageExt], int]:
-        """Those of ``messages`` that are handed on, and where to pull next.
+        """The messages that are passed on, and the offset of the next pull.
 
         Args:
-            found: those that cannot be opened, and why.
+            found: those that cannot be decoded, and why.
             messages: what the filter left of the answer to a pull from ``offset``, which ends before ``next_offset``.
 
         Raises:

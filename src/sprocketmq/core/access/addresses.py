@@ -8,8 +8,8 @@
     (nothing)                              nobody
 
 Apache looks at the first range of a pattern only and takes any number behind it; here each part counts, which is the same for patterns
-that end in ``*`` once they have begun with ranges, and narrower for the others. An IPv4 address in IPv6 clothes (::ffff:10.0.0.7) is
-matched as the IPv4 address that it is.
+that end in ``*`` once they have begun with ranges, and narrower for the others. An IPv4-mapped IPv6 address (::ffff:10.0.0.7) is matched
+as the IPv4 address.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Ranges = tuple[tuple[int, int], ...]
 
 @lru_cache(maxsize=4096)
 def address_parts(host: str) -> tuple[int, ...] | None:
-    """The 4 numbers of an IPv4 address or the 8 of an IPv6 one; None for what is no address."""
+    """The 4 numbers of an IPv4 address or the 8 of an IPv6 address; None: it is not an address."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:

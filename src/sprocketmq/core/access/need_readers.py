@@ -1,10 +1,10 @@
-"""Reading out of a request which topics and groups it touches: in a header field, in the body, or in a record that it names by its place.
+"""Reading from a request which topics and groups it touches: in a header field, in the body, or in a record that it names by its offset.
 
-What there is to read, the declaration of the request says (``wire.requests.access``).
+The declaration of the request says what there is to read (``wire.requests.access``).
 
 Laws
 1. A name is read as the handler reads it: the same header field, the body through the same decoder, the record at the same offset.
-2. A name that must be there and is not, or that cannot be read, is a ProtocolError: who asks so is refused. Nothing is skipped.
+2. A required name that is missing or cannot be read is a ProtocolError, and the request is refused. Nothing is skipped.
 3. A retry topic is its group. The topics in which the broker parks messages of all other topics are the cluster's.
 """
 

@@ -8,10 +8,10 @@ A request passes when one of these holds, looked at in this order:
 4. its signature fits, it needs no administrator or comes from one, and each topic and group that it touches allows what it does.
 
 A group is the resource ``%RETRY%group``. Without a permission of its own a resource has the account's default; a default that is not given
-is DENY. An administrator who has no permissions listed may touch everything. What only an administrator may do is in ``request_needs``; it
-is more than in Apache 4.9, where every account can make itself an administrator.
+is DENY. An administrator without listed permissions may use everything. ``request_needs`` has what only an administrator may do; it is
+more than in Apache 4.9, where every account can make itself an administrator.
 
-Law: what is refused is told with the name of the resource or account, never with a secret or a signature.
+Law: a refusal names the resource or account, never a secret or a signature.
 """
 
 from __future__ import annotations

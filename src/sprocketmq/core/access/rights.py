@@ -28,5 +28,5 @@ Needs = Iterable[Need]
 
 
 def shown(name: str) -> str:
-    """A name from a request, as a refusal repeats it: a peer does not choose how long our sentences are."""
+    """A name from a request, cut to a limited length for error messages."""
     return name if len(name) <= 300 else f"{name[:300]}... ({len(name)} characters)"

@@ -3,8 +3,8 @@
 Laws
 1. A Super user may do everything; any other one what his policies allow; a disabled one nothing.
 2. A policy belongs to a user: it cannot come into being without one, and goes with it.
-3. A change is whole or refused; a refused one leaves everything as it was.
-4. What was allowed is remembered until anything changes, a few thousand names of the ordinary length; what was refused never is.
+3. A change is made in full or refused; a refused one changes nothing.
+4. A decision to allow is remembered until anything changes, for a few thousand names of ordinary length; a refusal is never remembered.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LONGEST_REMEMBERED: Final = 255  # no topic or group has a longer name
 
 @dataclass(frozen=True)
 class User:
-    """One user; ``password`` is what he signs with."""
+    """One user; ``password`` is used for signatures."""
 
     username: str
     password: str = field(repr=False)
@@ -67,7 +67,7 @@ class UserTable:
     # -- deciding --------------------------------------------------------------------------------------------------------------
 
     def not_authentic(self, username: str | None, signed_with: Callable[[str], bool]) -> str | None:
-        """Why a request does not come from whom it says, None when it does. ``signed_with``: was it signed with a password?"""
+        """Why a request is not authentic, None when it is. ``signed_with``: was it signed with this password?"""
         if not username:
             return "the request names no user, and this broker wants one; give the client access key and secret key"
         user = self._users.get(username)

@@ -1,5 +1,5 @@
-"""Giving everything a broker has to its slave, so that the slave can become the master. There is no such step in Apache: a 4.9 or 5.x
-slave without a controller becomes master by a restart, and whatever its master took in or noted down after the last copy is lost to it.
+"""Giving all data of a broker to its slave, so that the slave can become the master. Apache has no such step: a 4.9 or 5.x slave without a
+controller becomes master by a restart, and loses what its master stored after the last copy.
 
     SERVING --begin--> WAITING --slave asks for offsets (43)--> FROZEN --its round ends (201), log acknowledged--> DRAINED --finish--> GIVEN
        ^                  ^                                       |                                                  |
@@ -15,7 +15,7 @@ Laws
 1. Writing is refused exactly in FROZEN, DRAINED and GIVEN.
 2. DRAINED is reached only when one slave has copied, of the frozen state, the offsets, the delay progress and the groups, before it the
    topics in their present version, and acknowledged the whole log.
-3. Before GIVEN the broker serves on whatever goes wrong: nothing is lost by trying.
+3. Before GIVEN the broker continues to serve after any failure, so an attempt loses nothing.
 4. GIVEN is final.
 """
 
@@ -27,11 +27,11 @@ from dataclasses import dataclass, field
 __all__ = ["ROUND_LIMIT_MS", "Handover", "HandoverState", "MetadataKind"]
 
 ROUND_LIMIT_MS = 5_000
-"""A slave's round takes milliseconds; who takes longer is no slave, or one in trouble."""
+"""The round of a slave takes milliseconds; a longer one is not that of a healthy slave."""
 
 
 class HandoverState(enum.Enum):
-    """How far a handover is."""
+    """The state of a handover."""
 
     SERVING = "serving"
     WAITING = "waiting"
@@ -70,7 +70,7 @@ class Handover:
         return self.state in (HandoverState.FROZEN, HandoverState.DRAINED, HandoverState.GIVEN)
 
     def begin(self, now_ms: int, timeout_ms: int) -> None:
-        """Wait for a slave's round, at most ``timeout_ms``. Asked again it only moves the deadline."""
+        """Wait for the round of a slave, at most ``timeout_ms``. A second call only moves the deadline."""
         if self.state is HandoverState.GIVEN:
             return
         self.deadline_ms = now_ms + timeout_ms
@@ -102,21 +102,21 @@ class Handover:
             elif now_ms - self._frozen_at_ms > ROUND_LIMIT_MS:
                 self.state = HandoverState.WAITING
         elif self.state is HandoverState.DRAINED and acknowledged < 0:
-            self.state = HandoverState.WAITING  # the slave is gone: who knows what became of it
+            self.state = HandoverState.WAITING  # the slave is gone, and what it has copied is unknown
 
     def finish(self) -> bool:
-        """The last step, allowed in DRAINED only; whether the broker's messages are the slave's now."""
+        """The last step, allowed in DRAINED only; whether the slave has everything now."""
         if self.state is HandoverState.DRAINED:
             self.state = HandoverState.GIVEN
         return self.state is HandoverState.GIVEN
 
     def cancel(self) -> None:
-        """Serve on."""
+        """Cancel the handover; the broker continues to serve."""
         if self.state is not HandoverState.GIVEN:
             self.state = HandoverState.SERVING
 
     def missing(self, slaves: int, acknowledged: int, log_end: int) -> str:
-        """What is waited for, as half a sentence."""
+        """What the handover waits for, as part of a sentence."""
         if self.state is HandoverState.WAITING:
             if not slaves:
                 return "a slave to connect"

@@ -1,6 +1,6 @@
 """What a name server knows. Java: RouteInfoManager.
 
-    broker --REGISTER_BROKER each 30 s--> begin, take, taken --+-- clusters   cluster name -> broker names
+    broker --REGISTER_BROKER each 30 s--> add_topics, ... --+-- clusters   cluster name -> broker names
                                                                +-- brokers    broker name  -> {id -> address}
                                                                +-- topics     topic        -> {broker name -> QueueData}
                                                                `-- live       address      -> last seen, data version, connection
@@ -12,12 +12,12 @@ Laws
     3. A route names only brokers that are registered; a topic without any broker left is gone.
     4. Only a master's topics count, or, for 5.x brokers without a master, those of the slave with the lowest id: a slave's copy may be old.
     5. A registration with an unchanged data version changes nothing that is there; it may bring back a topic that was deleted here.
-    6. Two brokers that claim one id: the higher state version has it, the other one is not known (5.x controllers count it up).
+    6. If two brokers claim one id, the one with the higher state version has it, and the other is unknown (5.x controllers count it up).
     7. The first registration of an id brings more than one topic: with exactly one it is a 5.x broker's news of one topic, sent to a name
        server that has forgotten the others, and is refused until the broker has sent them all.
     8. No more than ``max_brokers`` addresses, and no more than ``max_topics`` pairs of topic and broker: what is more is refused.
-    9. A registration may be taken in shares, with others between: one that is overtaken by a later one of its address, or whose broker has
-       left, takes no more topics. Its data version counts after the last share, so that what is missing comes with the next.
+    9. A registration may be processed in shares, with others in between. If a later one of its address has begun, or its broker has left,
+       it adds no more topics. Its data version is stored after the last share, so that missing topics come with the next registration.
 
 Acting masters (5.x, ``supportActingMaster``): a group without a master stays readable. Its topics lose their write permission, and routes
 show the slave with the lowest id under the master's.
@@ -171,7 +171,7 @@ class NamesrvTable:
         )
 
     def check_capacity(self, broker_name: str, address: str, topic_count: int) -> None:
-        """Raises ConfigurationError: law 8."""
+        """Raises ConfigurationError: there are too many brokers or topics (law 8)."""
         if address not in self._live and len(self._live) >= self.max_brokers:
             raise ConfigurationError(
                 f"this name server knows {len(self._live)} brokers, {self.max_brokers} are allowed; raise maxBrokers if they are yours"
@@ -185,7 +185,7 @@ class NamesrvTable:
             )
 
     def add_topics(self, registration: TopicRegistration, topics: Mapping[str, TopicConfig]) -> bool:
-        """A share of the topics. False, and nothing is done: something came between (law 9)."""
+        """Add a share of the topics. False: the registration is outdated, and nothing was done (law 9)."""
         live, broker_name = registration.live, registration.live.broker_name
         if self._live.get(live.address) is not live:
             return False
@@ -210,7 +210,7 @@ class NamesrvTable:
         return True
 
     def finish_registration(self, registration: TopicRegistration, *, is_whole: bool = True) -> RegistrationResult:
-        """After the last share. ``is_whole``: these are all topics of the broker, so that others may be dropped."""
+        """End a registration after the last share. ``is_whole``: these are all topics of the broker, so others are dropped."""
         live = registration.live
         if self._live.get(live.address) is live:
             live.data_version = registration.data_version
@@ -233,7 +233,7 @@ class NamesrvTable:
         return MinIdChange(broker_name, lowest, addresses[lowest], offline, ha_address, tell)
 
     def unregister(self, cluster: str, broker_name: str, address: str) -> bool:
-        """A broker leaves in order; False when it was not known."""
+        """A broker unregisters; False: it was not known."""
         live = self._live.get(address)
         if live is None or (live.cluster, live.broker_name) != (cluster, broker_name):
             return False
@@ -241,7 +241,7 @@ class NamesrvTable:
         return True
 
     def connection_closed(self, owner: object) -> Iterator[LiveBroker]:
-        """The connection a broker registered over is gone: so is the broker, until it registers again. Step by step, see ``_removed``."""
+        """The connection of a broker was closed: remove the broker until it registers again. Step by step, see ``_removed``."""
         return self._removed(lambda live: live.owner is owner)
 
     def expire(self, now_ms: int) -> Iterator[LiveBroker]:
@@ -274,7 +274,7 @@ class NamesrvTable:
         return bool(names)
 
     def register_topic(self, topic: str, queue_datas: list[QueueData]) -> bool:
-        """REGISTER_TOPIC_IN_NAMESRV (5.x): queues by an administrator's hand. False, and nothing changed: a broker is not known, or there
+        """REGISTER_TOPIC_IN_NAMESRV (5.x): queues set by an administrator. False, and nothing changed: a broker is not known, or there
         are too many topics."""
         if not queue_datas or any(data.broker_name not in self._brokers for data in queue_datas):
             return False
@@ -285,7 +285,7 @@ class NamesrvTable:
         return True
 
     def wipe_write_perm(self, broker_name: str) -> int:
-        """Nobody shall publish to this broker any more; how many topics it has. Until it registers a change of its topics."""
+        """Forbid publishing to this broker until it registers changed topics; returns how many topics it has."""
         datas = self._queues_of(broker_name)
         for data in datas:
             data.perm &= ~_WRITE
@@ -317,7 +317,7 @@ class NamesrvTable:
         )
         if self.support_acting_master:
             for broker in route.broker_datas:
-                _let_act(broker, queue_datas[broker.broker_name])
+                _show_acting_master(broker, queue_datas[broker.broker_name])
         return route
 
     def cluster_info(self) -> ClusterInfo:
@@ -441,7 +441,7 @@ def _broker_data(broker_name: str, broker: _Broker) -> BrokerData:
     )
 
 
-def _let_act(broker: BrokerData, queues: QueueData) -> None:
+def _show_acting_master(broker: BrokerData, queues: QueueData) -> None:
     """Show the slave with the lowest id as master, if the group has none and its queues cannot be written to."""
     addresses = broker.broker_addrs
     if broker.enable_acting_master and MASTER_ID not in addresses and not queues.perm & _WRITE:

@@ -1,4 +1,4 @@
-"""What a name server notes of a broker that registers, and answers to it. Java: BrokerLiveInfo, RegisterBrokerResult."""
+"""What a name server stores about a registered broker, and what it answers. Java: BrokerLiveInfo, RegisterBrokerResult."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class TopicRegistration(Struct):
 
 
 class MinIdChange(Struct, frozen=True):
-    """The broker with the lowest id of its name came or went. ``tell``: addresses of those who must know (5.x: 905)."""
+    """The broker with the lowest id of its name came or went. ``tell``: addresses of the brokers to be notified (5.x: 905)."""
 
     broker_name: str
     min_id: int

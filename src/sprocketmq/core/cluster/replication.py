@@ -8,7 +8,7 @@ A slave says, as a bare int64, up to which physical offset it holds the log. Its
 holds nothing, means the start of our last file, because older files may be on their way out; any other number means exactly there.
 
 Laws
-1. An acknowledged offset was reported by a slave and lies inside the log: what somebody holds who claims more than we have is not our log.
+1. An acknowledged offset was reported by a slave and lies inside the log. A slave that reports more than we have has another log.
 2. ``replicated`` never goes back: what a slave held once was replicated, even if that slave is gone.
 3. A slave gets every byte from its first offset on exactly once and in order.
 4. Waiting sends are answered in the order of their records, each once: by an acknowledgement, or when their time is over.
@@ -61,18 +61,18 @@ class ReplicationTable:
         return list(self._slaves)
 
     def join(self, address: str, now_ms: int) -> SlaveProgress:
-        """A slave connected; it is told nothing before its first report."""
+        """A slave connected; nothing is sent to it before its first report."""
         slave = SlaveProgress(address, now_ms, now_ms)
         self._slaves.append(slave)
         return slave
 
     def leave(self, slave: SlaveProgress) -> None:
-        """Its connection is gone. Harmless when said twice."""
+        """Its connection was closed. A second call does nothing."""
         if slave in self._slaves:
             self._slaves.remove(slave)
 
     def report(self, slave: SlaveProgress, offset: int, log: LogRange, now_ms: int) -> str | None:
-        """A slave holds the log up to ``offset``. Returns why it cannot be served, as half a sentence; None when all is well."""
+        """A slave holds the log up to ``offset``. Returns why it cannot be served, as part of a sentence, or None."""
         if offset < 0 or offset > log.end:
             return f"it reports {offset}, the log ends at {log.end}: it has copied another log"
         if slave.next_offset < 0:

@@ -1,20 +1,22 @@
-"""What a pull consumer has handed out, and what of it is done. Java: AssignedMessageQueue, DefaultLitePullConsumerImpl.poll and commit.
+"""What a pull consumer has handed out to ``poll``, and what of that is done. Java: AssignedMessageQueue, DefaultLitePullConsumerImpl.poll
+and commit.
 
     pull loop --arrived--> waiting --take--> the caller of poll            position = one behind what was handed out
                                                                               |
                            progress table <-- to_commit, committed -----------'   the next poll (auto commit), or commit()
 
-Messages leave their process queue when they are handed out, so a caller who never commits is not stopped by flow control; what is not
-done yet is kept as one number per queue, the position.
+Messages leave their process queue when they are handed out, so a caller that never commits is not stopped by flow control. What is not done
+yet is kept as one number for each queue, the position.
 
 Laws
-    1. A queue's position is where it was taken up or sought, and then one behind the last message handed out of it. What a filter left
-       out behind that is passed over when nothing waits. What was handed back was not handed out.
+    1. The position of a queue is the offset at which reading began or to which it was moved by a seek, and later one behind the last
+       message handed out. Behind that, messages that the filter left out are passed over when nothing waits. Messages that were put back
+       do not count as handed out.
     2. A commit takes positions as they are before the poll that makes it: never a message that this poll hands out.
-    3. Only the process queue that reads a queue now has a position. What a dropped one still brings is nobody's: neither handed out nor
-       counted, whoever reads the queue next starts from what was committed (apache/rocketmq#2732).
-    4. Progress follows a passed-over position by itself only where everything before it is committed.
-    5. Queues take turns: one that is refilled all the time does not keep the others waiting.
+    3. Only the current process queue of a queue has a position. Messages of a dropped one are neither handed out nor counted; the next
+       reader of the queue starts from what was committed (apache/rocketmq#2732).
+    4. Progress follows a passed-over position by itself only if everything before it is committed.
+    5. Queues take turns, so a busy one does not delay the others.
     6. While ``waiting_count`` is above ``max_waiting`` nothing more is pulled (Java: pullThresholdForAll).
 """
 
@@ -70,7 +72,7 @@ class PolledQueues:
             self._withheld.add(queue)
 
     def release(self, queues: Iterable[MessageQueue]) -> None:
-        """These queues may be handed out from now on."""
+        """Messages of these queues may be handed out from now on."""
         self._withheld.difference_update(queues)
 
     def remove_dropped(self) -> list[MessageQueue]:
@@ -124,7 +126,8 @@ class PolledQueues:
         return taken
 
     def put_back(self, process_queue: ProcessQueue, messages: list[MessageExt]) -> None:
-        """What ``take`` gave of one queue reached nobody: it is not done, and comes again; unless the queue is read anew by now (law 3)."""
+        """Put back what ``take`` returned for one queue, because the caller did not get it: it comes again, unless the process queue is not
+        the current one (law 3)."""
         reading = self._reading(process_queue)
         if reading is None or not messages:
             return
@@ -133,7 +136,7 @@ class PolledQueues:
         self.arrived(process_queue)
 
     def skipped(self, process_queue: ProcessQueue, offset: int) -> bool:
-        """Nothing waits and the filter left out everything before ``offset``; True when progress is to follow at once (law 4)."""
+        """Nothing waits, and the filter left out everything before ``offset``. True: progress has to follow at once (law 4)."""
         reading = self._reading(process_queue)
         if reading is None or offset <= reading.position or process_queue.count:
             return False
@@ -145,12 +148,12 @@ class PolledQueues:
     # --- progress -----------------------------------------------------------------------------------------------------------------------
 
     def position(self, queue: MessageQueue) -> int | None:
-        """The offset that the next message handed out of ``queue`` has at least; None when it is not read now."""
+        """The lowest offset that the next message of ``queue`` can have; None when it is not read now."""
         reading = self._readings.get(queue)
         return None if reading is None or reading.process_queue.dropped else reading.position
 
     def positions(self) -> dict[MessageQueue, int]:
-        """Of all queues read now."""
+        """The positions of all queues read now."""
         return {
             queue: reading.position for queue, reading in self._readings.items() if not reading.process_queue.dropped
         }
@@ -164,7 +167,7 @@ class PolledQueues:
         }
 
     def position_changed(self, queue: MessageQueue) -> None:
-        """Reading began anew where somebody wanted it, not where progress is."""
+        """Reading began anew after a seek, so progress does not have the position."""
         self._readings[queue].committed = False
 
     def committed(self, queue: MessageQueue, offset: int) -> None:
@@ -186,11 +189,11 @@ class PolledQueues:
         if reading is not None:
             reading.persisted = offset
 
-    # --- looks --------------------------------------------------------------------------------------------------------------------------
+    # --- queries --------------------------------------------------------------------------------------------------------------------------
 
     @property
     def is_full(self) -> bool:
-        """Law 6."""
+        """Whether so many messages wait that pulling has to stop (law 6)."""
         return self.waiting_count > self.max_waiting
 
     def _reading(self, process_queue: ProcessQueue) -> _Reading | None:

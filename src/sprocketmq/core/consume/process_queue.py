@@ -38,7 +38,7 @@ PULL_MAX_IDLE_MS = 120_000
 
 
 class QueueSnapshot(msgspec.Struct, frozen=True):
-    """A process queue as it was at one moment: numbers that do not change any more, for any thread to look at.
+    """A process queue as it was at one moment: numbers that do not change, for any thread.
 
     ``count`` and ``size_bytes`` of the messages cached here, ``pending_count`` of them not taken yet; ``min_offset``, ``max_offset``: the
     lowest and the highest (None: nothing is cached); ``span`` between them; ``commit_offset``: the lowest unfinished, None before the
@@ -245,7 +245,7 @@ class ProcessQueue:
 
     @property
     def commit_offset(self) -> int | None:
-        """Law 2; None before the first message."""
+        """The lowest offset that is not finished (law 2); None before the first message."""
         lowest = self.min_offset
         if lowest is not None:
             return lowest
@@ -274,12 +274,12 @@ class ProcessQueue:
 
     @property
     def span(self) -> int:
-        """Distance between the highest and the lowest cached offset: what a crash would make the group repeat."""
+        """Distance between the highest and the lowest cached offset; a crash may repeat so many messages."""
         lowest, highest = self.min_offset, self.max_offset
         return 0 if lowest is None or highest is None else highest - lowest
 
     def snapshot(self) -> QueueSnapshot:
-        """All of it as it is now. Only its owner may ask: the looks above clean up behind them."""
+        """A copy of the current numbers. Only the owner may call it, because the properties above clean up lazily."""
         return QueueSnapshot(
             count=self.count,
             pending_count=self.pending_count,
@@ -300,7 +300,7 @@ class ProcessQueue:
         )
 
     def is_pull_expired(self, now_ms: int, max_idle_ms: int = PULL_MAX_IDLE_MS) -> bool:
-        """Nobody tried to pull for longer than ``max_idle_ms``."""
+        """No pull was tried for longer than ``max_idle_ms``."""
         return now_ms - self.last_pull_ms > max_idle_ms
 
     def __repr__(self) -> str:
@@ -310,7 +310,7 @@ class ProcessQueue:
         )
 
     def check_invariants(self) -> None:
-        """Laws 1 to 4 against recomputation; for tests."""
+        """Check laws 1 to 4 by recomputing; for tests."""
         pending = [message.queue_offset for message in self._pending]
         assert pending == sorted(set(pending)), "pending is not in order"
         assert not set(pending) & self._in_flight.keys(), "pending and in flight overlap"

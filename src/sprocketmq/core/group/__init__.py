@@ -1,1 +1,1 @@
-"""Who of a group reads which queue, and what the group subscribes to."""
+"""Which member of a group reads which queue, and what the group subscribes to."""

@@ -1,7 +1,8 @@
-"""Who reads which queue: the six strategies of Apache RocketMQ, number for number. Java: AllocateMessageQueueStrategy and its classes.
+"""Which member reads which queue: the six strategies of Apache RocketMQ, with the same results. Java: AllocateMessageQueueStrategy and its
+classes.
 
-There is no coordinator. Every member of a group sorts the same queues and the same client ids, runs the same function, and keeps the
-part that comes out for its own id. The parts fit together only because nobody deviates:
+There is no coordinator. Every member of a group sorts the same queues and the same client ids, runs the same function, and keeps the part
+for its own id. The parts fit together only if all members compute the same:
 
     queues sorted by (topic, broker_name, queue_id)  -+
     client ids sorted by UTF-16 code units            +-> strategy -> my queues
@@ -14,7 +15,7 @@ Laws (for every strategy, over all members of one group)
     4. A client that is not in the list gets nothing.
 
 Any difference from Java double-assigns queues in a group of Java and Python members, hence no improvements here.
-CONFIG is outside of laws 1 and 2: the user said who reads what.
+CONFIG is not subject to laws 1 and 2, because the user names the queues.
 """
 
 from __future__ import annotations

@@ -194,7 +194,7 @@ class RebalanceTable:
 
     @property
     def is_balanced(self) -> bool:
-        """Law 4 holds now; False asks for another round after REBALANCE_MIN_INTERVAL_MS."""
+        """Whether the table has exactly the allocated queues (law 4). False: run another round after REBALANCE_MIN_INTERVAL_MS."""
         wanted = set().union(*self._wanted.values())
         return self.active().keys() == wanted and len(self._entries) == len(wanted)
 

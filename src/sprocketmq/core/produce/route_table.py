@@ -233,7 +233,8 @@ class RouteTable:
         return BrokerAddress(addresses[first], first)
 
     def any_address(self, topic: str, choice: int = 0) -> str | None:
-        """Some broker of the topic, for questions any of them can answer (who is in the group). ``choice`` is the driver's dice."""
+        """Some broker of the topic, for questions any of them can answer (who is in the group). ``choice`` picks one; the driver's random
+        choice."""
         route = self._routes.get(topic)
         datas = [data for data in route.broker_datas if data.broker_addrs] if route else []
         if not datas:

@@ -4,8 +4,8 @@
                                                                    ^                        |
             ordered lane: later batches wait behind -----closed----+------- one is out -----+
 
-A lane is a place that messages of one order go to: one queue (``ordered``, because its caller chose it and cares), or a topic whose
-messages may go to any queue. Only messages of one ``kind`` (whether to wait for flush and replica) fit into one batch.
+A lane is a sequence of messages: those for one queue (``ordered``, because the caller chose the queue), or those of a topic that may go to
+any queue. Only messages of one ``kind`` (whether to wait for flush and replica) share a batch.
 
 Laws
 1. Every item is in exactly one batch, and the items of a lane leave in the order in which they came.
@@ -13,7 +13,7 @@ Laws
 3. A batch is closed when it reaches ``max_bytes`` or ``max_items``, when its first item has lingered ``max_delay_ms``, or when the next
    item is of another kind or would make it larger than ``limit_bytes``; a batch larger than that has one item.
 4. While ``total_max_bytes`` or more are held, nothing lingers. Held is what was not answered yet.
-5. Nothing is kept of a lane that holds nothing.
+5. An empty lane takes no memory.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ class SendBatches(Generic[T]):
         self.ready.append(batch)
 
     def check_invariants(self) -> None:
-        """Laws 2, 3 and 5, for tests."""
+        """Check laws 2, 3 and 5; for tests."""
         for lane, waiting in self._lanes.items():
             assert waiting, f"lane {lane} is empty"
             assert all(batch.is_closed for batch in list(waiting)[:-1])

@@ -13,7 +13,7 @@ Laws
     2. A retry goes to another broker if there is one.
     3. Avoiding never means refusing: if all brokers are avoided, a queue is chosen all the same.
     4. Of brokers that are all avoided, one that answered its last send (or the detector) comes before one that did not.
-    5. An availability penalty only grows until it has passed: a fast answer does not shorten the punishment of a slow one.
+    5. A penalty is never shortened: a fast answer does not end the penalty of a slow one.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class QueueRoundRobin:
     """The turn of one producer on one topic.
 
     Args:
-        start: where to begin; random, so that producers started together do not all begin at queue 0 (the driver rolls the dice).
+        start: where to begin; random, so that producers started together do not all begin at queue 0 (chosen by the driver).
     """
 
     __slots__ = ("_index",)

@@ -1,1 +1,1 @@
-"""A client's decisions, recorded and gone through again."""
+"""A client's decisions, recorded and run again."""

@@ -5,7 +5,7 @@
         v
     send back (group, commit log offset, delay level asked for)
         |
-        +-- n >= max, or level < 0 --> %DLQ%group          (dead letter: no delay, nobody subscribes by itself)
+        +-- n >= max, or level < 0 --> %DLQ%group          (dead letter: no delay, no group subscribes by itself)
         |
         `-- else --> SCHEDULE_TOPIC_XXXX, queue level-1 --(delay of that level)--> %RETRY%group --> the same group again
                      level asked for, or 3 + n when 0
@@ -91,7 +91,7 @@ class DelayLevels(Struct, frozen=True):
         return len(self.delays_ms)
 
     def clamp(self, level: int) -> int:
-        """Law 1. A level of 0 or below means: no delay."""
+        """The highest level instead of one above it (law 1). A level of 0 or below means no delay."""
         return min(max(level, 0), len(self.delays_ms))
 
     def delay_ms(self, level: int) -> int:
@@ -111,7 +111,8 @@ class DelayLevels(Struct, frozen=True):
         return store_timestamp_ms + self.delay_ms(level)
 
     def latest_due_ms(self, level: int, now_ms: int) -> int:
-        """Law 4: what is due later than this is due now. Java: ScheduleMessageService.correctDeliverTimestamp."""
+        """The latest time at which a message of this level may be due; one that is due later is due now (law 4). Java:
+        ScheduleMessageService.correctDeliverTimestamp."""
         return now_ms + self.delay_ms(level)
 
 

@@ -322,7 +322,7 @@ class DecisionLedger:
         return sum(map(len, self._records.values())) + chains + len(self._notes) + len(self._new)
 
     def check_invariants(self) -> None:
-        """Law 1, for tests."""
+        """Check law 1; for tests."""
         for query in self._records:
             batches = [decision.batch for decision in self._valid(query).decisions]
             assert batches == sorted(set(batches)), f"batches of {query} do not grow: {batches}"

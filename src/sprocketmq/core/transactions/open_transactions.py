@@ -161,6 +161,6 @@ class OpenTransactions:
         return known.place
 
     def check_invariants(self) -> None:
-        """Laws 5 and 6, for tests."""
+        """Check laws 5 and 6; for tests."""
         assert self._checks == sum(known.is_checked for known in self._open.values()) <= self._hold_max
         assert all(known.runs_here or known.is_checked for known in self._open.values())
