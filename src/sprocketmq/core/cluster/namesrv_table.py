@@ -1,6 +1,6 @@
 """What a name server knows. Java: RouteInfoManager.
 
-    broker --REGISTER_BROKER each 30 s--> add_topics, ... --+-- clusters   cluster name -> broker names
+    broker --REGISTER_BROKER each 30 s--> add_topics, ... -----+-- clusters   cluster name -> broker names
                                                                +-- brokers    broker name  -> {id -> address}
                                                                +-- topics     topic        -> {broker name -> QueueData}
                                                                `-- live       address      -> last seen, data version, connection
