@@ -83,7 +83,8 @@ class RunningProducer:
         if settings.send_latency_fault_enable and settings.start_detector_enable:
             self._detector = instance.spawn(self._detect(sender))
         if settings.topics:
-            await instance.routes.refresh_all(sender.queue_choice.topics)  # what fails is logged, and tried again each 30 s
+            # Failures are logged; the next try is in 30 s.
+            await instance.routes.refresh_all(sender.queue_choice.topics)
             await instance.heartbeats.send_to_all()
 
     @property
