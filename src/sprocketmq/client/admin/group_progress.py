@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 __all__ = ["GroupProgressRequests", "GroupSummary", "QueueProgress"]
 
-_CALL_TIMEOUT_MS: Final = 15_000
 _RETRY: Final = "%RETRY%"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from sprocketmq.client.admin.session import PAGE, AdminSession, all_pages
 from sprocketmq.client.settings.validators import check_group, check_range, check_topic
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from sprocketmq.client.keyword_options import GroupSettings
 
 __all__ = ["GroupRequests"]
-
-_CALL_TIMEOUT_MS: Final = 15_000
-_RETRY: Final = "%RETRY%"
 
 
 class GroupRequests(AdminSession):

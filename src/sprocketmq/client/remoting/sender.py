@@ -17,7 +17,6 @@ With a namespace, the caller's message, queues and results have the caller's nam
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
@@ -64,8 +63,6 @@ if TYPE_CHECKING:
     from sprocketmq.core.transactions.open_transactions import HalfPlace, LocalTransactionState
 
 __all__ = ["PendingSend", "Sender", "vip_address"]
-
-log = logging.getLogger("sprocketmq.client")
 
 _COMPRESSION: Final = COMPRESSED | COMPRESSION_TYPE_MASK
 
