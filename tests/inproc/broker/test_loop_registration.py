@@ -41,7 +41,7 @@ def turns(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """For each share of topics that a name server takes: how many, and how many turns its loop had made."""
     taken: list[tuple[int, int]] = []
     seen: dict[Any, list[int]] = {}
-    take = NamesrvTable.take
+    take = NamesrvTable.add_topics
 
     def counted(self: NamesrvTable, registration: Any, topics: Any) -> bool:
         loop = asyncio.get_running_loop()
@@ -58,7 +58,7 @@ def turns(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
         taken.append((len(topics), count[0]))
         return take(self, registration, topics)
 
-    monkeypatch.setattr(NamesrvTable, "take", counted)
+    monkeypatch.setattr(NamesrvTable, "add_topics", counted)
     return taken
 
 
@@ -82,16 +82,16 @@ def test_a_registration_that_is_interrupted_is_brought_by_the_next_one(cluster):
     """The connection breaks while topics are taken; the broker comes back with the same data version."""
     client = cluster.namesrv_client()
     table = cluster.namesrv.table
-    take, seen = table.take, []
+    take, seen = table.add_topics, []
 
     class Broken(NamesrvTable):
         __slots__ = ()
 
-        def take(self, registration, topics):
+        def add_topics(self, registration, topics):
             seen.append(len(topics))
             if len(seen) == 2:
                 list(self.connection_closed(registration.live.owner))
-            return super().take(registration, topics)
+            return super().add_topics(registration, topics)
 
     cluster.on_loop(lambda: setattr(table, "__class__", Broken))
     client.ask(103, fields(), registration(MANY))
@@ -173,7 +173,7 @@ def test_the_brokers_of_a_connection_that_closes_go_one_in_a_turn_of_the_loop(cl
 
     def register(number: int, by: object) -> None:
         address = f"127.0.0.1:{number + 1}"
-        table.begin("c", f"flood-{number}", 0, address, 2, DataVersion(), cluster.clock.steady_ms(), owner=by)
+        table.begin_registration("c", f"flood-{number}", 0, address, 2, DataVersion(), cluster.clock.steady_ms(), owner=by)
 
     def flood() -> list[str]:
         return [live.broker_name for live in table._live.values() if live.broker_name.startswith("flood-")]

@@ -87,7 +87,7 @@ def test_the_detector_finds_a_broker_that_can_be_reached_again(
     rocketmq.faults.drop(RequestCode.GET_MAX_OFFSET, times=None, when=look)
     with rocketmq.producer("ops", send_latency_fault_enable=True, start_detector_enable=True) as producer:
         producer.send(rmq.Message("flights", b"x"))
-        latency = sender(producer)._latency
+        latency = sender(producer).queue_choice._latency
         assert latency is not None
         latency.update("broker-a", 10, rocketmq.clock.now_ms(), isolated=True, reachable=False)
         latency.update("broker-b", 10, rocketmq.clock.now_ms(), isolated=True, reachable=True)
