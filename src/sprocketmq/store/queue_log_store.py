@@ -36,7 +36,7 @@ from sprocketmq.store.services.dispatch import Dispatcher
 from sprocketmq.store.services.retention import Retention
 from sprocketmq.store.unfiltered_reads import read_at_once, read_one_by_one
 from sprocketmq.wire.records.properties import MAX_PROPERTIES_BYTES
-from sprocketmq.wire.records.record import encode_record, record_size, write_plain_record
+from sprocketmq.wire.records.record import encode_record, record_size, write_ipv4_record
 from sprocketmq.wire.records.record_layout import (
     HOSTS_V6,
     IPV4_BYTES,
@@ -136,7 +136,7 @@ class QueueLogStore:
             log.reserve(size)
         at, queue_offset = log.at, queue.max_offset
         physical_offset = log.start + at
-        write_plain_record(
+        write_ipv4_record(
             log.view,
             at,
             size,

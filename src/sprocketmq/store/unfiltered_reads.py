@@ -28,8 +28,8 @@ _MOST_AT_ONCE = 1024  # what a consumer may ask for at most (Java: pullBatchSize
 _FEW = 64  # beyond, neighbours are handed out as one chunk even if not all of them are neighbours
 _NO_VIEW = memoryview(b"")
 _iter_units = UNIT.iter_unpack
-_HEAD = RECORD.picked("size", "queue_id", "queue_offset")
-_unpack_offset = UNIT_LAYOUT.picked("physical_offset").unpack_from
+_HEAD = RECORD.subset("size", "queue_id", "queue_offset")
+_unpack_offset = UNIT_LAYOUT.subset("physical_offset").unpack_from
 
 
 @functools.lru_cache(maxsize=128)

@@ -1,6 +1,6 @@
-"""END_TRANSACTION for many half messages of one topic, written without a Command for each: all but three numbers stay the same.
+"""END_TRANSACTION frames for many half messages of one topic, written from a template: only three numbers differ.
 
-Law: a template's frame is, byte for byte, what ``encode_command`` makes of the same header.
+Law: a template's frame is the same, byte for byte, as that of ``encode_command`` for the same header.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sprocketmq.wire.headers import EndTransactionRequestHeader
 __all__ = ["EndTransactionTemplate"]
 
 _pack_lengths: Final = struct.Struct(">ii").pack
-# Numbers that nothing else in a header is, to be found in its text; 9.2e18 is the largest offset there can be.
+# Placeholder numbers that occur nowhere else in a header; the largest possible offset is 9.2e18.
 _QUEUE_MARK: Final = 9_137_415_926_535_897_932
 _LOG_MARK: Final = 9_127_182_818_284_590_452
 _OPAQUE_MARK: Final = 2_141_421_356

@@ -1,6 +1,6 @@
-"""A row of big-endian fields of fixed length, told once: struct formats, places, sizes and NumPy types all follow from it.
+"""Rows of big-endian fields of fixed length, described once: struct formats, positions, sizes and NumPy types are derived from the table.
 
-Every format of fixed fields has one such table, in the file that is about it. Whatever is derived is derived when modules are imported.
+Every format with fixed fields has one such table, in the module for that format. Everything is derived when modules are imported.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ class Layout:
         """How many bytes a field has."""
         return struct.calcsize(">" + self.types[name])
 
-    def picked(self, *names: str) -> struct.Struct:
-        """Only these fields, in the table's order; it begins where the layout begins, and ends with the last of them."""
+    def subset(self, *names: str) -> struct.Struct:
+        """Only these fields, in the table's order. It begins where the layout begins and ends with the last of them."""
         parts, place = [], 0
         for name, kind in self.types.items():
             if name in names:
@@ -62,7 +62,7 @@ class Layout:
         return struct.Struct(">" + "".join(parts))
 
     def single(self, name: str) -> struct.Struct:
-        """One field alone, used at the place where it begins."""
+        """One field, for use at its position."""
         return struct.Struct(">" + self.types[name])
 
     def repeated(self, name: str, count: int) -> struct.Struct:
@@ -71,22 +71,22 @@ class Layout:
         return struct.Struct(">" + f"{before}x{self.types[name]}{behind}x" * count)
 
     def values(self, *names: str) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
-        """Takes only these fields, two or more values, out of what ``struct.unpack`` gave."""
+        """A function that takes only these fields, two or more values, out of the result of ``struct.unpack``."""
         places = (range(self.index[name], self.index[name] + self._value_counts[name]) for name in names)
         return itemgetter(*chain.from_iterable(places))
 
-    def behind(self, name: str) -> struct.Struct:
-        """All fields behind one, for ``pack_into`` at the place where that one ends."""
+    def after(self, name: str) -> struct.Struct:
+        """All fields after one, for ``pack_into`` at the position where that one ends."""
         names = list(self.types)
         return struct.Struct(">" + "".join(self.types[later] for later in names[names.index(name) + 1 :]))
 
     def columns(self, *names: str, row_bytes: int | None = None, **types: str) -> Any:
-        """What ``numpy.dtype`` makes a structured type of. NumPy itself is imported where arrays are made.
+        """The argument for ``numpy.dtype`` of a structured type. NumPy is imported by the caller.
 
         Args:
             names: the fields; none = all.
-            row_bytes: from one row to the next, where something stands between them.
-            types: NumPy's types of single fields, where they shall be others: fields of several values are opaque bytes by default.
+            row_bytes: the distance between rows, if something is between them.
+            types: NumPy types of single fields; by default a field of several values is opaque bytes.
         """
         wanted = names or tuple(self.types)
         return {

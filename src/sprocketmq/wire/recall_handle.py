@@ -1,9 +1,9 @@
-"""The handle by which a producer takes a timer message back: in the answer to its send, and in RECALL_MESSAGE. Java: RecallMessageHandle.
+"""The handle by which a producer recalls a timer message: in the answer to its send, and in RECALL_MESSAGE. Java: RecallMessageHandle.
 
-    URL-safe base64, padded, of   "v1" topic brokerName deliverMs uniqueKey   joined by one blank
+    URL-safe base64, padded, of   "v1" topic brokerName deliverMs uniqueKey   joined by spaces
 
-``deliverMs`` is the time slot of the waiting message (TIMER_OUT_MS) plus one, so that flooring it to the slots' precision finds the same
-slot again. The unique key is the message id that the producer knows.
+``deliverMs`` is the time slot of the waiting message (TIMER_OUT_MS) plus one, so that rounding it down to the precision of the slots gives
+the same slot. The unique key is the message id that the producer knows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ALPHABET: Final = re.compile(r"[A-Za-z0-9_-]*={0,2}").fullmatch
 
 
 class RecallHandle(Struct, frozen=True):
-    """What a handle says. ``deliver_ms`` stays text: whether it is a number is the broker's question, as in Java."""
+    """The content of a handle. ``deliver_ms`` is text: as in Java, the broker checks whether it is a number."""
 
     topic: str
     broker_name: str
@@ -38,10 +38,10 @@ class RecallHandle(Struct, frozen=True):
 
     @classmethod
     def decode(cls, handle: str) -> RecallHandle:
-        """Read a handle; a missing padding is forgiven, as Java's decoder forgives it.
+        """Read a handle. Missing padding is accepted, as in Java.
 
         Raises:
-            ProtocolError: it is no handle.
+            ProtocolError: it is not a handle.
         """
         problem = ProtocolError(
             f"the recall handle {handle[:64]!r} is none; pass the recallHandle of the send's answer as it is"

@@ -1,4 +1,4 @@
-"""Message trace: who sent, got, finished a message, as messages of the trace topic (Java: TraceDataEncoder, TraceContext, TraceBean).
+"""Message trace: records of sends and consumptions, as messages of the trace topic (Java: TraceDataEncoder, TraceContext, TraceBean).
 
     body = record*        record = field (0x01 field)* 0x02        a missing value is the text "null"
 
@@ -8,12 +8,12 @@
     EndTransaction  type timestamp region group topic msgId tags keys storeHost msgType transactionId state fromCheck
     Recall          type timestamp region group topic msgId success                               (5.x)
 
-SubBefore and SubAfter of one listener call share a request id; the second one names neither region nor topic. The trace message carries
-the ids and keys of everything in it as its own keys: that is how a trace is found.
+SubBefore and SubAfter of one listener call have the same request id; SubAfter has neither region nor topic. The trace message has the ids
+and keys of all its records as its own keys, so that it can be found by them.
 
 Laws
-1. ``decode(encode(r)) == r`` for each record whose texts hold neither separator, as far as its type has the fields.
-2. What cannot be read is left out, never raised: other clients write to the same topic, and a trace is a hint.
+1. ``decode(encode(r)) == r`` for each record whose texts contain no separator, for the fields of its type.
+2. A record that cannot be read is left out without an error: other clients write to the same topic.
 """
 
 from __future__ import annotations

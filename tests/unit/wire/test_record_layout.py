@@ -58,12 +58,12 @@ def as_java_reads(raw: bytes) -> dict[str, Any]:
 
 def as_the_table_says(raw: bytes) -> dict[str, Any]:
     """The same by the table alone."""
-    layout = layout_of(RECORD.picked("sys_flag").unpack_from(raw)[0])
+    layout = layout_of(RECORD.subset("sys_flag").unpack_from(raw)[0])
     values = layout.struct.unpack_from(raw)
     said: dict[str, Any] = {}
     for name, at in layout.index.items():
         said[name] = values[at : at + 2] if name.endswith("_host") else values[at]
-        assert layout.picked(name).unpack_from(raw) == (said[name] if name.endswith("_host") else (said[name],))
+        assert layout.subset(name).unpack_from(raw) == (said[name] if name.endswith("_host") else (said[name],))
     body_end = layout.size + said["body_length"]
     topic_length = TOPIC_LENGTH_V2 if said["magic"] == MAGIC_V2 else TOPIC_LENGTH_V1
     topic_at = body_end + topic_length.size
@@ -195,10 +195,10 @@ def test_whatever_is_taken_out_of_a_layout_is_what_all_of_it_has_there(kinds: li
     some = sorted(data.draw(st.sets(st.sampled_from(names), min_size=2)))
     together = tuple(value for name in some for value in own[name])
     assert tuple(value for name in names for value in own[name]) == values
-    assert layout.picked(*some).unpack_from(raw) == layout.values(*some)(values) == together
+    assert layout.subset(*some).unpack_from(raw) == layout.values(*some)(values) == together
     last = data.draw(st.sampled_from(names[:-1]))
     behind = layout.at[names[names.index(last) + 1]]
-    assert layout.behind(last).unpack(raw[behind:]) == values[layout.index[last] + len(own[last]) :]
+    assert layout.after(last).unpack(raw[behind:]) == values[layout.index[last] + len(own[last]) :]
     rows = np.frombuffer(raw, np.dtype(layout.columns()))
     assert [rows[name].tobytes() for name in names] == [raw[layout.span(name)] for name in names]
     assert all(rows[name].item() == own[name][0] for name in names if len(own[name]) == 1)

@@ -45,7 +45,7 @@ __all__ = ["NO_FILTER", "ArrivalProbe", "ConsumerFilter", "FilterTable", "PullFi
 
 log = logging.getLogger("sprocketmq.broker")
 
-_FIXED: Final = RECORD.picked("magic", "sys_flag", "body_length")
+_FIXED: Final = RECORD.subset("magic", "sys_flag", "body_length")
 _LENGTHS_BYTES: Final = TOPIC_LENGTH_V1.size + PROPERTIES_LENGTH.size
 _TIME_SLICE_S: Final = 0.01
 # Expressions come from the network: remember some, not all. A character of the most costly ones takes some 200 bytes when it is compiled.

@@ -76,7 +76,7 @@ _FIRST_PAUSE_S: Final = 0.02
 _LONGEST_PAUSE_S: Final = 1.0
 # A broker builds its consume queues a moment behind its log; this long "there is nothing" may mean "not yet".
 _SETTLE_S: Final = 5.0
-_QUEUE_OFFSET: Final = RECORD.picked("queue_offset")
+_QUEUE_OFFSET: Final = RECORD.subset("queue_offset")
 
 
 @dataclass(frozen=True, slots=True)

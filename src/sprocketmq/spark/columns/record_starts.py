@@ -39,7 +39,7 @@ _WALKED_BYTES: Final = 800
 _ALIKE: Final = 8
 # Among so many first records sizes are compared.
 _SAMPLE: Final = 32
-_size_at: Final = RECORD.picked("size").unpack_from
+_size_at: Final = RECORD.subset("size").unpack_from
 
 
 def record_starts(raw: bytes, data: Any, bodies: Sequence[PullBody]) -> tuple[Any, Any]:

@@ -24,9 +24,9 @@ from sprocketmq.wire.records.record_layout import BLANK_BYTES, HOSTS_V6, LAYOUTS
 
 __all__ = ["CommitLog"]
 
-_HEAD = RECORD.picked("size", "queue_id", "queue_offset")  # what a queue entry and its record both know
-_sys_flag_of = RECORD.picked("sys_flag").unpack_from
-_STORE_TIMESTAMP = tuple(layout.picked("store_timestamp_ms").unpack_from for layout in LAYOUTS)
+_HEAD = RECORD.subset("size", "queue_id", "queue_offset")  # what a queue entry and its record both know
+_sys_flag_of = RECORD.subset("sys_flag").unpack_from
+_STORE_TIMESTAMP = tuple(layout.subset("store_timestamp_ms").unpack_from for layout in LAYOUTS)
 _MAGIC_START = MAGIC_V1.to_bytes(RECORD.width("magic"), "big")[:3]  # both magics begin so
 _PIECE_BYTES = 1 << 20
 _NO_VIEW = memoryview(b"")

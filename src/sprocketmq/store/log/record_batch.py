@@ -45,10 +45,10 @@ __all__ = [
 ]
 
 HEAD = np.dtype(RECORD.columns())
-_SIZE = RECORD.picked("size")
+_SIZE = RECORD.subset("size")
 _SIZE_TYPE = RECORD.numpy_type("size")
 # By the v6 bits of sysFlag: what stands behind a host, and the length of the head.
-_AFTER_HOSTS = tuple(layout.picked("store_timestamp_ms", "body_length").unpack_from for layout in LAYOUTS)
+_AFTER_HOSTS = tuple(layout.subset("store_timestamp_ms", "body_length").unpack_from for layout in LAYOUTS)
 _HEAD_SIZES = np.array([layout.size for layout in LAYOUTS], np.int64)
 _MANY_TEMPLATES = 4
 _FEW_RECORDS = 4

@@ -28,7 +28,7 @@ _LAYOUT = Layout(
     ("bit_map_size", "h"),  # the bit map is behind it
 )
 _UNIT = _LAYOUT.struct
-_SIZE = _LAYOUT.picked("size")
+_SIZE = _LAYOUT.subset("size")
 _END_BYTES = 4
 _LARGEST_ADDRESS = -(1 << 31) - 1
 _LOWEST = -(1 << 63)

@@ -33,7 +33,7 @@ _FEWEST_RECORDS: Final = 16
 _BODY_AT: Final = HEAD.itemsize
 _TRANSACTION_MASK, _ROLLBACK = 0xC, 0xC
 _LENGTHS_BYTES: Final = TOPIC_LENGTH_V1.size + PROPERTIES_LENGTH.size
-_SIZE: Final = RECORD.picked("size").unpack_from
+_SIZE: Final = RECORD.subset("size").unpack_from
 _UNIQ_KEY, _KEYS, _TAGS = UNIQ_KEY.encode(), KEYS.encode(), TAGS.encode()
 _NO_INTS: Final = np.empty(0, np.int64)
 

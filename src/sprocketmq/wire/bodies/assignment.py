@@ -1,4 +1,4 @@
-"""Who reads a queue, decided by the broker, and by which kind of request: codes 400, 401 and 402 (Java: QueryAssignmentRequestBody)."""
+"""Assignments of queues by the broker, and the request mode of a group: codes 400, 401 and 402 (Java: QueryAssignmentRequestBody)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = [
 
 
 class QueryAssignmentRequestBody(Body):
-    """Code 400. ``strategy_name`` is that of an allocation strategy, ``AVG`` and so on."""
+    """Body of QUERY_ASSIGNMENT (400). ``strategy_name`` is the name of an allocation strategy, such as ``AVG``."""
 
     topic: str
     consumer_group: str
@@ -25,7 +25,7 @@ class QueryAssignmentRequestBody(Body):
 
 
 class MessageQueueAssignment(Body):
-    """One queue for the asker, and the mode it is read in: PULL, or POP."""
+    """One queue of the consumer, and how it is read: PULL or POP."""
 
     message_queue: MessageQueue
     mode: str = "PULL"
@@ -33,13 +33,13 @@ class MessageQueueAssignment(Body):
 
 
 class QueryAssignmentResponseBody(Body):
-    """Answer to code 400. None: the broker cannot tell, keep what you have. Empty: you have nothing."""
+    """Answer to QUERY_ASSIGNMENT (400). None: the broker cannot assign, keep the queues. Empty: no queues."""
 
     message_queue_assignments: list[MessageQueueAssignment] | None = None
 
 
 class SetMessageRequestModeRequestBody(Body):
-    """Code 401: the mode in which a group reads a topic."""
+    """Body of SET_MESSAGE_REQUEST_MODE (401): the mode in which a group reads a topic."""
 
     topic: str
     consumer_group: str

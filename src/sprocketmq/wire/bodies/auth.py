@@ -1,4 +1,4 @@
-"""Users and policies of 5.x as they travel (Java: UserInfo, AclInfo)."""
+"""Users and policies of 5.x (Java: UserInfo, AclInfo)."""
 
 from __future__ import annotations
 

@@ -44,16 +44,16 @@ class Body(msgspec.Struct, rename="camel"):
 
     @classmethod
     def of_request(cls, data: bytes | bytearray | memoryview) -> Self:
-        """The body in ``data``, for what a stranger sent: a long text has to be standard JSON, which is read quickly.
+        """The body in ``data`` of a request. A long text must be standard JSON, which is fast to read.
 
         Args:
             data: JSON as fastjson writes it.
 
         Returns:
-            It, with defaults for what a peer left out.
+            The body, with defaults for fields that are missing.
 
         Raises:
-            ProtocolError: it is too long, no JSON, or not of this shape.
+            ProtocolError: it is too long, not JSON, or has another shape.
         """
         if len(data) > fastjson.MAX_REQUEST_BYTES:
             allowed = fastjson.MAX_REQUEST_BYTES
@@ -64,7 +64,7 @@ class Body(msgspec.Struct, rename="camel"):
 
 
 class NamedEnum(str, Enum):
-    """An enum that travels by the name Java gives it; equal to that name, so fields that hold one are typed ``str``."""
+    """An enum that is sent by Java's name for the value. It equals that name, so fields that hold one are typed ``str``."""
 
     def __str__(self) -> str:
         return str(self.value)

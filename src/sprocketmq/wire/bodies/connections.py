@@ -1,4 +1,4 @@
-"""Who is connected: codes 38, 203, 204, 300, 328, 345 and 353 (Java: ConsumerConnection, Connection, GroupList)."""
+"""Clients that are connected: codes 38, 203, 204, 300, 328, 345 and 353 (Java: ConsumerConnection, Connection, GroupList)."""
 
 from __future__ import annotations
 

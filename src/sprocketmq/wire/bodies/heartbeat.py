@@ -1,4 +1,4 @@
-"""HEART_BEAT and CHECK_CLIENT_CONFIG: who a client is and what it subscribes to (Java: HeartbeatData, ConsumerData, SubscriptionData)."""
+"""HEART_BEAT and CHECK_CLIENT_CONFIG: a client's groups and subscriptions (Java: HeartbeatData, ConsumerData, SubscriptionData)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 
 
 class ConsumeType(NamedEnum):
-    """How a group gets its messages: a pull consumer's, a push consumer's, a POP consumer's way."""
+    """How the consumers of a group get messages: pull, push, or POP."""
 
     CONSUME_ACTIVELY = "CONSUME_ACTIVELY"
     CONSUME_PASSIVELY = "CONSUME_PASSIVELY"
@@ -81,7 +81,7 @@ class ConsumerData(Body):
 
 
 class HeartbeatData(Body):
-    """Code 34. A 5.x client may leave out subscriptions it announced before: ``without_sub`` with their ``heartbeat_fingerprint``."""
+    """Body of HEART_BEAT (34). A 5.x client may leave out known subscriptions: ``without_sub`` with their ``heartbeat_fingerprint``."""
 
     client_id: str = msgspec.field(name="clientID")
     producer_data_set: list[ProducerData] = []
@@ -114,7 +114,7 @@ class HeartbeatData(Body):
 
 
 class CheckClientConfigRequestBody(Body):
-    """Code 46: may this client subscribe so? Asked for expressions other than tags."""
+    """Body of CHECK_CLIENT_CONFIG (46): whether this client may subscribe so. Sent for expressions other than tags."""
 
     client_id: str | None = None
     group: str | None = None

@@ -1,4 +1,4 @@
-"""LOCK_BATCH_MQ and UNLOCK_BATCH_MQ (Java: LockBatchRequestBody and kin)."""
+"""LOCK_BATCH_MQ and UNLOCK_BATCH_MQ (Java: LockBatchRequestBody, LockBatchResponseBody, UnlockBatchRequestBody)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["LockBatchRequestBody", "LockBatchResponseBody", "UnlockBatchRequestB
 
 
 class LockBatchRequestBody(Body):
-    """Code 41: lock these queues for one client of the group, or renew its locks."""
+    """Body of LOCK_BATCH_MQ (41): lock these queues for one client of the group, or renew its locks."""
 
     consumer_group: str
     client_id: str
@@ -26,7 +26,7 @@ class LockBatchResponseBody(Body):
 
 
 class UnlockBatchRequestBody(Body):
-    """Code 42."""
+    """Body of UNLOCK_BATCH_MQ (42)."""
 
     consumer_group: str
     client_id: str

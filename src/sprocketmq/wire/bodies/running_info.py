@@ -1,4 +1,4 @@
-"""What a consumer tells about itself: codes 307 and 309 (Java: ConsumerRunningInfo, ConsumeMessageDirectlyResult)."""
+"""The running info of a consumer: codes 307 and 309 (Java: ConsumerRunningInfo, ConsumeMessageDirectlyResult)."""
 
 from __future__ import annotations
 

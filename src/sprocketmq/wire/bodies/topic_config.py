@@ -62,6 +62,6 @@ class TopicConfigAndMappingSerializeWrapper(TopicConfigSerializeWrapper):
 
 
 class CreateTopicListRequestBody(Body):
-    """Code 18. Attributes are changes here: ``{"+message.type": "FIFO"}``."""
+    """Body of UPDATE_AND_CREATE_TOPIC_LIST (18). Attributes are changes here: ``{"+message.type": "FIFO"}``."""
 
     topic_config_list: list[TopicConfig]

@@ -18,7 +18,10 @@ __all__ = [
 
 
 class CreateAccessConfigRequestHeader(ExtHeader):
-    """Code 50 (4.9). Permissions are comma lists of ``name=PUB|SUB``; what is absent stays as it is, ``admin`` becomes false."""
+    """Header of UPDATE_AND_CREATE_ACL_CONFIG (50, 4.9).
+
+    Permissions are lists of ``name=PUB|SUB``, separated by commas. What is absent stays as it is, except ``admin``, which becomes false.
+    """
 
     access_key: str
     secret_key: str | None = None
@@ -31,7 +34,7 @@ class CreateAccessConfigRequestHeader(ExtHeader):
 
 
 class DeleteAccessConfigRequestHeader(ExtHeader):
-    """Code 51 (4.9)."""
+    """Header of DELETE_ACL_CONFIG (51, 4.9)."""
 
     access_key: str
 
@@ -47,32 +50,38 @@ class GetBrokerAclConfigResponseHeader(ExtHeader):
 
 
 class UpdateGlobalWhiteAddrsConfigRequestHeader(ExtHeader):
-    """Code 53 (4.9). ``global_white_addrs`` is a comma list; without a path the default file is meant."""
+    """Header of UPDATE_GLOBAL_WHITE_ADDRS_CONFIG (53, 4.9). ``global_white_addrs`` is separated by commas; the default path is the default
+    file.
+    """
 
     global_white_addrs: str
     acl_file_full_path: str | None = None
 
 
 class UserRequestHeader(ExtHeader):
-    """Codes 3001 to 3004 (5.x): create, update, delete or get a user; the first two carry a UserInfo as body."""
+    """Header of AUTH_CREATE_USER, AUTH_UPDATE_USER, AUTH_DELETE_USER and AUTH_GET_USER (3001 to 3004, 5.x). The first two have a UserInfo
+    as body.
+    """
 
     username: str | None = None
 
 
 class ListUsersRequestHeader(ExtHeader):
-    """Code 3005 (5.x): users whose name contains ``filter``, all without one."""
+    """Header of AUTH_LIST_USER (3005, 5.x): users whose name contains ``filter``, all without one."""
 
     filter: str | None = None
 
 
 class AclSubjectRequestHeader(ExtHeader):
-    """Codes 3006, 3007 and 3009 (5.x): create, update or get the policies of ``User:name``; the first two carry an AclInfo as body."""
+    """Header of AUTH_CREATE_ACL, AUTH_UPDATE_ACL and AUTH_GET_ACL (3006, 3007, 3009, 5.x), for ``User:name``. The first two have an AclInfo
+    as body.
+    """
 
     subject: str | None = None
 
 
 class DeleteAclRequestHeader(ExtHeader):
-    """Code 3008 (5.x): without a ``resource`` all policies of the subject go."""
+    """Header of AUTH_DELETE_ACL (3008, 5.x). Without a ``resource`` all policies of the subject are deleted."""
 
     subject: str | None = None
     policy_type: str | None = None
@@ -80,7 +89,7 @@ class DeleteAclRequestHeader(ExtHeader):
 
 
 class ListAclsRequestHeader(ExtHeader):
-    """Code 3010 (5.x): entries whose subject and resource contain the filters."""
+    """Header of AUTH_LIST_ACL (3010, 5.x): entries whose subject and resource contain the filters."""
 
     subject_filter: str | None = None
     resource_filter: str | None = None

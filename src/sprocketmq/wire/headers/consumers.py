@@ -29,7 +29,7 @@ class HeartbeatResponseHeader(ExtHeader):
 
 
 class UnregisterClientRequestHeader(ExtHeader):
-    """Code 35."""
+    """Header of UNREGISTER_CLIENT (35)."""
 
     client_id: str = msgspec.field(default="", name="clientID")
     producer_group: str | None = None
@@ -37,25 +37,25 @@ class UnregisterClientRequestHeader(ExtHeader):
 
 
 class GetConsumerListByGroupRequestHeader(ExtHeader):
-    """Code 38."""
+    """Header of GET_CONSUMER_LIST_BY_GROUP (38)."""
 
     consumer_group: str
 
 
 class NotifyConsumerIdsChangedRequestHeader(ExtHeader):
-    """Code 40, broker to consumer, one-way: membership of the group changed, rebalance now."""
+    """Header of NOTIFY_CONSUMER_IDS_CHANGED (40), broker to consumer, one-way: membership of the group changed, rebalance now."""
 
     consumer_group: str
 
 
 class GetConsumerConnectionListRequestHeader(ExtHeader):
-    """Code 203."""
+    """Header of GET_CONSUMER_CONNECTION_LIST (203)."""
 
     consumer_group: str
 
 
 class GetConsumeStatsRequestHeader(ExtHeader):
-    """Code 208. Without ``topic``, all topics of the group; ``topic_list`` holds several, each followed by ``;``."""
+    """Header of GET_CONSUME_STATS (208). Without ``topic``: all topics of the group. ``topic_list`` has several, each followed by ``;``."""
 
     consumer_group: str
     topic: str | None = None
@@ -63,7 +63,7 @@ class GetConsumeStatsRequestHeader(ExtHeader):
 
 
 class GetConsumerRunningInfoRequestHeader(ExtHeader):
-    """Code 307, admin to broker to client."""
+    """Header of GET_CONSUMER_RUNNING_INFO (307), admin to broker to client."""
 
     consumer_group: str
     client_id: str
@@ -71,7 +71,10 @@ class GetConsumerRunningInfoRequestHeader(ExtHeader):
 
 
 class ConsumeMessageDirectlyResultRequestHeader(ExtHeader):
-    """Code 309, admin to broker to client: run the listener once on one message. The relayed request carries the record as body."""
+    """Header of CONSUME_MESSAGE_DIRECTLY (309), admin to broker to client: run the listener once on one message.
+
+    The request from the broker to the client has the record as body.
+    """
 
     consumer_group: str
     client_id: str | None = None
@@ -83,19 +86,19 @@ class ConsumeMessageDirectlyResultRequestHeader(ExtHeader):
 
 
 class GetProducerConnectionListRequestHeader(ExtHeader):
-    """Code 204."""
+    """Header of GET_PRODUCER_CONNECTION_LIST (204)."""
 
     producer_group: str
 
 
 class ViewBrokerStatsDataRequestHeader(ExtHeader):
-    """Code 315: one counter, such as TOPIC_PUT_NUMS of a topic or GROUP_GET_NUMS of ``topic@group``."""
+    """Header of VIEW_BROKER_STATS_DATA (315): one counter, such as TOPIC_PUT_NUMS of a topic or GROUP_GET_NUMS of ``topic@group``."""
 
     stats_name: str
     stats_key: str
 
 
 class GetConsumeStatsInBrokerHeader(ExtHeader):
-    """Code 317."""
+    """Header of GET_BROKER_CONSUME_STATS (317)."""
 
     is_order: bool = False

@@ -1,7 +1,7 @@
-"""What all typed headers share: a struct whose fields travel as text under Java's field names (Java: CommandCustomHeader).
+"""The base class of typed headers: structs whose fields are sent as text under Java's field names (Java: CommandCustomHeader).
 
-A header is read with ``command.header(Type)``: unknown ext fields are ignored, a missing required or an unreadable one is a ProtocolError.
-Numbers are checked against the Java type (Integer, Long), so that what was read always fits the record and the store.
+A header is read with ``command.header(Type)``. Unknown fields are ignored; a missing required field, or one that cannot be read, is a
+ProtocolError. Numbers are checked against the Java type (Integer, Long), so they always fit the record and the store.
 """
 
 from __future__ import annotations

@@ -8,7 +8,10 @@ __all__ = ["ExchangeHAInfoHeader", "HandoverRequestHeader"]
 
 
 class ExchangeHAInfoHeader(ExtHeader):
-    """Code 906 and its answer: without ``master_ha_address`` a question to a master, with it news for a slave."""
+    """Header of EXCHANGE_BROKER_HA_INFO (906) and of its answer.
+
+    Without ``master_ha_address`` it asks a master for its address; with it, it tells a slave the address.
+    """
 
     master_ha_address: str | None = None
     master_flush_offset: Int64 | None = None
@@ -16,7 +19,10 @@ class ExchangeHAInfoHeader(ExtHeader):
 
 
 class HandoverRequestHeader(ExtHeader):
-    """Code 30001, ours: one step of giving a broker's messages to its slave. ``step`` is start, status, finish or cancel."""
+    """Header of HANDOVER (30001, not in Apache): one step of giving a broker's messages to its slave.
+
+    ``step`` is start, status, finish or cancel.
+    """
 
     step: str
     timeout_ms: Int64 | None = None

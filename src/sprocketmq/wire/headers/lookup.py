@@ -18,7 +18,7 @@ UNIQUE_KEY_QUERY: Final = "_UNIQUE_KEY_QUERY"
 
 
 class QueryMessageRequestHeader(ExtHeader):
-    """Code 12: messages of ``topic`` by index key, stored between the two times (ms)."""
+    """Header of QUERY_MESSAGE (12): messages of ``topic`` by index key, stored between the two times (ms)."""
 
     topic: str
     key: str
@@ -30,14 +30,14 @@ class QueryMessageRequestHeader(ExtHeader):
 
 
 class QueryMessageResponseHeader(ExtHeader):
-    """Answer to code 12; the body is records back to back."""
+    """Header of the answer to QUERY_MESSAGE (12), whose body is contiguous records."""
 
     index_last_update_timestamp: Int64
     index_last_update_phyoffset: Int64
 
 
 class ViewMessageRequestHeader(ExtHeader):
-    """Code 33: the record at commit log ``offset``."""
+    """Header of VIEW_MESSAGE_BY_ID (33): the record at commit log ``offset``."""
 
     offset: Int64
     topic: str | None = None

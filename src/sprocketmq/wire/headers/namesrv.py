@@ -30,16 +30,17 @@ __all__ = [
 
 
 class GetRouteInfoRequestHeader(ExtHeader):
-    """Code 105. ``accept_standard_json_only`` asks for quoted integer keys in the answer."""
+    """Header of GET_ROUTEINFO_BY_TOPIC (105). ``accept_standard_json_only`` asks for quoted integer keys in the answer."""
 
     topic: str
     accept_standard_json_only: bool | None = None
 
 
 class RegisterBrokerRequestHeader(ExtHeader):
-    """Code 103. ``body_crc32`` is CRC32(body) & 0x7FFFFFFF, 0 = do not check; ``compressed`` tells the form of the body.
+    """Header of REGISTER_BROKER (103).
 
-    ``is_part`` is our own: the broker has more topics than these. Apache's name servers do not look at it.
+    ``body_crc32`` is CRC32(body) & 0x7FFFFFFF; 0 means no check. ``compressed`` is the form of the body. ``is_part`` is not in Apache: the
+    broker has more topics than these. Apache's name servers ignore it.
     """
 
     broker_name: str
@@ -62,7 +63,7 @@ class RegisterBrokerResponseHeader(ExtHeader):
 
 
 class UnRegisterBrokerRequestHeader(ExtHeader):
-    """Code 104."""
+    """Header of UNREGISTER_BROKER (104)."""
 
     broker_name: str
     broker_addr: str
@@ -71,7 +72,7 @@ class UnRegisterBrokerRequestHeader(ExtHeader):
 
 
 class QueryDataVersionRequestHeader(ExtHeader):
-    """Code 322; the body is the broker's DataVersion."""
+    """Header of QUERY_DATA_VERSION (322). The body is the broker's DataVersion."""
 
     broker_name: str
     broker_addr: str
@@ -86,14 +87,14 @@ class QueryDataVersionResponseHeader(ExtHeader):
 
 
 class DeleteTopicFromNamesrvRequestHeader(ExtHeader):
-    """Code 216."""
+    """Header of DELETE_TOPIC_IN_NAMESRV (216)."""
 
     topic: str
     cluster_name: str | None = None
 
 
 class BrokerHeartbeatRequestHeader(ExtHeader):
-    """Code 904, a 5.x broker's sign of life between registrations. The misspelt field is the wire's."""
+    """Header of BROKER_HEARTBEAT (904), which a 5.x broker sends between registrations. The misspelt field is that of the protocol."""
 
     cluster_name: str
     broker_addr: str
@@ -107,7 +108,7 @@ class BrokerHeartbeatRequestHeader(ExtHeader):
 
 
 class PutKVConfigRequestHeader(ExtHeader):
-    """Code 100."""
+    """Header of PUT_KV_CONFIG (100)."""
 
     namespace: str
     key: str
@@ -115,7 +116,7 @@ class PutKVConfigRequestHeader(ExtHeader):
 
 
 class GetKVConfigRequestHeader(ExtHeader):
-    """Code 101."""
+    """Header of GET_KV_CONFIG (101)."""
 
     namespace: str
     key: str
@@ -128,20 +129,20 @@ class GetKVConfigResponseHeader(ExtHeader):
 
 
 class DeleteKVConfigRequestHeader(ExtHeader):
-    """Code 102."""
+    """Header of DELETE_KV_CONFIG (102)."""
 
     namespace: str
     key: str
 
 
 class GetKVListByNamespaceRequestHeader(ExtHeader):
-    """Code 219."""
+    """Header of GET_KVLIST_BY_NAMESPACE (219)."""
 
     namespace: str
 
 
 class WipeWritePermOfBrokerRequestHeader(ExtHeader):
-    """Code 205."""
+    """Header of WIPE_WRITE_PERM_OF_BROKER (205)."""
 
     broker_name: str
 
@@ -153,7 +154,7 @@ class WipeWritePermOfBrokerResponseHeader(ExtHeader):
 
 
 class AddWritePermOfBrokerRequestHeader(ExtHeader):
-    """Code 327."""
+    """Header of ADD_WRITE_PERM_OF_BROKER (327)."""
 
     broker_name: str
 
@@ -165,26 +166,26 @@ class AddWritePermOfBrokerResponseHeader(ExtHeader):
 
 
 class RegisterTopicRequestHeader(ExtHeader):
-    """Code 217; the body is a TopicRouteData whose queues are taken."""
+    """Header of REGISTER_TOPIC_IN_NAMESRV (217). The body is a TopicRouteData whose queues are taken."""
 
     topic: str
 
 
 class GetTopicsByClusterRequestHeader(ExtHeader):
-    """Code 224."""
+    """Header of GET_TOPICS_BY_CLUSTER (224)."""
 
     cluster: str
 
 
 class GetBrokerMemberGroupRequestHeader(ExtHeader):
-    """Code 901."""
+    """Header of GET_BROKER_MEMBER_GROUP (901)."""
 
     cluster_name: str
     broker_name: str
 
 
 class NotifyMinBrokerIdChangeRequestHeader(ExtHeader):
-    """Code 905, from the name server to the brokers of one name: who has the lowest id now, who is gone."""
+    """Header of NOTIFY_MIN_BROKER_ID_CHANGE (905), name server to the brokers of one name: the lowest id now, and which is gone."""
 
     min_broker_id: Int64 | None = None
     broker_name: str | None = None

@@ -25,7 +25,11 @@ __all__ = [
 
 
 class QueryConsumerOffsetRequestHeader(ExtHeader):
-    """Code 14. ``set_zero_if_not_found`` False asks for "not found" where the broker would otherwise answer 0 for a young queue."""
+    """Header of QUERY_CONSUMER_OFFSET (14).
+
+    With ``set_zero_if_not_found`` False the broker answers "not found" where it would otherwise answer 0, for a queue whose first message
+    is in memory.
+    """
 
     consumer_group: str
     topic: str
@@ -41,7 +45,7 @@ class QueryConsumerOffsetResponseHeader(ExtHeader):
 
 
 class UpdateConsumerOffsetRequestHeader(ExtHeader):
-    """Code 15."""
+    """Header of UPDATE_CONSUMER_OFFSET (15)."""
 
     consumer_group: str
     topic: str
@@ -51,7 +55,7 @@ class UpdateConsumerOffsetRequestHeader(ExtHeader):
 
 
 class SearchOffsetRequestHeader(ExtHeader):
-    """Code 29: the first (LOWER) or last (UPPER) message of a store timestamp. ``timestamp`` in ms."""
+    """Header of SEARCH_OFFSET_BY_TIMESTAMP (29): the first (LOWER) or last (UPPER) message of a store timestamp. ``timestamp`` in ms."""
 
     topic: str
     queue_id: Int32
@@ -67,7 +71,7 @@ class SearchOffsetResponseHeader(ExtHeader):
 
 
 class GetMaxOffsetRequestHeader(ExtHeader):
-    """Code 30."""
+    """Header of GET_MAX_OFFSET (30)."""
 
     topic: str
     queue_id: Int32
@@ -82,7 +86,7 @@ class GetMaxOffsetResponseHeader(ExtHeader):
 
 
 class GetMinOffsetRequestHeader(ExtHeader):
-    """Code 31."""
+    """Header of GET_MIN_OFFSET (31)."""
 
     topic: str
     queue_id: Int32
@@ -96,7 +100,7 @@ class GetMinOffsetResponseHeader(ExtHeader):
 
 
 class GetEarliestMsgStoretimeRequestHeader(ExtHeader):
-    """Code 32."""
+    """Header of GET_EARLIEST_MSG_STORETIME (32)."""
 
     topic: str
     queue_id: Int32
@@ -110,7 +114,10 @@ class GetEarliestMsgStoretimeResponseHeader(ExtHeader):
 
 
 class ResetOffsetRequestHeader(ExtHeader):
-    """Codes 222 (admin to broker) and 220 (broker to client). ``timestamp`` -1 means the end of the queue."""
+    """Header of INVOKE_BROKER_TO_RESET_OFFSET (222, admin to broker) and RESET_CONSUMER_CLIENT_OFFSET (220, broker to client).
+
+    ``timestamp`` -1 means the end of the queue.
+    """
 
     topic: str
     group: str
@@ -121,7 +128,7 @@ class ResetOffsetRequestHeader(ExtHeader):
 
 
 class GetConsumerStatusRequestHeader(ExtHeader):
-    """Codes 223 (admin to broker) and 221 (broker to client)."""
+    """Header of INVOKE_BROKER_TO_GET_CONSUMER_STATUS (223, admin to broker) and GET_CONSUMER_STATUS_FROM_CLIENT (221, broker to client)."""
 
     topic: str
     group: str
@@ -129,7 +136,9 @@ class GetConsumerStatusRequestHeader(ExtHeader):
 
 
 class QueryCorrectionOffsetHeader(ExtHeader):
-    """Code 308: how far all groups but ``filter_groups`` (joined by ``,``) have come, compared with ``compare_group``."""
+    """Header of QUERY_CORRECTION_OFFSET (308): the progress of all groups except ``filter_groups`` (separated by ``,``), compared with
+    ``compare_group``.
+    """
 
     topic: str
     compare_group: str
@@ -137,7 +146,7 @@ class QueryCorrectionOffsetHeader(ExtHeader):
 
 
 class CloneGroupOffsetRequestHeader(ExtHeader):
-    """Code 314. Without ``topic``, all topics of ``src_group``."""
+    """Header of CLONE_GROUP_OFFSET (314). Without ``topic``, all topics of ``src_group``."""
 
     src_group: str
     dest_group: str
@@ -146,7 +155,9 @@ class CloneGroupOffsetRequestHeader(ExtHeader):
 
 
 class QueryConsumeQueueRequestHeader(ExtHeader):
-    """Code 321: ``count`` entries of a consume queue from ``index`` on, and whether they pass the group's filter."""
+    """Header of QUERY_CONSUME_QUEUE (321): ``count`` entries of a consume queue from ``index`` on, and whether they pass the group's
+    filter.
+    """
 
     topic: str
     queue_id: Int32

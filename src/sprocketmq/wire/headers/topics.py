@@ -25,7 +25,7 @@ __all__ = [
 
 
 class CreateTopicRequestHeader(ExtHeader):
-    """Code 17. ``attributes`` is a change list such as ``+message.type=FIFO`` (5.x)."""
+    """Header of UPDATE_AND_CREATE_TOPIC (17). ``attributes`` is a change list such as ``+message.type=FIFO`` (5.x)."""
 
     topic: str
     default_topic: str
@@ -40,19 +40,19 @@ class CreateTopicRequestHeader(ExtHeader):
 
 
 class DeleteTopicRequestHeader(ExtHeader):
-    """Code 215."""
+    """Header of DELETE_TOPIC_IN_BROKER (215)."""
 
     topic: str
 
 
 class GetTopicStatsInfoRequestHeader(ExtHeader):
-    """Code 202."""
+    """Header of GET_TOPIC_STATS_INFO (202)."""
 
     topic: str
 
 
 class GetAllTopicConfigRequestHeader(ExtHeader):
-    """Code 21. A 5.x caller may ask for pages: ``topic_seq`` the first topic, ``max_topic_num`` the page size."""
+    """Header of GET_ALL_TOPIC_CONFIG (21). For pages (5.x) ``topic_seq`` is the first topic and ``max_topic_num`` the page size."""
 
     topic_seq: Int32 | None = None
     data_version: str | None = None
@@ -66,7 +66,7 @@ class GetAllTopicConfigResponseHeader(ExtHeader):
 
 
 class GetAllSubscriptionGroupRequestHeader(ExtHeader):
-    """Code 201. Pages as in code 21."""
+    """Header of GET_ALL_SUBSCRIPTIONGROUP_CONFIG (201). Pages as for GET_ALL_TOPIC_CONFIG."""
 
     group_seq: Int32 | None = None
     data_version: str | None = None
@@ -80,7 +80,10 @@ class GetAllSubscriptionGroupResponseHeader(ExtHeader):
 
 
 class DeleteSubscriptionGroupRequestHeader(ExtHeader):
-    """Code 207. Whether its progress goes too is ``clean_offset`` to 5.x and ``remove_offset`` to 4.9; send both."""
+    """Header of DELETE_SUBSCRIPTIONGROUP (207).
+
+    Whether the progress is deleted, too, is ``clean_offset`` for 5.x and ``remove_offset`` for 4.9; send both.
+    """
 
     group_name: str
     clean_offset: bool | None = None
@@ -88,45 +91,45 @@ class DeleteSubscriptionGroupRequestHeader(ExtHeader):
 
 
 class QueryTopicConsumeByWhoRequestHeader(ExtHeader):
-    """Code 300."""
+    """Header of QUERY_TOPIC_CONSUME_BY_WHO (300)."""
 
     topic: str
 
 
 class GetTopicConfigRequestHeader(ExtHeader):
-    """Code 351 (5.x)."""
+    """Header of GET_TOPIC_CONFIG (351, 5.x)."""
 
     topic: str
 
 
 class GetSubscriptionGroupConfigRequestHeader(ExtHeader):
-    """Code 352 (5.x)."""
+    """Header of GET_SUBSCRIPTIONGROUP_CONFIG (352, 5.x)."""
 
     group: str
 
 
 class QueryConsumeTimeSpanRequestHeader(ExtHeader):
-    """Code 303."""
+    """Header of QUERY_CONSUME_TIME_SPAN (303)."""
 
     topic: str
     group: str
 
 
 class QueryTopicsByConsumerRequestHeader(ExtHeader):
-    """Code 343 (5.x)."""
+    """Header of QUERY_TOPICS_BY_CONSUMER (343, 5.x)."""
 
     group: str
 
 
 class QuerySubscriptionByConsumerRequestHeader(ExtHeader):
-    """Code 345 (5.x)."""
+    """Header of QUERY_SUBSCRIPTION_BY_CONSUMER (345, 5.x)."""
 
     group: str
     topic: str
 
 
 class UpdateGroupForbiddenRequestHeader(ExtHeader):
-    """Code 353 (5.x). ``readable`` None only asks."""
+    """Header of UPDATE_AND_GET_GROUP_FORBIDDEN (353, 5.x). ``readable`` None changes nothing."""
 
     group: str
     topic: str

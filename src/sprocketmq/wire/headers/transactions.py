@@ -12,7 +12,10 @@ __all__ = [
 
 
 class EndTransactionRequestHeader(ExtHeader):
-    """Code 37, producer to broker. ``commit_or_rollback``: 8 commit, 12 rollback, 0 unknown; both offsets name the half message."""
+    """Header of END_TRANSACTION (37), producer to broker.
+
+    ``commit_or_rollback`` is 8 for commit, 12 for rollback, 0 for unknown. Both offsets are those of the half message.
+    """
 
     producer_group: str
     tran_state_table_offset: Int64
@@ -26,7 +29,10 @@ class EndTransactionRequestHeader(ExtHeader):
 
 
 class CheckTransactionStateRequestHeader(ExtHeader):
-    """Code 39, broker to one producer of the group; the body is the half message as a record, with its real topic and queue."""
+    """Header of CHECK_TRANSACTION_STATE (39), broker to one producer of the group.
+
+    The body is the half message as a record, with its real topic and queue.
+    """
 
     tran_state_table_offset: Int64
     commit_log_offset: Int64
@@ -38,7 +44,10 @@ class CheckTransactionStateRequestHeader(ExtHeader):
 
 
 class ResumeCheckHalfMessageRequestHeader(ExtHeader):
-    """Code 323, administrator to broker. ``msg_id`` is the offset message id of a discarded half in TRANS_CHECK_MAX_TIME_TOPIC."""
+    """Header of RESUME_CHECK_HALF_MESSAGE (323), administrator to broker.
+
+    ``msg_id`` is the offset message id of a discarded half message in TRANS_CHECK_MAX_TIME_TOPIC.
+    """
 
     msg_id: str
     topic: str | None = None

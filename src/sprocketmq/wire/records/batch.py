@@ -27,7 +27,7 @@ ELEMENT: Final = Layout(
 _HEAD: Final = ELEMENT.struct
 _INT16: Final = PROPERTIES_LENGTH
 _FIXED_BYTES: Final = _HEAD.size + _INT16.size
-_SIZE: Final = ELEMENT.picked("size").unpack_from
+_SIZE: Final = ELEMENT.subset("size").unpack_from
 _PACK_HEAD: Final = _HEAD.pack
 _PACK_INT16: Final = _INT16.pack
 
@@ -42,7 +42,7 @@ def batch_element_size(body_bytes: int, properties_bytes: int) -> int:
 def encode_element(message: Message) -> bytes:
     """One message's part of a batch body."""
     body, pairs = message.body, message.properties
-    # As encode_properties, which has to be asked only about what is not plain: many messages go through here.
+    # Fast for common properties; encode_properties is called for others only. Each message of a batch goes through here.
     text = joined_properties(pairs)
     is_plain = text.isascii() and len(text) <= MAX_PROPERTIES_BYTES
     properties = text.encode() if is_plain else encode_properties(pairs)
@@ -52,14 +52,14 @@ def encode_element(message: Message) -> bytes:
 
 
 def encode_batch(messages: Iterable[Message]) -> bytes:
-    """The batch body. Whether these messages may travel together (one topic, no delay, ...) is the producer's check, not made here."""
+    """The batch body. The producer checks whether the messages may be in one batch (one topic, no delay, ...)."""
     return b"".join([encode_element(message) for message in messages])
 
 
 def has_more_elements(body: Buffer, most: int) -> bool:
-    """Whether a batch has more than ``most`` elements, by their sizes; a few are looked at, or none, where their bytes allow no more.
+    """Whether a batch has more than ``most`` elements, by their sizes; it looks at no more than needed.
 
-    Not sound elements end the count: ``split_batch`` refuses them.
+    Invalid elements end the count: ``split_batch`` refuses them.
     """
     at, end = 0, len(body)
     if end <= most * _FIXED_BYTES:

@@ -1,8 +1,7 @@
-"""The nouns users hold: MessageQueue, Message (to be sent), MessageExt (received). Java: the same names, and MessageClientExt.
+"""The public message types: MessageQueue, Message (to be sent), MessageExt (received). Java: the same names, and MessageClientExt.
 
-As in Java, tags, keys and all system values live in ``properties`` under reserved names (MessageConst); the attributes here are views
-of them. Properties of a received message, and most of its fixed fields, are parsed only when somebody looks, because most listeners
-look at the body alone.
+As in Java, tags, keys and all system values are in ``properties`` under reserved names (MessageConst); the attributes are views of them.
+The properties of a received message, and most of its fixed fields, are parsed on first access, because most listeners read the body only.
 """
 
 from __future__ import annotations
@@ -129,7 +128,7 @@ class Message:
 
 
 def _check_odd(topic: object, flag: object, delay_level: object, wait_store_msg_ok: object) -> None:
-    """What few messages have. The rest about topic and body is looked at when the message is sent, for they may be changed until then."""
+    """Check arguments that few messages have. Topic and body are checked when the message is sent, as they may change until then."""
     if not isinstance(topic, str):
         raise ConfigurationError(f"topic is {topic!r}, a name (str) is allowed")
     check_flag(flag)
@@ -249,7 +248,7 @@ class MessageExt(Message):
 
     @property
     def message_id(self) -> str:
-        """Given by the sender (UNIQ_KEY); the same over retries."""
+        """The id given by the sender (UNIQ_KEY); the same over retries."""
         return self.properties.get(props.UNIQ_KEY) or self.offset_message_id
 
     @property

@@ -55,13 +55,13 @@ TIMER_ROLL_TIMES: Final = "TIMER_ROLL_TIMES"
 TIMER_DEL_UNIQKEY: Final = "TIMER_DEL_UNIQKEY"
 TIMER_DELAY_LEVEL: Final = "TIMER_DELAY_LEVEL"
 
-# Ours: why a consumer gave this message back; any other reader takes it for a user's property.
+# Not in Apache: why a consumer sent this message back. Other readers take it for a user property.
 RETRY_REASON: Final = "RETRY_REASON"
 
-# Ours: which replay of a dead letter this is; a replay begins a new life under the old id.
+# Not in Apache: the id of a replay of a dead letter. A replayed message keeps its message id and has no tries.
 REPLAY_ID: Final = "REPLAY_ID"
 
-# Ours: which row of which write of a Spark job this is, and how a transactional write goes on with it.
+# Not in Apache: the id of a row in a write of a Spark job, and the ledger of a transactional write.
 SPARK_QUERY_ID: Final = "SPARK_QUERY_ID"
 SPARK_BATCH_ID: Final = "SPARK_BATCH_ID"
 SPARK_PARTITION: Final = "SPARK_PARTITION"
@@ -168,7 +168,7 @@ def encode_properties(properties: Mapping[str, str]) -> bytes:
 
 
 def properties_text(properties: Mapping[str, str]) -> str:
-    """As ``encode_properties``, for a header, which is text itself."""
+    """``encode_properties`` as text, for a header."""
     text = joined_properties(properties)
     return text if text.isascii() and len(text) <= MAX_PROPERTIES_BYTES else encode_properties(properties).decode()
 
@@ -197,7 +197,10 @@ def joined_properties(properties: Mapping[str, str]) -> str:
 
 
 def _joined_one_by_one(properties: Mapping[str, str]) -> str:
-    """The same with a reason. A value may hold ``\\x01``: readers take the first one of a pair for the separator, and keep the others."""
+    r"""``joined_properties`` with an error message for invalid properties.
+
+    A value may contain ``\x01``: readers take the first one of a pair as the separator, and keep the others.
+    """
     parts: list[str] = []
     for name, value in properties.items():
         if not isinstance(name, str) or not isinstance(value, str):
@@ -226,7 +229,7 @@ def decode_properties(raw: bytes) -> dict[str, str]:
 
 @functools.lru_cache(maxsize=256)
 def _needles(name: str) -> tuple[bytes, bytes]:
-    """What ``name`` looks like at the beginning of a raw text form, and behind another pair."""
+    """The bytes of ``name`` at the beginning of the text form, and after another pair."""
     needle = name.encode() + b"\x01"
     return needle, b"\x02" + needle
 

@@ -51,7 +51,7 @@ __all__ = [
     "encode_record",
     "record_parts",
     "record_size",
-    "write_plain_record",
+    "write_ipv4_record",
 ]
 
 _WRAPPED: Final = NEED_UNWRAP | INNER_BATCH
@@ -62,18 +62,18 @@ Host = tuple[bytes, int]
 
 _SIZE, _MAGIC, _SYS_FLAG = RECORD.index["size"], RECORD.index["magic"], RECORD.index["sys_flag"]
 _BODY_LENGTH = RECORD.index["body_length"]
-_SYS_FLAG_OF: Final = RECORD.picked("sys_flag").unpack_from
+_SYS_FLAG_OF: Final = RECORD.subset("sys_flag").unpack_from
 _STRUCTS: Final = tuple(layout.struct for layout in LAYOUTS)
 _HEAD_SIZES: Final = tuple(layout.size for layout in LAYOUTS)
 _BORN_V6, _STORE_V6 = BORNHOST_V6 >> V6_SHIFT, STOREHOSTADDRESS_V6 >> V6_SHIFT
 _UNPACK_V4 = RECORD.struct.unpack_from
 # What a consumer needs at once of a record with IPv4 hosts.
-_BRIEFLY: Final = ("size", "magic", "queue_id", "queue_offset", "sys_flag", "body_length")
-_UNPACK_BRIEFLY = RECORD.picked(*_BRIEFLY).unpack_from
+_FIRST_FIELDS: Final = ("size", "magic", "queue_id", "queue_offset", "sys_flag", "body_length")
+_UNPACK_FIRST_FIELDS = RECORD.subset(*_FIRST_FIELDS).unpack_from
 _BODY_AT: Final = RECORD.size
 _TOPIC_AT: Final = RECORD.size + TOPIC_LENGTH_V1.size  # plus the body's length; V1
 _BEHIND_MAGIC: Final = SIZE_AND_MAGIC.size
-_PACK_BEHIND_MAGIC = RECORD.behind("magic").pack_into
+_PACK_AFTER_MAGIC = RECORD.after("magic").pack_into
 _PACK_SIZE_MAGIC = SIZE_AND_MAGIC.pack_into
 _LEAST_TAIL_BYTES: Final = MIN_RECORD_BYTES - RECORD.size
 _PACK_PROPERTIES_LENGTH = PROPERTIES_LENGTH.pack
@@ -163,7 +163,7 @@ def encode_record(
     )
 
 
-def write_plain_record(
+def write_ipv4_record(
     view: memoryview,
     at: int,
     size: int,
@@ -181,15 +181,15 @@ def write_plain_record(
     store_host: Host,
     reconsume_times: int,
 ) -> None:
-    """The record of :func:`encode_record` straight into ``view`` at ``at``, its first eight bytes last: before them it does not exist.
+    """Write the record of :func:`encode_record` into ``view`` at ``at``, its first eight bytes last: without them it does not exist.
 
-    For the common case, known to the caller: V1, both hosts IPv4 and no v6 bit in ``sys_flag``, no prepared transaction, everything
-    within its limit, ``size`` = ``record_size`` of these parts; ``topic_part`` is the topic behind its length byte.
+    For the common case, which the caller has checked: V1, both hosts IPv4 and no v6 bit in ``sys_flag``, no prepared transaction,
+    everything within its limit. ``size`` is the ``record_size`` of these parts; ``topic_part`` is the topic after its length byte.
     """
     body_bytes = len(body)
     born_ip, born_port = born_host
     store_ip, store_port = store_host
-    _PACK_BEHIND_MAGIC(
+    _PACK_AFTER_MAGIC(
         view,
         at + _BEHIND_MAGIC,
         crc32(body) & BODY_CRC_MASK,
@@ -355,9 +355,9 @@ def _tail(buffer: Buffer, at: int, size: int, magic: int, body_at: int, body_byt
 
 
 def record_parts(buffer: Buffer, at: int = 0) -> tuple[tuple[Any, ...], memoryview, bytes]:
-    """Head, body and raw properties of the record at ``at``, for who copies many: a third of the price of a RecordView.
+    """Head, body and raw properties of the record at ``at``, for callers that copy many: a third of the cost of a RecordView.
 
-    The head holds the fixed fields in their order, and has each host as address bytes, then port; the body is a view into the buffer.
+    The head has the fixed fields in their order, with each host as address bytes and port; the body is a view into the buffer.
 
     Raises:
         ProtocolError: no whole record is at ``at``.
@@ -366,7 +366,7 @@ def record_parts(buffer: Buffer, at: int = 0) -> tuple[tuple[Any, ...], memoryvi
     if at >= 0 and end >= MIN_RECORD_BYTES:
         head = _UNPACK_V4(buffer, at)
         size, topic_at = head[_SIZE], _TOPIC_AT + head[_BODY_LENGTH]
-        # As in decode_records: only what is beyond doubt takes the short way.
+        # As in decode_records: records of the common form; RecordView handles the others.
         if (
             head[_MAGIC] == MAGIC_V1
             and not head[_SYS_FLAG] & HOSTS_V6
@@ -398,7 +398,7 @@ def check_record(buffer: Buffer, at: int = 0, check_crc: bool = True) -> RecordV
     view = RecordView(buffer, at)
     if check_crc:
         crc = zlib.crc32(view.body) & BODY_CRC_MASK
-        # Java writes the masked value; a writer that did not mask is forgiven nothing, as Java forgives nothing.
+        # Java writes the masked value and accepts no other.
         if crc != view.body_crc:
             raise ProtocolError(
                 f"the body of the record at {at} has checksum {crc:#x}, the record says {view.body_crc:#x}"
@@ -442,9 +442,9 @@ def decode_records(
     at, end = 0, len(data)
     topic_part, topic_part_bytes, topic = b"\0", 1, ""  # a topic behind its length byte, as the record before had it
     while end - at >= MIN_RECORD_BYTES:
-        size, magic, own_queue_id, queue_offset, sys_flag, body_bytes = _UNPACK_BRIEFLY(data, at)
+        size, magic, own_queue_id, queue_offset, sys_flag, body_bytes = _UNPACK_FIRST_FIELDS(data, at)
         record_end, topic_at = at + size, at + _TOPIC_AT + body_bytes
-        # Only what is beyond doubt takes the short way: V1, IPv4, inside the buffer, parts that add up. RecordView judges the rest.
+        # Records of the common form: V1, IPv4, inside the buffer, parts that add up. RecordView handles the others.
         if (
             magic == MAGIC_V1
             and not sys_flag & HOSTS_V6
@@ -465,7 +465,7 @@ def decode_records(
             message.queue_offset = queue_offset
             message.transaction_id = None
         else:
-            message = _slow_record(data, at)
+            message = _decode_any_record(data, at)
         message.queue_id = own_queue_id if queue_id is None else queue_id
         message.broker_name = broker_name
         message._more_properties = more_properties
@@ -479,7 +479,7 @@ def decode_records(
     return messages
 
 
-def _slow_record(data: bytes, at: int) -> MessageExt:
+def _decode_any_record(data: bytes, at: int) -> MessageExt:
     view = RecordView(data, at)
     message = _new(MessageExt)
     message.topic = view.topic

@@ -8,7 +8,7 @@ from sprocketmq.wire.records.record_layout import RECORD, layout_of
 
 __all__ = ["LateHost", "LazyField"]
 
-_SYS_FLAG: Final = RECORD.picked("sys_flag")
+_SYS_FLAG: Final = RECORD.subset("sys_flag")
 
 
 def _unpacked(head: bytes) -> tuple[Any, ...]:

@@ -91,7 +91,7 @@ def _layout(sys_flag: int) -> Layout:
 LAYOUTS: Final = tuple(_layout(bits << V6_SHIFT) for bits in range((HOSTS_V6 >> V6_SHIFT) + 1))
 RECORD: Final = LAYOUTS[0]  # with both hosts IPv4, as nearly all records are
 MIN_RECORD_BYTES: Final = RECORD.size + TOPIC_LENGTH_V1.size + PROPERTIES_LENGTH.size
-SIZE_AND_MAGIC: Final = RECORD.picked("size", "magic")
+SIZE_AND_MAGIC: Final = RECORD.subset("size", "magic")
 BLANK_BYTES: Final = SIZE_AND_MAGIC.size
 
 

@@ -1,16 +1,16 @@
-"""The body of a batch whose elements look alike, as one table of bytes: what telemetry, logs and counters send.
+"""The body of a batch whose elements have the same form, as one table of bytes: typical for telemetry, logs and counters.
 
 A batch is uniform when all elements have the same lengths and differ only in their bodies, their flags, and in the values of UNIQ_KEY and
-KEYS. Then the records of all of them are the record of the first one with some columns put in: a table is filled column by column
-(NumPy), which costs a message a tenth of what encoding it alone does.
+KEYS. Then the records are copies of the first record with some columns replaced. NumPy fills the table column by column, which costs a
+tenth of encoding each message.
 
-Whether elements differ in nothing else is one comparison of bytes: their heads and properties, with the first one's in the places where
-they may differ, against the first one's repeated. A NumPy call costs a microsecond whatever it does, so few calls are what counts here.
+One comparison of bytes shows whether elements differ in anything else: their heads and properties, with the first element's bytes in the
+places that may differ, are compared with the first element's repeated. A NumPy call costs a microsecond, so there are few calls.
 
 Laws
-1. ``of`` gives a batch only when ``split_batch`` accepts the same body, and finds the elements that this says.
-2. No value of UNIQ_KEY and KEYS holds a separator, so what properties say (other than these two values) is the same for all.
-3. ``records`` gives, element for element, what ``encode_record`` makes of its parts.
+1. ``of`` returns a batch only when ``split_batch`` accepts the same body and finds the same elements.
+2. No value of UNIQ_KEY and KEYS contains a separator, so all other properties are the same for all elements.
+3. ``records`` returns, for each element, what ``encode_record`` makes of its parts.
 """
 
 from __future__ import annotations

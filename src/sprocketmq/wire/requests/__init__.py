@@ -1,13 +1,13 @@
-"""Every request of the protocol, each declared once: its code, what it and its answer carry, what it needs, who serves it.
+"""Every request of the protocol, each declared once: its code, headers and bodies, the rights it needs, and who serves it.
 
-    declaration     what there is to say about a request
-    access          what a request may need, and where it names it
+    declaration     the attributes of a request
+    access          what rights a request may need, and where it names the resource
     messages, consumers, offsets, topics, brokers, accounts, name_servers
                     the requests by family: ``requests.offsets.GET_MAX_OFFSET``
 
-Whatever else is known about a request follows from its declaration: which handlers a server must have, what access control asks for, which
-header fields are looked at before a handler sees them, how a client asks and reads the answer, what a handover refuses, and the table in
-docs/requests.md. A family loads when it is used: a producer never needs most of them.
+Everything else about a request is derived from its declaration: which handlers a server must have, what access control checks, which header
+fields are checked before a handler sees them, how a client sends it and reads the answer, what a handover refuses, and the table in
+docs/requests.md. A family is imported on first use: a producer never needs most of them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What a request needs, as its declaration says it: which rights on what, and where in the request that is named.
+"""The rights that a request needs, as its declaration states them: which rights on what, and where the request names it.
 
-``core.access.need_readers`` reads it out of a request. A right has words for both generations of access control: actions of 5.x, of which
-one is enough, and a permission of 4.9 (Java: Permission, Action).
+``core.access.need_readers`` reads the names from a request. A right is stated for both generations of access control: actions of 5.x, of
+which one is enough, and a permission of 4.9 (Java: Permission, Action).
 """
 
 from __future__ import annotations
@@ -65,9 +65,9 @@ ADMIN: Final = 16
 
 
 class Right(Struct, frozen=True, eq=False):
-    """What may be done to a resource: ``actions`` in the words of 5.x, of which one is enough; ``permission`` in those of 4.9.
+    """What may be done to a resource: ``actions`` of 5.x, of which one is enough, and the ``permission`` of 4.9.
 
-    Each is there once, and equal to itself only: decisions are looked up by it.
+    There is one object for each right, compared by identity: decisions are looked up by it.
     """
 
     actions: frozenset[str]
@@ -149,7 +149,7 @@ class ClusterNeed(Struct, frozen=True):
 
 
 class AddressNeed(Struct, frozen=True):
-    """Of a name server, which has no accounts: ``brokerAllowedAddresses`` says who may change anything, and whoever reaches it may look."""
+    """For a name server, which has no accounts: ``brokerAllowedAddresses`` says who may change anything; anybody may read."""
 
     changes: bool
 

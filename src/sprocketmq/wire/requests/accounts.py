@@ -1,4 +1,4 @@
-"""Who may do what: accounts of 4.9, users and policies of 5.x."""
+"""Requests of access control: accounts of 4.9, users and policies of 5.x."""
 
 from __future__ import annotations
 

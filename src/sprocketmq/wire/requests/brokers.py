@@ -1,4 +1,4 @@
-"""One broker: its settings, its numbers, its replication."""
+"""Requests about one broker: settings, statistics, replication."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Members of groups, from the heartbeat to the queues that they are given; what a broker asks of its members."""
+"""Requests about members of groups: heartbeats, queue locks, assignments, and what a broker asks of its members."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ from sprocketmq.wire.requests.declaration import Peer, Request
 from sprocketmq.wire.requests.messages import offset_in
 
 
-def _beating(body: bytes) -> Names:
+def _names_in_heartbeat(body: bytes) -> Names:
     """Producer groups are nobody's: no generation knows a right on them."""
     for consumer in HeartbeatData.of_request(body).consumer_data_set:
         yield "group", consumer.group_name
@@ -54,7 +54,7 @@ def _beating(body: bytes) -> Names:
             yield "topic", subscription.topic
 
 
-def _checked(body: bytes) -> Names:
+def _names_in_client_config(body: bytes) -> Names:
     if body in (b"", b"null"):
         return
     asked = CheckClientConfigRequestBody.of_request(body)
@@ -63,33 +63,33 @@ def _checked(body: bytes) -> Names:
         yield "topic", asked.subscription_data.topic
 
 
-def _locked(body: bytes) -> Names:
-    return _of_queues(LockBatchRequestBody.of_request(body))
+def _names_in_lock(body: bytes) -> Names:
+    return _names_of_queues(LockBatchRequestBody.of_request(body))
 
 
-def _unlocked(body: bytes) -> Names:
-    return _of_queues(UnlockBatchRequestBody.of_request(body))
+def _names_in_unlock(body: bytes) -> Names:
+    return _names_of_queues(UnlockBatchRequestBody.of_request(body))
 
 
-def _of_queues(lock: LockBatchRequestBody | UnlockBatchRequestBody) -> Names:
+def _names_of_queues(lock: LockBatchRequestBody | UnlockBatchRequestBody) -> Names:
     yield "group", lock.consumer_group
     for name in sorted({queue.topic for queue in lock.mq_set}):
         yield "topic", name
 
 
-def _assigned(body: bytes) -> Names:
+def _names_in_assignment(body: bytes) -> Names:
     asked = QueryAssignmentRequestBody.of_request(body)
     return ("topic", asked.topic), ("group", asked.consumer_group)
 
 
-def _consumed(command: Command) -> int:
+def _offset_of_consumed(command: Command) -> int:
     return offset_in(command.header(ConsumeMessageDirectlyResultRequestHeader).msg_id)
 
 
 HEART_BEAT = Request(
     code=RequestCode.HEART_BEAT,
     served_by=Peer.BROKER,
-    access=in_body(_beating, CONSUME, optional=True),
+    access=in_body(_names_in_heartbeat, CONSUME, optional=True),
     body=HeartbeatData,
     answer_header=HeartbeatResponseHeader,
 )
@@ -102,7 +102,7 @@ UNREGISTER_CLIENT = Request(
 CHECK_CLIENT_CONFIG = Request(
     code=RequestCode.CHECK_CLIENT_CONFIG,
     served_by=Peer.BROKER,
-    access=in_body(_checked, CONSUME),
+    access=in_body(_names_in_client_config, CONSUME),
     body=CheckClientConfigRequestBody,
 )
 GET_CONSUMER_LIST_BY_GROUP = Request(
@@ -122,21 +122,21 @@ NOTIFY_CONSUMER_IDS_CHANGED = Request(
 LOCK_BATCH_MQ = Request(
     code=RequestCode.LOCK_BATCH_MQ,
     served_by=Peer.BROKER,
-    access=in_body(_locked, CONSUME),
+    access=in_body(_names_in_lock, CONSUME),
     body=LockBatchRequestBody,
     answer_body=LockBatchResponseBody,
 )
 UNLOCK_BATCH_MQ = Request(
     code=RequestCode.UNLOCK_BATCH_MQ,
     served_by=Peer.BROKER,
-    access=in_body(_unlocked, CONSUME),
+    access=in_body(_names_in_unlock, CONSUME),
     body=UnlockBatchRequestBody,
     oneway=True,
 )
 QUERY_ASSIGNMENT = Request(
     code=RequestCode.QUERY_ASSIGNMENT,
     served_by=Peer.BROKER,
-    access=in_body(_assigned, CONSUME),
+    access=in_body(_names_in_assignment, CONSUME),
     body=QueryAssignmentRequestBody,
     answer_body=QueryAssignmentResponseBody,
 )
@@ -183,7 +183,7 @@ GET_CONSUMER_RUNNING_INFO = Request(
 CONSUME_MESSAGE_DIRECTLY = Request(
     code=RequestCode.CONSUME_MESSAGE_DIRECTLY,
     served_by=Peer.BROKER | Peer.CLIENT,
-    access=group("consumerGroup", CONSUME) + record(_consumed, CONSUME),
+    access=group("consumerGroup", CONSUME) + record(_offset_of_consumed, CONSUME),
     header=ConsumeMessageDirectlyResultRequestHeader,
     answer_body=ConsumeMessageDirectlyResult,
 )

@@ -1,4 +1,4 @@
-"""What there is to say about one request, said once: see the package."""
+"""The declaration of a request: see the package."""
 
 from __future__ import annotations
 

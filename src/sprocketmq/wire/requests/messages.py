@@ -1,4 +1,4 @@
-"""Messages: sending, pulling, giving back, finding, transactions."""
+"""Requests about messages: send, pull, send back, look up, transactions."""
 
 from __future__ import annotations
 
@@ -106,14 +106,14 @@ LITE_PULL_MESSAGE = Request(
 )
 
 
-def _sent_back(command: Command) -> int:
+def _offset_of_send_back(command: Command) -> int:
     return command.header(ConsumerSendMsgBackRequestHeader).offset
 
 
 CONSUMER_SEND_MSG_BACK = Request(
     code=RequestCode.CONSUMER_SEND_MSG_BACK,
     served_by=Peer.BROKER,
-    access=group("group", CONSUME) + record(_sent_back, CONSUME),
+    access=group("group", CONSUME) + record(_offset_of_send_back, CONSUME),
     header=ConsumerSendMsgBackRequestHeader,
 )
 
@@ -136,14 +136,14 @@ QUERY_MESSAGE = Request(
 )
 
 
-def _viewed(command: Command) -> int:
+def _offset_of_viewed(command: Command) -> int:
     return command.header(ViewMessageRequestHeader).offset
 
 
 VIEW_MESSAGE_BY_ID = Request(
     code=RequestCode.VIEW_MESSAGE_BY_ID,
     served_by=Peer.BROKER,
-    access=record(_viewed, CONSUME_OR_LOOK),
+    access=record(_offset_of_viewed, CONSUME_OR_LOOK),
     header=ViewMessageRequestHeader,
     answer_body=Records,
 )
@@ -156,14 +156,14 @@ RECALL_MESSAGE = Request(
 )
 
 
-def _ended(command: Command) -> int:
+def _offset_of_ended(command: Command) -> int:
     return command.header(EndTransactionRequestHeader).commit_log_offset
 
 
 END_TRANSACTION = Request(
     code=RequestCode.END_TRANSACTION,
     served_by=Peer.BROKER,
-    access=record(_ended, PUBLISH),
+    access=record(_offset_of_ended, PUBLISH),
     header=EndTransactionRequestHeader,
     oneway=True,
 )
@@ -177,13 +177,13 @@ CHECK_TRANSACTION_STATE = Request(
 )
 
 
-def _resumed(command: Command) -> int:
+def _offset_of_resumed(command: Command) -> int:
     return offset_in(command.header(ResumeCheckHalfMessageRequestHeader).msg_id)
 
 
 RESUME_CHECK_HALF_MESSAGE = Request(
     code=RequestCode.RESUME_CHECK_HALF_MESSAGE,
     served_by=Peer.BROKER,
-    access=record(_resumed, UPDATE),
+    access=record(_offset_of_resumed, UPDATE),
     header=ResumeCheckHalfMessageRequestHeader,
 )

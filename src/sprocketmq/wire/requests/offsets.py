@@ -1,4 +1,4 @@
-"""Offsets of queues, and how far groups are in them."""
+"""Requests about the offsets of queues and the progress of groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topics and groups by an administrator: made, changed, deleted, looked at."""
+"""Requests of administrators about topics and groups: create, change, delete, show."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ from sprocketmq.wire.requests.access import (
 from sprocketmq.wire.requests.declaration import Peer, Request
 
 
-def _topics_made(body: bytes) -> Names:
+def _names_of_new_topics(body: bytes) -> Names:
     return [("topic", config.topic_name) for config in CreateTopicListRequestBody.of_request(body).topic_config_list]
 
 
-def _group_made(body: bytes) -> Names:
+def _name_of_new_group(body: bytes) -> Names:
     return [("group", SubscriptionGroupConfig.of_request(body).group_name)] if body else []
 
 
-def _groups_made(body: bytes) -> Names:
+def _names_of_new_groups(body: bytes) -> Names:
     return [("group", config.group_name) for config in SubscriptionGroupList.of_request(body).group_config_list]
 
 
@@ -63,7 +63,7 @@ UPDATE_AND_CREATE_TOPIC = Request(
 UPDATE_AND_CREATE_TOPIC_LIST = Request(
     code=RequestCode.UPDATE_AND_CREATE_TOPIC_LIST,
     served_by=Peer.BROKER,
-    access=in_body(_topics_made, CREATE),
+    access=in_body(_names_of_new_topics, CREATE),
     body=CreateTopicListRequestBody,
     changes_tables=True,
 )
@@ -105,14 +105,14 @@ DELETE_TOPIC_IN_BROKER = Request(
 UPDATE_AND_CREATE_SUBSCRIPTIONGROUP = Request(
     code=RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
     served_by=Peer.BROKER,
-    access=in_body(_group_made, CREATE_OR_UPDATE),
+    access=in_body(_name_of_new_group, CREATE_OR_UPDATE),
     body=SubscriptionGroupConfig,
     changes_tables=True,
 )
 UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST = Request(
     code=RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST,
     served_by=Peer.BROKER,
-    access=in_body(_groups_made, CREATE_OR_UPDATE),
+    access=in_body(_names_of_new_groups, CREATE_OR_UPDATE),
     body=SubscriptionGroupList,
     changes_tables=True,
 )

@@ -36,7 +36,7 @@ __all__ = [
     "dumps_standard",
     "loads",
     "pairs",
-    "to_plain",
+    "to_builtins",
 ]
 
 T = TypeVar("T")
@@ -350,8 +350,8 @@ def _joined(text: str) -> str:
 # --- writing -------------------------------------------------------------------------------------------------------------------------
 
 
-def to_plain(value: Any) -> Any:
-    """Structs, sets and enums as dicts, lists and scalars: fields sorted by wire name, None left out, keys kept as they are."""
+def to_builtins(value: Any) -> Any:
+    """Structs, sets and enums as dicts, lists and scalars: fields sorted by wire name, None left out, keys unchanged."""
     if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, Enum):
@@ -360,17 +360,19 @@ def to_plain(value: Any) -> Any:
         return value
     if isinstance(value, msgspec.Struct):
         return {
-            name: to_plain(item)
+            name: to_builtins(item)
             for name, field in _sorted_fields(type(value))
             if (item := getattr(value, field)) is not None
         }
     if isinstance(value, Mapping):
         pairs = sorted(value.items(), key=_key_order)
-        return {key.value if isinstance(key, Enum) else key: to_plain(item) for key, item in pairs if item is not None}
+        return {
+            key.value if isinstance(key, Enum) else key: to_builtins(item) for key, item in pairs if item is not None
+        }
     if isinstance(value, set | frozenset):
-        return [to_plain(item) for item in sorted(value)]
+        return [to_builtins(item) for item in sorted(value)]
     if isinstance(value, list | tuple):
-        return [to_plain(item) for item in value]
+        return [to_builtins(item) for item in value]
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
@@ -390,7 +392,7 @@ def dumps(value: Any, *, pretty: bool = False) -> bytes:
     Takes structs, mappings (keys: text, int, MessageQueue), lists, sets, enums and scalars.
     """
     out: list[bytes] = []
-    _write(to_plain(value), out, b"\n" if pretty else b"")
+    _write(to_builtins(value), out, b"\n" if pretty else b"")
     return b"".join(out)
 
 
@@ -439,4 +441,4 @@ def dumps_standard(value: Any) -> bytes:
     Raises:
         TypeError: it holds a mapping with object keys, which standard JSON cannot say.
     """
-    return msgspec.json.encode(to_plain(value))
+    return msgspec.json.encode(to_builtins(value))
