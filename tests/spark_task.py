@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sprocketmq.spark.transactions import exactly_once
+from sprocketmq.spark.transactions import transactional_write
 from sprocketmq.spark.transactions.responder import Responder
 
 __all__ = ["Died", "Task", "dies", "leave_group"]
@@ -31,7 +31,7 @@ class Task:
     @classmethod
     def begin(cls, monkeypatch: pytest.MonkeyPatch, query: str = "q-1") -> None:
         """From now on tasks of ``query`` run here, its batch 0 first."""
-        monkeypatch.setattr(exactly_once, "TaskContext", cls)
+        monkeypatch.setattr(transactional_write, "TaskContext", cls)
         monkeypatch.setattr(cls, "query", query)
         monkeypatch.setattr(cls, "batch", 0)
 

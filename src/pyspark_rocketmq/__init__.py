@@ -1,6 +1,9 @@
-"""Spark imports every module whose name begins with ``pyspark_`` and takes its ``DefaultSource``: so ``format("rocketmq")`` and
-``CREATE TABLE ... USING rocketmq`` work with nothing to register. This runs for every Spark user on the machine: it must be cheap, and
-must not fail where the ``spark`` extra is not complete."""
+"""The module by which Spark finds ``format("rocketmq")``.
+
+Spark imports every installed module whose name begins with ``pyspark_`` and registers its ``DefaultSource``. So ``format("rocketmq")`` and
+``CREATE TABLE ... USING rocketmq`` need no registration. The import runs for every Spark session on the machine. It must be cheap, and must
+not fail when the ``spark`` extra is incomplete.
+"""
 
 from __future__ import annotations
 

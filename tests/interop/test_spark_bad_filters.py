@@ -12,7 +12,7 @@ from interop.peers import ApacheCluster
 from sprocketmq.client.read.queue_reader import QueueReader
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.cluster.cluster import Cluster
-from sprocketmq.spark.read.queue_bounds import held_bounds
+from sprocketmq.spark.read.queue_bounds import queue_bounds
 from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.wire.records.record import decode_records
 
@@ -28,7 +28,7 @@ def test_an_expression_that_apache_would_read_as_all_is_refused_while_a_read_is_
         for number in range(4):
             producer.send(rmq.Message(topic, b"x", properties={"n": str(number)}))
         cluster = Cluster.at(apache.namesrv_addr)
-        poll_until(lambda: held_bounds(cluster, [queue])[queue].max == 4, "four messages")
+        poll_until(lambda: queue_bounds(cluster, [queue])[queue].max == 4, "four messages")
 
     def pulled(expression: str) -> int:
         with QueueReader(

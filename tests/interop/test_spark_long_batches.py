@@ -19,7 +19,7 @@ from sprocketmq.cli.settle import settle_halves
 from sprocketmq.core.resource_names import TRANS_CHECK_MAX_TIME_TOPIC
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.source import RocketMQDataSource
-from sprocketmq.spark.transactions import exactly_once
+from sprocketmq.spark.transactions import transactional_write
 from sprocketmq.spark.write.writer import StreamWriter
 
 SCHEMA = StructType([StructField("body", BinaryType())])
@@ -54,7 +54,7 @@ def test_apache_gives_up_what_nobody_ends(
     before = given_up(apache)
     decided = write(*range(10))
     with monkeypatch.context() as patched:
-        patched.setattr(exactly_once.ExactlyOnce, "_end", dies)
+        patched.setattr(transactional_write.TransactionalWrite, "_end", dies)
         with pytest.raises(Died):
             writer().commit(decided, 0)
     Task.batch = 1

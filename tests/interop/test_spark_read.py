@@ -13,8 +13,8 @@ from interop.peers import ApacheCluster
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.losses import DataLoss, Loss
 from sprocketmq.spark.offsets import StreamOffset
-from sprocketmq.spark.read.offset_search import look_at, offsets_by_time
-from sprocketmq.spark.read.queue_bounds import gone_queues, held_bounds
+from sprocketmq.spark.read.offset_search import offsets_by_time, sample_queues
+from sprocketmq.spark.read.queue_bounds import gone_queues, queue_bounds
 from sprocketmq.spark.read.stream_reader import StreamReader
 from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.wire.records.message import MessageQueue
@@ -46,9 +46,9 @@ def test_a_time_is_found_to_the_message(apache: ApacheCluster) -> None:
         time.sleep(0.05)  # other store times
         producer.send_batch([rmq.Message(topic, b"%d" % number) for number in range(20, 40)])
         cluster = Cluster.at(apache.namesrv_addr)
-        poll_until(lambda: held_bounds(cluster, [queue])[queue].max == 40, "forty messages")
-    looks = [look_at(cluster, {queue: at}, "ours", 1)[queue].stored_ms for at in range(40)]
-    bounds = held_bounds(cluster, [queue])
+        poll_until(lambda: queue_bounds(cluster, [queue])[queue].max == 40, "forty messages")
+    looks = [sample_queues(cluster, {queue: at}, "ours", 1)[queue].stored_ms for at in range(40)]
+    bounds = queue_bounds(cluster, [queue])
     assert bounds[queue].newest_ms == looks[-1]
     for time_ms in sorted({looks[0] - 1, looks[0], looks[19], looks[20] - 1, looks[20], looks[39]}):
         expected = next(at for at, stored_ms in enumerate(looks) if stored_ms >= time_ms)

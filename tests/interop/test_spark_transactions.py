@@ -21,9 +21,9 @@ from interop.shared_servers import SharedServers
 from spark_task import Died, Task, dies, leave_group
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.source import RocketMQDataSource
-from sprocketmq.spark.transactions import exactly_once
+from sprocketmq.spark.transactions import transactional_write
 from sprocketmq.spark.transactions.responder import Responder
-from sprocketmq.spark.transactions.shown_rows import HALF_TOPIC
+from sprocketmq.spark.transactions.visible_rows import HALF_TOPIC
 from sprocketmq.spark.write.writer import StreamWriter
 from sprocketmq.wire.records.message import MessageQueue
 
@@ -95,7 +95,7 @@ def test_each_row_appears_once_at_apaches_brokers(apache: ApacheCluster, monkeyp
         sink.batch(1, *range(20, 30))  # a try whose message is lost: rolled back when the broker asks
         sent = sink.batch(1, *range(20, 30))
         with monkeypatch.context() as patched:
-            patched.setattr(exactly_once.ExactlyOnce, "_end", dies)
+            patched.setattr(transactional_write.TransactionalWrite, "_end", dies)
             with pytest.raises(Died):
                 sink.writer().commit(sent, 1)  # decided, and killed before anything was ended
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.spark.checkpoint_files import Checkpoint, SourceLine
+from sprocketmq.spark.checkpoint_files import SourceLine, StreamCheckpoint
 from sprocketmq.spark.cluster.cluster import Cluster
-from sprocketmq.spark.options.access import PLAIN
-from sprocketmq.spark.read.queue_bounds import held_bounds
+from sprocketmq.spark.options.access import ANONYMOUS
+from sprocketmq.spark.read.queue_bounds import queue_bounds
 from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = ["drop", "finish", "move", "show"]
@@ -21,7 +21,7 @@ _PATIENCE_MS: Final = 5_000
 
 def show(location: str, *, as_json: bool) -> None:
     """Print which batches are planned and done, and the next offset of every queue of every source."""
-    checkpoint = Checkpoint(location)
+    checkpoint = StreamCheckpoint(location)
     sources = [_source(line) for line in checkpoint.sources()]
     if as_json:
         planned = {"query": checkpoint.query, "planned": checkpoint.planned, "done": checkpoint.done}
@@ -118,11 +118,11 @@ def finish(location: str, how: str, *, group: str | None = None, namesrv_addr: s
         print(f"batch {number} has no rows now, batch {number + 1} is planned when the query starts")
 
 
-def _stopped(location: str, group: str | None, namesrv_addr: str) -> Checkpoint:
+def _stopped(location: str, group: str | None, namesrv_addr: str) -> StreamCheckpoint:
     """Raises ConfigurationError: a query of the group is online."""
-    checkpoint = Checkpoint(location)
+    checkpoint = StreamCheckpoint(location)
     if group is not None:
-        cluster = Cluster.at(namesrv_addr, _PATIENCE_MS, PLAIN)
+        cluster = Cluster.at(namesrv_addr, _PATIENCE_MS, ANONYMOUS)
         info = cluster.run(cluster.api.cluster_info)
         for broker in info.broker_addr_table.values():
             for address in broker.broker_addrs.values():
@@ -143,7 +143,7 @@ def _offset(text: str, queue: MessageQueue, namesrv_addr: str) -> int:
         return int(text)
     if text not in ("earliest", "latest"):
         raise ConfigurationError(f"the offset is {text!r}, a whole number, earliest or latest is allowed")
-    held = held_bounds(Cluster.at(namesrv_addr, _PATIENCE_MS, PLAIN), [queue]).get(queue)
+    held = queue_bounds(Cluster.at(namesrv_addr, _PATIENCE_MS, ANONYMOUS), [queue]).get(queue)
     if held is None:
         raise ConfigurationError(f"{queue} is not there, so nobody knows its {text} offset; give a number")
     return held.min if text == "earliest" else held.max

@@ -38,7 +38,7 @@ def settle_halves(
     """
     responder = _member(group, topics, namesrv_addr, access_key, secret_key, assignments)
     try:
-        ends = responder.engine.run(responder.half_ends())
+        ends = responder.engine.run(responder.half_queue_ends())
         settling = Settling(responder, {queue: LeftHalves(end) for queue, end in ends.items()})
         unsettled = responder.engine.run(settling.wait(int(timeout_s * 1000)))
         answers = dict(sorted(responder.answers.items()))
@@ -46,8 +46,8 @@ def settle_halves(
         responder.close()
     told = ", ".join(f"{count} {state}" for state, count in answers.items()) or "no question came"
     print(f"group {group}: {told}")
-    if settling.taken_up:
-        print(f"group {group}: {settling.taken_up} given up by brokers were taken up again")
+    if settling.resumed:
+        print(f"group {group}: {settling.resumed} given up by brokers were taken up again")
     if unsettled:
         print(f"{', '.join(unsettled)} did not ask about all half messages within {timeout_s:g} s", file=sys.stderr)
         return 1

@@ -1,13 +1,15 @@
-"""RocketMQ for Spark: ``format("rocketmq")`` (found by Spark through ``pyspark_rocketmq``), row-level retry, and lag reports.
+"""RocketMQ for Spark: ``format("rocketmq")``, retries for single rows, and lag reports.
 
-from sprocketmq.spark import RocketMQProgressListener, foreach_batch, send_back
+Spark finds the source through ``pyspark_rocketmq``; import this package for the rest::
+
+    from sprocketmq.spark import RocketMQProgressListener, foreach_batch, send_back
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import sprocketmq.logs  # noqa: F401 - its loggers tell what peers say in one line
+import sprocketmq.logs  # noqa: F401 - sets up the loggers
 
 if TYPE_CHECKING:
     from sprocketmq.spark.losses import DataLoss
@@ -15,8 +17,8 @@ if TYPE_CHECKING:
     from sprocketmq.spark.observe.progress_listener import RocketMQProgressListener
     from sprocketmq.spark.read.lag import LagReport
     from sprocketmq.spark.retry.row_retry import each_try_once, foreach_batch
-    from sprocketmq.spark.retry.sent_back import send_back
-    from sprocketmq.spark.send.write_marks import each_write_once
+    from sprocketmq.spark.retry.send_back import SendBackRequest, send_back
+    from sprocketmq.spark.send.row_ids import each_write_once
     from sprocketmq.spark.source import RocketMQDataSource, message_schema
 
 __all__ = [
@@ -25,6 +27,7 @@ __all__ = [
     "LossReport",
     "RocketMQDataSource",
     "RocketMQProgressListener",
+    "SendBackRequest",
     "each_try_once",
     "each_write_once",
     "foreach_batch",
@@ -38,16 +41,17 @@ _HOME = {
     "LossReport": "observe.loss_report",
     "RocketMQDataSource": "source",
     "RocketMQProgressListener": "observe.progress_listener",
+    "SendBackRequest": "retry.send_back",
     "each_try_once": "retry.row_retry",
-    "each_write_once": "send.write_marks",
+    "each_write_once": "send.row_ids",
     "foreach_batch": "retry.row_retry",
     "message_schema": "source",
-    "send_back": "retry.sent_back",
+    "send_back": "retry.send_back",
 }
 
 
 def __getattr__(name: str) -> object:
-    """Only what is asked for is imported: Spark's workers need the readers, not the listener."""
+    """Import a public name when it is first used: Spark's Python workers need the readers, not the listener."""
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

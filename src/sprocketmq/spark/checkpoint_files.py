@@ -1,17 +1,19 @@
-"""The checkpoint of a stream as Spark keeps it in files, read and edited while no query runs. No PySpark here: the tool needs none.
+"""Read and edit the checkpoint of a stream while no query runs.
+
+Used by ``sprocketmq spark-checkpoint``. It needs no PySpark. The files are Spark's:
 
     CHECKPOINT/metadata        {"id": query}
-    CHECKPOINT/offsets/N       v1, a line of the batch's own, a line of JSON for each source: where batch N ends, written before it runs
-    CHECKPOINT/commits/N       v1, a line of JSON: batch N is done
-    CHECKPOINT/offsets/.N.crc  checksums of local files; one that is missing is not missed (Hadoop's ChecksumFileSystem)
+    CHECKPOINT/offsets/N       offset log: v1, one line of the batch, one line of JSON for each source; written before batch N runs
+    CHECKPOINT/commits/N       commit log: v1, one line of JSON; written when batch N is done
+    CHECKPOINT/offsets/.N.crc  checksums of local files; Hadoop's ChecksumFileSystem accepts a missing one
 
-The next batch begins where the last one ended (MicroBatchExecution.populateStartOffsets), so a stream is moved by an edit of the last file
-of ``offsets``. A batch that is planned and not done would run again as it was planned: it is finished first, or planned anew.
+The next batch begins where the last one ended (MicroBatchExecution.populateStartOffsets). So a stream is moved by an edit of the last file
+of ``offsets``. A batch that is planned but not committed would run again as planned: it must be finished first, or planned again.
 
 Laws (tests/unit/spark/test_checkpoint_files.py, tests/system/spark/test_checkpoints.py)
-1. What is not asked for stays byte for byte: other sources, other queues, fields of other versions.
-2. Files are replaced whole, and what was there is kept in CHECKPOINT/sprocketmq-before.
-3. A file that changed since it was read is not replaced: a query runs.
+1. Everything that is not edited stays the same, byte for byte: other sources, other queues, unknown fields.
+2. Files are replaced as a whole. The old content is kept in CHECKPOINT/sprocketmq-before.
+3. A file that changed since it was read is not replaced: a query is running.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.offsets import StreamOffset, queues_from_json, queues_to_json
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["Checkpoint", "SourceLine"]
+__all__ = ["SourceLine", "StreamCheckpoint"]
 
 _VERSION: Final = "v1"
 _KEPT: Final = "sprocketmq-before"
@@ -41,7 +43,7 @@ Offsets = dict[MessageQueue, int]
 
 @dataclass(frozen=True)
 class SourceLine:
-    """One rocketmq source in the last offsets: which line of which file, as it was read, and where the source is."""
+    """One rocketmq source in the last file of the offset log: its line number, its JSON, and the batch and text of the file."""
 
     number: int
     document: Mapping[str, Any]
@@ -53,11 +55,11 @@ class SourceLine:
         return StreamOffset.from_json(self.document)
 
 
-class Checkpoint:
+class StreamCheckpoint:
     """A checkpoint location on this machine's file system.
 
     Raises:
-        ConfigurationError: it is none, or of a form that is not known.
+        ConfigurationError: the location is not a checkpoint, or its format is unknown.
     """
 
     def __init__(self, location: str) -> None:
@@ -83,16 +85,16 @@ class Checkpoint:
 
     @property
     def planned(self) -> int:
-        """The last batch that was planned; -1 when none was."""
+        """The last batch in the offset log; -1 if there is none."""
         return self._last("offsets")
 
     @property
     def done(self) -> int:
-        """The last batch that is done; -1 when none is."""
+        """The last batch in the commit log; -1 if there is none."""
         return self._last("commits")
 
     def sources(self) -> list[SourceLine]:
-        """The rocketmq sources of the query, by the last planned batch."""
+        """The rocketmq sources of the query, as in the last planned batch."""
         batch = self.planned
         text = self._text(batch)
         documents = map(_document, text.split("\n")[_FIRST_LINES:])
@@ -103,10 +105,10 @@ class Checkpoint:
         ]
 
     def source(self, number: int | None) -> SourceLine:
-        """The source of that number, or the only one.
+        """The source with this number, or the only source.
 
         Raises:
-            ConfigurationError: there is none, or several and no number.
+            ConfigurationError: there is no such source, or there are several and no number is given.
         """
         found = self.sources()
         numbers = ", ".join(str(one.number) for one in found) or "none"
@@ -118,10 +120,10 @@ class Checkpoint:
         return chosen[0]
 
     def edit(self, source: SourceLine, change: Callable[[Offsets], Offsets]) -> None:
-        """Move a source: ``change`` gets the offsets of its queues and gives the new ones.
+        """Change the offsets of a source: ``change`` receives the offset of each queue and returns the new ones.
 
         Raises:
-            ConfigurationError: a batch is planned and not done; or nothing was read yet.
+            ConfigurationError: a batch is planned but not committed, or the query has read nothing yet.
         """
         self.refuse_unfinished()
         if source.offset.initial is not None:
@@ -143,7 +145,7 @@ class Checkpoint:
         self._write("offsets", source.batch, "\n".join(lines))
 
     def refuse_unfinished(self) -> None:
-        """Raises ConfigurationError: a batch is planned and not done."""
+        """Raise ConfigurationError if a batch is planned but not committed."""
         if self.planned != self.done:
             raise ConfigurationError(
                 f"batch {self.planned} of {self.path} is planned and not done, and would run again as planned; start the query until "
@@ -151,12 +153,13 @@ class Checkpoint:
             )
 
     def finish(self, how: Literal["plan-anew", "done"]) -> None:
-        """Do away with a batch that is planned and not done: both ways it counts as done, with ``plan-anew`` as one without rows, so that
-        the next batch begins where it began. Its number is not used again: a sink that knows it (Spark's files, Delta, a transactional
-        write) would pass over the rows of the new plan.
+        """Mark a batch that is planned but not committed as done.
+
+        With ``plan-anew`` it is written as a batch without rows, so the next batch begins where this one began. Its number is not used
+        again: a sink that already knows the number (Spark's file sink, Delta, a transactional write) would skip the rows of the new plan.
 
         Raises:
-            ConfigurationError: the query keeps state, whose version the batch would have written; or it is the first batch.
+            ConfigurationError: the query is stateful, and the batch did not write its state version; or it is the first batch.
         """
         number = self.planned
         if number == self.done:
@@ -191,7 +194,7 @@ class Checkpoint:
         return self.path / log / f".{number}.crc"
 
     def _text(self, batch: int) -> str:
-        """What is written of the end of a batch."""
+        """The offset-log file of a batch."""
         if batch < 0:
             raise ConfigurationError(f"{self.path} holds no batch yet; there is nothing to show or to move")
         text = self._file("offsets", batch).read_text()
@@ -220,7 +223,7 @@ class Checkpoint:
 
 
 def _document(line: str) -> dict[str, Any] | None:
-    """The offset of a rocketmq source; None for another source, or none."""
+    """The offset of a rocketmq source; None for another source."""
     if line == _NOT_A_SOURCE:
         return None
     try:

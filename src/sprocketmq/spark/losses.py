@@ -1,20 +1,18 @@
-"""Messages that a read should have seen and cannot: which, why, and how many. Pure.
+"""Messages that a read should have returned and that are gone: which, why, and how many. No I/O.
 
-Five ways to lose messages that wait in a queue, and what each leaves to be known:
-
-| reason | seen as | missing |
+| reason | found when | missing |
 |---|---|---|
-| deleted by retention | the wanted offset is below the smallest one | exactly the offsets between |
-| went back (topic made anew, log lost) | the wanted offset is beyond the next one | a task knows: the rest of its range |
-| topic gone, queue gone | its broker is there and knows it no more | from the wanted one to the last head that was seen |
-| broker retired | the user said so; it fails no query | the same |
+| deleted | the wanted offset is below the smallest offset | the offsets between |
+| went back (topic created again, log lost) | the wanted offset is beyond the next offset | a task knows: the rest of its range |
+| topic gone, queue gone | the broker answers and does not know it | from the wanted offset to the last known end |
+| broker retired | the broker is in ``retiredBrokers``; fails no query | the same |
 
-A broker that does not answer is none of them: its queues keep their position (``plan``, law 5).
+A broker that does not answer is not a loss: its queues keep their position (``plan``, law 5).
 
 Laws (tests/unit/spark/test_losses.py)
-1. Merging never counts an offset of a queue twice, in whatever order and however often losses come: tasks are run again.
-2. Merging forgets no offset.
-3. A loss comes back from its journal as it went in.
+1. Merging counts each offset of a queue once, in any order and however often a loss is reported: tasks may run twice.
+2. Merging drops no offset.
+3. A loss that is written to the offset log is read back unchanged.
 """
 
 from __future__ import annotations
@@ -26,7 +24,16 @@ from typing import Any, Final, Literal, get_args
 from sprocketmq.errors import RocketMQError
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["DataLoss", "Loss", "QueueBounds", "Reason", "counted", "losses_from_json", "losses_to_json", "merged"]
+__all__ = [
+    "DataLoss",
+    "Loss",
+    "QueueBounds",
+    "Reason",
+    "losses_from_json",
+    "losses_to_json",
+    "lost_counts",
+    "merge_losses",
+]
 
 Reason = Literal["deleted", "went back", "topic gone", "queue gone", "broker retired"]
 
@@ -40,15 +47,16 @@ _WHY: Final[dict[Reason, str]] = {
 
 
 class DataLoss(RocketMQError):
-    """Messages that the read should have seen are gone, and ``failOnDataLoss`` is true (its default)."""
+    """Messages that the read should have returned are gone, and ``failOnDataLoss`` is true (the default)."""
 
 
 @dataclass(frozen=True)
 class QueueBounds:
-    """What a broker holds of one queue: offsets ``min`` (inclusive) to ``max`` (exclusive).
+    """The offsets that a broker's master holds of one queue: ``min`` (inclusive) to ``max`` (exclusive).
 
-    Its master said so: nobody else is asked. ``newest_ms``: when the broker stored the last message, 0 for never.
-    ``min_is_sure``: not so at 4.x brokers (``offset_search.first_held``).
+    Attributes:
+        newest_ms: when the broker stored the last message; 0 if there is none.
+        min_is_sure: False for 4.x brokers, whose smallest offset may be too small (``offset_search.real_min_offsets``).
     """
 
     min: int
@@ -59,9 +67,9 @@ class QueueBounds:
 
 @dataclass(frozen=True, order=True)
 class Loss:
-    """Offsets ``start`` (inclusive) to ``end`` (exclusive, None: nobody knows) of ``queue`` that cannot be read any more.
+    """Offsets ``start`` (inclusive) to ``end`` (exclusive; None if unknown) of ``queue`` that can no longer be read.
 
-    ``held`` is what the broker had instead; it takes no part in comparisons.
+    ``held`` is what the broker holds instead. It is ignored in comparisons.
     """
 
     queue: MessageQueue
@@ -72,7 +80,7 @@ class Loss:
 
     @property
     def count(self) -> int | None:
-        """How many offsets are missing; None where nobody knows."""
+        """How many offsets are missing; None if unknown."""
         return None if self.end is None else self.end - self.start
 
     def __str__(self) -> str:
@@ -84,8 +92,8 @@ class Loss:
         return f"{self.queue}: offsets {self.start} to {self.end} ({self.count} messages) are missing{held} ({_WHY[self.reason]})"
 
 
-def merged(losses: Iterable[Loss]) -> list[Loss]:
-    """``losses`` in order, those of a queue and reason that touch made one (laws 1 and 2)."""
+def merge_losses(losses: Iterable[Loss]) -> list[Loss]:
+    """``losses`` in order; overlapping and adjacent ones of the same queue and reason are joined (laws 1 and 2)."""
     found: list[Loss] = []
     for loss in sorted(losses, key=lambda one: (one.queue, one.reason, one.start)):
         last = found[-1] if found else None
@@ -101,16 +109,16 @@ def _touch(first: Loss, second: Loss) -> bool:
     return first.end is None or second.start <= first.end
 
 
-def counted(losses: Iterable[Loss]) -> dict[MessageQueue, int]:
-    """How many messages of each queue are known to be missing; a queue of which only that is known counts 0."""
+def lost_counts(losses: Iterable[Loss]) -> dict[MessageQueue, int]:
+    """The number of missing messages of each queue; 0 if it is unknown."""
     counts: dict[MessageQueue, int] = {}
-    for loss in merged(losses):
+    for loss in merge_losses(losses):
         counts[loss.queue] = counts.get(loss.queue, 0) + (loss.count or 0)
     return counts
 
 
 def losses_to_json(losses: Iterable[Loss]) -> dict[str, Any]:
-    """``{topic: {broker: {queue: [[reason, start, end], ...]}}}``: what a batch's journal says of them."""
+    """``{topic: {broker: {queue: [[reason, start, end], ...]}}}``, as it is written to the offset log."""
     nested: dict[str, Any] = {}
     for loss in sorted(losses, key=lambda one: (one.queue, one.reason, one.start)):
         queues = nested.setdefault(loss.queue.topic, {}).setdefault(loss.queue.broker_name, {})
@@ -119,7 +127,7 @@ def losses_to_json(losses: Iterable[Loss]) -> dict[str, Any]:
 
 
 def losses_from_json(nested: Mapping[str, Any]) -> tuple[Loss, ...]:
-    """The losses of a journal; raises ValueError, TypeError or AttributeError for anything else."""
+    """The losses of an offset-log entry. Raises ValueError, TypeError or AttributeError if the JSON has another form."""
     found = []
     for topic, brokers in nested.items():
         for broker_name, queues in brokers.items():

@@ -1,26 +1,26 @@
-"""The offset that Spark journals for a stream, and what it means after a crash. Pure.
+"""The offset of a stream, as Spark writes it to the offset log of the checkpoint. No I/O.
 
-    {"v":1,"init":"latest"}                                                      before anything is resolved
-    {"v":1,"q":{topic:{broker:{queue:next}}},"origin":{topic:{broker:{queue:from}}},"lost":...,"tasks":4}   after
+    {"v":1,"init":"latest"}                                                      before the first batch
+    {"v":1,"q":{topic:{broker:{queue:next}}},"origin":{topic:{broker:{queue:from}}},"lost":...,"tasks":4}   after it
 
-Theory. Spark asks ``initialOffset()`` again on every restart until batch 0 has committed, and keeps its answer nowhere: a source that
-answers "the latest offset right now" loses whatever arrived between two attempts. But Spark journals the *end* of a batch before it runs
-it. So ``initialOffset()`` answers a symbol that never changes, and the end of the first batch carries, as ``origin``, where that batch
-began. The same field serves every later batch in which a queue appears for the first time, or has to be re-read from another place
-(its data was deleted, its topic made anew). Spark has no place for "the start of this one queue" otherwise.
+Spark calls ``initialOffset()`` again at every restart until batch 0 is committed, and does not store the result. A source that returned
+"the latest offset right now" would lose what arrived between two attempts. But Spark writes the *end* of a batch to the offset log before
+the batch runs. So ``initialOffset()`` returns a constant symbol, and the end of the first batch says in ``origin`` where the batch began.
+Later batches use ``origin`` for queues that appear for the first time, or that are read again from another place (messages deleted, topic
+created again).
 
 Laws
-1. The start of a queue in the batch (start, end] is ``end.origin[queue]``, else ``start.queues[queue]``. Nothing else is ever asked.
-   A batch whose start equals its end is empty.
-2. Equal offsets are equal text: keys are sorted, so Spark, which compares text, sees "no new data" exactly when nothing moved.
-3. A queue in ``end.queues`` has a start by law 1: it is in ``start.queues`` or in ``end.origin``.
-4. Unknown versions are refused, never guessed.
-5. A batch that runs again is cut into tasks as it was: ``tasks`` (and ``ordered``) were journaled before it ran, so that a row is written
-   from the same task again, whatever options the query was started with (``write_marks``). Older checkpoints lack them.
+1. The start of a queue in the batch (start, end] is ``end.origin[queue]``, otherwise ``start.queues[queue]``; nothing else. A batch whose
+   start equals its end is empty.
+2. Equal offsets have equal JSON text: keys are sorted. Spark compares the text to find out whether there is new data.
+3. A queue in ``end.queues`` has a start by law 1.
+4. Unknown versions are refused.
+5. A batch that runs again is divided into the same tasks: ``tasks`` and ``ordered`` are written before it runs. So each row comes from the
+   same task again, whatever options the query has now (``row_ids``). Older checkpoints lack both fields.
 
-``lost`` says which messages the batch that ends here leaves out (``losses``): it is written before the batch runs, so a loss that the user
-allowed is told in the checkpoint and in every progress event, and is told again when the batch is. Nothing is read by it. ``late`` says how
-a queue begins whose broker was away when the query began (``late_start``); it is the same in every offset of a query.
+``lost`` names the messages that the batch leaves out (``losses``). It appears in the checkpoint and in progress events; reads do not use
+it. ``late`` says where a queue begins whose broker was unreachable when the query began (``new_queue_start``). It is the same in every
+offset of a query.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from typing import Any, Final
 
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.losses import Loss, losses_from_json, losses_to_json
-from sprocketmq.spark.options.late_start import LateStart
+from sprocketmq.spark.options.new_queue_start import NewQueueStart
 from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = ["VERSION", "QueueRange", "StreamOffset", "batch_ranges", "queues_from_json", "queues_to_json"]
@@ -53,7 +53,7 @@ class QueueRange:
 
     @property
     def count(self) -> int:
-        """Upper bound of the messages in it: a filter may leave fewer."""
+        """The largest possible number of messages: a filter may return fewer."""
         return self.end - self.start
 
     def __str__(self) -> str:
@@ -62,7 +62,9 @@ class QueueRange:
 
 @dataclass(frozen=True)
 class StreamOffset:
-    """One journaled offset. ``initial`` is the symbolic start (None once resolved); ``queues`` holds the next offset to read."""
+    """One offset of the stream. ``initial`` is the symbolic start (None after the first batch); ``queues`` has the next offset to read of
+    each queue.
+    """
 
     queues: Offsets = field(default_factory=dict)
     origin: Offsets = field(default_factory=dict)
@@ -70,10 +72,10 @@ class StreamOffset:
     lost: tuple[Loss, ...] = ()
     tasks: int | None = None
     ordered: bool = False
-    late: LateStart | None = None
+    late: NewQueueStart | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """What Spark journals; ``json.dumps`` of it is the same text for equal offsets (law 2)."""
+        """The JSON object for the offset log; equal offsets give equal text (law 2)."""
         if self.initial is not None:
             return {"v": VERSION, "init": self.initial}
         document: dict[str, Any] = {"v": VERSION, "q": queues_to_json(self.queues)}
@@ -91,12 +93,12 @@ class StreamOffset:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> StreamOffset:
-        """The offset read back from a checkpoint.
+        """The offset that is read from a checkpoint.
 
         Raises:
-            ConfigurationError: the checkpoint was written by a version that this one does not know (law 4), or by another source.
+            ConfigurationError: the checkpoint was written by an unknown version (law 4), or by another source.
         """
-        if not isinstance(document, dict):  # another source may journal any JSON
+        if not isinstance(document, dict):  # another source may write any JSON
             raise _strange(document)
         version = document.get("v")
         if version != VERSION or ("init" not in document and "q" not in document):
@@ -113,7 +115,7 @@ class StreamOffset:
                 lost=losses_from_json(document.get("lost", {})),
                 tasks=_tasks_from_json(document.get("tasks")),
                 ordered=document.get("ordered") is True,
-                late=LateStart.from_json(document.get("late")),
+                late=NewQueueStart.from_json(document.get("late")),
             )
         except (ValueError, TypeError, AttributeError, KeyError) as error:
             raise _strange(document) from error
@@ -135,7 +137,7 @@ def _strange(document: object) -> ConfigurationError:
 
 
 def queues_to_json(offsets: Offsets) -> dict[str, dict[str, dict[str, int]]]:
-    """``{topic: {broker: {queue: offset}}}`` with sorted keys: compact, as it is journaled with every batch."""
+    """``{topic: {broker: {queue: offset}}}`` with sorted keys."""
     nested: dict[str, dict[str, dict[str, int]]] = {}
     for queue in sorted(offsets):
         nested.setdefault(queue.topic, {}).setdefault(queue.broker_name, {})[str(queue.queue_id)] = offsets[queue]
@@ -157,10 +159,10 @@ def queues_from_json(nested: Mapping[str, Mapping[str, Mapping[str, int]]]) -> d
 
 
 def batch_ranges(start: StreamOffset, end: StreamOffset) -> list[QueueRange]:
-    """What the batch between two journaled offsets reads, by law 1; ranges without messages are left out.
+    """The ranges of the batch between two offsets (law 1); empty ranges are left out.
 
     Raises:
-        ConfigurationError: law 3 is broken, so the checkpoint was edited or belongs to another query.
+        ConfigurationError: law 3 is broken: the checkpoint was edited or belongs to another query.
     """
     if start == end:  # Spark may plan an empty batch; the origin in ``end`` belongs to the batch that ended there
         return []

@@ -1,12 +1,12 @@
 # ruff: noqa: N802 - Spark calls these methods, with these argument names
-"""The data source itself: ``format("rocketmq")``, for reading and writing, batch and streaming.
+"""The data source ``format("rocketmq")``, for reading and writing, batch and streaming.
 
-Spark builds it in a short-lived process, pickles it and ships it, so it holds nothing but options; each reader or writer checks those it
-needs when it is made, on the driver, before a task runs.
+Spark builds it in a short-lived process and pickles it, so it holds nothing but options. Each reader or writer checks the options that it
+needs when it is made: on the driver, before a task runs.
 
-CREATE TABLE ... USING rocketmq OPTIONS (...): Spark 4.3 stores the options of such a table and then does not hand them to a Python source
-when the table is read, but it does hand back the stored schema. So the schema of a table carries the options as metadata of its first
-column. INSERT INTO hands over neither: write with ``df.write.format("rocketmq")``.
+CREATE TABLE ... USING rocketmq OPTIONS (...): Spark 4.3 stores the options of such a table but does not pass them to a Python source when
+the table is read. It does pass the stored schema. So the schema of a table carries the options as metadata of its first column. INSERT INTO
+passes neither: write with ``df.write.format("rocketmq")``.
 """
 
 from __future__ import annotations
@@ -65,8 +65,7 @@ def message_schema(columns: tuple[str, ...] = tuple(COLUMNS)) -> StructType:
 class RocketMQDataSource(DataSource):
     """RocketMQ topics as tables and streams. Options: ``sprocketmq.spark.options.option_table``; columns: ``message_schema()``.
 
-    ``import pyspark_rocketmq`` is not needed: Spark finds that module by itself. Elsewhere:
-    ``spark.dataSource.register(RocketMQDataSource)``.
+    Spark finds the source through the module ``pyspark_rocketmq``. Where it does not: ``spark.dataSource.register(RocketMQDataSource)``.
     """
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
@@ -78,7 +77,7 @@ class RocketMQDataSource(DataSource):
         return "rocketmq"
 
     def schema(self) -> StructType:
-        # Which of reading and writing is meant is not known here; the columns are a reader's option that both may carry.
+        # Spark calls this for reads and for writes; options of either side are allowed here.
         schema = message_schema(read_options(_of_any_use(self.options), streaming=True).columns)
         if any(key.lower().startswith(CATALOG_PREFIX) for key in self.options):
             refuse_secrets_in_tables(self.options)
@@ -110,7 +109,7 @@ class RocketMQDataSource(DataSource):
         return StreamWriter(sink_options(self.options), schema)
 
     def _read_options(self, schema: StructType, streaming: bool) -> ReadOptions:
-        """Options, with the columns of ``schema``, which is the user's own choice when ``.schema(...)`` was called."""
+        """Options, with the columns of ``schema``, which is the user's choice if ``.schema(...)`` was called."""
         kept: dict[str, str] = {}
         for field in schema.fields:
             kept.update(json.loads((field.metadata or {}).get(_TABLE_OPTIONS, "{}")))
@@ -127,13 +126,13 @@ class RocketMQDataSource(DataSource):
 
 
 def _of_any_use(options: Mapping[str, str]) -> dict[str, str]:
-    """Options that are right for a batch only, for a stream only, or for a write, are judged when it is known which it is."""
+    """The options that are valid in each use. Those of batches, streams or writes are checked when the use is known."""
     later = {row.name.lower() for row in OPTIONS if row.side == "write" or row.name.startswith(_BOUNDS)}
     return {key: value for key, value in options.items() if key.lower().removeprefix(CATALOG_PREFIX) not in later}
 
 
 def _needs(version: tuple[int, int], what: str) -> None:
-    """Batch reads and writes are made of what PySpark has since 4.0."""
+    """Refuse a PySpark older than ``version``. Batch reads and writes work with 4.0."""
     major, minor = pyspark.__version__.split(".")[:2]
     if (int(major), int(minor)) < version:
         raise ConfigurationError(

@@ -16,7 +16,7 @@ import sprocketmq as rmq
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.read.group_progress import commit_offsets
-from sprocketmq.spark.read.late_queues import _CLOCKS_MS
+from sprocketmq.spark.read.new_queues import _CLOCKS_MS
 from sprocketmq.spark.read.stream_reader import StreamReader
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode

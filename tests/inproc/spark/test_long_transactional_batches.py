@@ -33,11 +33,11 @@ from sprocketmq.cli.settle import settle_halves
 from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.errors import ConfigurationError, NetworkError
 from sprocketmq.spark.source import RocketMQDataSource
-from sprocketmq.spark.transactions import exactly_once, settling
 from sprocketmq.spark.transactions import responder as responder_module
+from sprocketmq.spark.transactions import settling, transactional_write
 from sprocketmq.spark.transactions.decision_topic import DecisionTopic
 from sprocketmq.spark.transactions.responder import Responder
-from sprocketmq.spark.transactions.shown_rows import ShownRows
+from sprocketmq.spark.transactions.visible_rows import VisibleRows
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.records.message import MessageQueue
 
@@ -59,7 +59,7 @@ def decided_and_dead(mq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch, *par
     """A batch whose processes die between its decision and its ends."""
     sent = write(stream_writer(mq), *parts)
     with monkeypatch.context() as patched:
-        patched.setattr(exactly_once.ExactlyOnce, "_end", dies)
+        patched.setattr(transactional_write.TransactionalWrite, "_end", dies)
         with pytest.raises(Died):
             stream_writer(mq).commit(sent, 0)
     leave_group()
@@ -90,14 +90,14 @@ def test_a_broker_that_stops_after_the_decision_fails_no_batch(
     """Spark would run it again, and a batch write without a name would be written twice."""
     with rocketmq(tmp_path, transactionTimeOut=3_000, transactionCheckInterval=300, transactionCheckMax=1_000) as mq:
         sent = write(stream_writer(mq), range(10))
-        decide = exactly_once.ExactlyOnce._decide
+        decide = transactional_write.TransactionalWrite._decide
 
         async def decides_and_stops(*given: Any) -> Any:
             settled = await decide(*given)
             await asyncio.to_thread(mq.broker.stop)
             return settled
 
-        monkeypatch.setattr(exactly_once.ExactlyOnce, "_decide", decides_and_stops)
+        monkeypatch.setattr(transactional_write.TransactionalWrite, "_decide", decides_and_stops)
         with caplog.at_level(logging.WARNING, "sprocketmq.spark"):
             stream_writer(mq, settletimeoutms="1s", retrytimeoutms="1s").commit(sent, 0)
         assert re.search(r"batch 0: decided, but broker-a .* rows appear when it does", caplog.text)
@@ -108,15 +108,15 @@ def test_a_broker_that_stops_after_the_decision_fails_no_batch(
 def test_a_commit_waits_while_the_answer_to_a_question_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first round is over, and nothing is settled: a process that ended now would leave decided rows behind."""
     with rocketmq(**ASKED_AT_ONCE) as mq:
-        has, failing = ShownRows.has, Counter({"times": 200})  # ten rounds
+        has, failing = VisibleRows.has, Counter({"times": 200})  # ten rounds
 
-        async def fails_at_first(self: ShownRows, half: Any) -> Any:
+        async def fails_at_first(self: VisibleRows, half: Any) -> Any:
             failing["times"] -= 1
             if failing["times"] >= 0:
                 raise NetworkError("the index is away")
             return await has(self, half)
 
-        monkeypatch.setattr(ShownRows, "has", fails_at_first)
+        monkeypatch.setattr(VisibleRows, "has", fails_at_first)
         monkeypatch.setattr(responder_module, "_CHECK_PATIENCE_MS", 1)
         stream_writer(mq).commit(write(stream_writer(mq), range(20)), 0)
         leave_group()
@@ -173,9 +173,9 @@ def test_of_what_brokers_gave_up_only_what_came_since_the_oldest_half_is_looked_
     """The topic holds what every group left behind for days, and each batch whose halves are too old for an END looks at it."""
     monkeypatch.setattr(settling, "_EARLIER_MS", 0)  # one clock
     monkeypatch.setattr(responder_module, "_CHECK_PATIENCE_MS", 1)
-    has, is_away = ShownRows.has, Event()
+    has, is_away = VisibleRows.has, Event()
 
-    async def fails_while_away(self: ShownRows, half: Any) -> Any:
+    async def fails_while_away(self: VisibleRows, half: Any) -> Any:
         if is_away.is_set():
             raise NetworkError("the index is away")
         return await has(self, half)
@@ -183,8 +183,8 @@ def test_of_what_brokers_gave_up_only_what_came_since_the_oldest_half_is_looked_
     async def none(*_: object) -> int:
         return 0  # no half is young enough to be ended directly
 
-    monkeypatch.setattr(ShownRows, "has", fails_while_away)
-    monkeypatch.setattr(Responder, "quiet_ms", none)
+    monkeypatch.setattr(VisibleRows, "has", fails_while_away)
+    monkeypatch.setattr(Responder, "direct_end_window_ms", none)
     with rocketmq(**ASKED_TWICE) as mq, looks_at_given_up() as offsets:
         stream_writer(mq).write(iter(rows(*range(1_000, 1_300))))  # nobody decides them
         mq.wait_until(lambda: given_up(mq) == 300, 60_000)

@@ -98,7 +98,7 @@ def test_members_whose_halves_may_be_open_stay(are_open: bool) -> None:
         for number in range(MANY):
             given = options(mq, number, delivery="transactional")
             responder = Responder.at(given, frozenset({"flights"}))
-            responder.note_halves({"flights"})
+            responder.record_half_messages({"flights"})
             HalfSender(given, responder.producer, {}, "attempt").send(ROWS)
             del responder
         if are_open:
@@ -126,7 +126,7 @@ def test_a_member_that_was_dropped_and_sends_halves_then_is_kept_again(mq: Embed
     responder = Responder.at(options(mq, 0), frozenset({"flights"}))
     for number in range(1, MANY):
         Responder.at(options(mq, number))
-    responder.note_halves({"flights"})
+    responder.record_half_messages({"flights"})
     kept = id(responder)
     del responder
     for number in range(1, MANY):

@@ -12,7 +12,7 @@ from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.options.sink_options import sink_options
-from sprocketmq.spark.send.write_marks import Stamp
+from sprocketmq.spark.send.row_ids import TaskId
 from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.spark.write.message_sender import MessageSender
 from sprocketmq.testing import EmbeddedRocketMQ
@@ -116,11 +116,11 @@ def test_keys_with_a_null_among_them_are_a_letter_with_the_others(mq: EmbeddedRo
     assert [letter.keys for letter in mq.messages("%DLQ%loads")] in ([["a", "b"], []], [[], ["a", "b"]])
 
 
-def letters_of(mq: EmbeddedRocketMQ, count: int, stamp: Stamp | None = None) -> MessageSender:
+def letters_of(mq: EmbeddedRocketMQ, count: int, task_id: TaskId | None = None) -> MessageSender:
     options = sink_options(
         {"namesrvAddr": mq.namesrv_addr, "topic": "flights", "group": "loads", "onError": "dlq", "retryTimeoutMs": "2s"}
     )
-    sender = MessageSender(options, stamp)
+    sender = MessageSender(options, task_id)
     for _ in range(2):
         sender.send(pa.RecordBatch.from_pylist([{"body": ""}] * (count // 2), pa.schema({"body": pa.string()})))
     return sender

@@ -22,8 +22,8 @@ from sprocketmq.errors import ConfigurationError, NoPermission, SignatureRefused
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.options.read_options import read_options
 from sprocketmq.spark.options.sink_options import sink_options
+from sprocketmq.spark.retry.bad_row_sender import BadRowSender
 from sprocketmq.spark.retry.bad_rows import bad_row
-from sprocketmq.spark.retry.hand_back import HandBack
 from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.spark.write.message_sender import MessageSender
 
@@ -59,8 +59,8 @@ def test_rows_are_read_written_and_handed_back_over_the_same_connections_whateve
         sent(secured.options, b"%d" % number)
         read = rows(secured.options)
         assert [row["body"] for row in read] == [b"%d" % at for at in range(number + 1)]
-        hand = HandBack("delays", secured.namesrv_addr, access=access)
-        assert hand.rows([bad_row(read[-1], "dlq", delay_level=0, max_reconsume=16)]) == []
+        hand = BadRowSender("delays", secured.namesrv_addr, access=access)
+        assert hand.send_back([bad_row(read[-1], "dlq", delay_level=0, max_reconsume=16)]) == []
     assert Cluster.at(secured.namesrv_addr, access=access) is before
     with rmq.DeadLetters("delays", namesrv_addr=secured.namesrv_addr, secret_key_file=str(secured.file)) as letters:
         assert sorted(letter.message.body for letter in letters.read()) == [b"0", b"1", b"2"]
@@ -137,8 +137,8 @@ def test_the_broker_may_have_new_keys_before_the_file(
         sent(secured.options, b"two")
     else:
         access = read_options(secured.options, streaming=False).access
-        hand = HandBack("delays", secured.namesrv_addr, access=access)
-        assert hand.rows([bad_row(read[0], "dlq", delay_level=0, max_reconsume=16)]) == []
+        hand = BadRowSender("delays", secured.namesrv_addr, access=access)
+        assert hand.send_back([bad_row(read[0], "dlq", delay_level=0, max_reconsume=16)]) == []
     assert refusals >= late
 
 

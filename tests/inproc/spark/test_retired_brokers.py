@@ -13,7 +13,7 @@ from second_broker import SecondBroker
 from sprocketmq.errors import ConfigurationError, NetworkError
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.offsets import StreamOffset
-from sprocketmq.spark.read.group_progress import ShownProgress
+from sprocketmq.spark.read.group_progress import GroupProgress
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import Command
@@ -103,11 +103,11 @@ def test_progress_is_shown_to_the_brokers_that_are_there_and_the_others_are_left
     assert ask(reader, end) == end
     assert mq.consumer_offset("delays", "flights") == read_here
     first = len(asked)
-    reader._shown.show(Cluster.at(mq.namesrv_addr), {GONE: 2}, 0.0)
+    reader._progress.commit(Cluster.at(mq.namesrv_addr), {GONE: 2}, 0.0)
     assert len(asked) == first, "it was asked about just now"
     other.start()
-    reader._shown.show(Cluster.at(mq.namesrv_addr), {GONE: 2}, float("inf"))
-    assert reader._shown.offsets[GONE] == 2
+    reader._progress.commit(Cluster.at(mq.namesrv_addr), {GONE: 2}, float("inf"))
+    assert reader._progress.offsets[GONE] == 2
 
 
 def test_a_living_broker_that_is_named_is_not_left_while_the_name_server_does_not_answer(
@@ -126,7 +126,7 @@ def test_a_living_broker_that_is_named_is_not_left_while_the_name_server_does_no
 def test_refused_progress_is_told_again_at_once_and_then_each_ten_seconds(
     mq: EmbeddedRocketMQ, caplog: pytest.LogCaptureFixture
 ) -> None:
-    cluster, shown = Cluster.at(mq.namesrv_addr), ShownProgress("delays")
+    cluster, progress = Cluster.at(mq.namesrv_addr), GroupProgress("delays")
     cluster.queues(["flights"])
     tries: list[Command] = []
 
@@ -137,15 +137,15 @@ def test_refused_progress_is_told_again_at_once_and_then_each_ten_seconds(
     mq.faults.fail(RequestCode.UPDATE_CONSUMER_OFFSET, ResponseCode.SYSTEM_ERROR, times=None, when=note)
     with caplog.at_level(logging.WARNING, "sprocketmq.spark"):
         for now_s in range(25):
-            shown.show(cluster, {MessageQueue("flights", "broker-a", 0): 2}, 100.0 + now_s)
+            progress.commit(cluster, {MessageQueue("flights", "broker-a", 0): 2}, 100.0 + now_s)
     assert len(tries) == 4, "at 0, 1, 11 and 21 seconds"
     assert caplog.text.count("is not on broker broker-a yet") == 1
     assert "flights" in cluster._routes, "the broker that refuses is where it was"
     mq.faults.clear()
     with mq.admin() as admin:
         admin.create_group("delays")
-    shown.show(cluster, {MessageQueue("flights", "broker-a", 0): 2}, 200.0)
-    assert shown.offsets == {MessageQueue("flights", "broker-a", 0): 2}
+    progress.commit(cluster, {MessageQueue("flights", "broker-a", 0): 2}, 200.0)
+    assert progress.offsets == {MessageQueue("flights", "broker-a", 0): 2}
 
 
 def test_progress_in_topics_that_are_not_read_any_more_is_not_shown(mq: EmbeddedRocketMQ, readers: Readers) -> None:
@@ -155,4 +155,4 @@ def test_progress_in_topics_that_are_not_read_any_more_is_not_shown(mq: Embedded
     end, _ = first_batch(readers(topics="flights,trains", startingoffsets="earliest"))
     reader = readers(group="delays")
     assert ask(reader, end) == end
-    assert {queue.topic for queue in reader._shown.offsets} == {"flights"}
+    assert {queue.topic for queue in reader._progress.offsets} == {"flights"}

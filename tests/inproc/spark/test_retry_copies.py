@@ -9,10 +9,10 @@ import pytest
 
 import sprocketmq as rmq
 from sprocketmq.errors import ConfigurationError, RequestTimeout
+from sprocketmq.spark.retry.bad_row_sender import BadRowSender
 from sprocketmq.spark.retry.bad_rows import BadRow, bad_row
-from sprocketmq.spark.retry.hand_back import HandBack
-from sprocketmq.spark.retry.retry_copies import joined_again
-from sprocketmq.spark.retry.sent_back import SendBack
+from sprocketmq.spark.retry.retry_copies import with_content
+from sprocketmq.spark.retry.send_back import SendBackRequest
 from sprocketmq.spark.send.row_messages import replayed_rows
 from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.testing import EmbeddedRocketMQ
@@ -61,11 +61,11 @@ def hand_back(
 ) -> None:
     """The broker is asked first, then a copy is sent, as a batch does."""
     bad = bad_row({**row, "reason": reason}, action, delay_level=delay_level, max_reconsume=max_reconsume)
-    hand = HandBack("delays", mq.namesrv_addr, max_reconsume=max_reconsume)
-    refused = hand.rows([BadRow(bad.message)] if not reason else [])
+    hand = BadRowSender("delays", mq.namesrv_addr, max_reconsume=max_reconsume)
+    refused = hand.send_back([BadRow(bad.message)] if not reason else [])
     assert [lost.message for lost, _ in refused] == ([bad.message] if copied and not reason else [])
     if copied or reason:
-        assert hand.rows([bad]) == []
+        assert hand.send_back([bad]) == []
 
 
 def only(messages: list[MessageExt]) -> MessageExt:
@@ -123,7 +123,7 @@ def test_a_copy_is_tried_until_the_timeout_of_its_user(mq: EmbeddedRocketMQ) -> 
     never = mq.faults.drop(SENDS, times=None)
     bad = bad_row({**row, "reason": "late"}, "retry", delay_level=1, max_reconsume=16)
     with pytest.raises(RequestTimeout):
-        HandBack("delays", mq.namesrv_addr, retry_timeout_ms=50).rows([bad])
+        BadRowSender("delays", mq.namesrv_addr, retry_timeout_ms=50).send_back([bad])
     assert never.hits == 1
 
 
@@ -198,9 +198,9 @@ def test_a_copy_is_what_the_broker_itself_would_have_made(mq: EmbeddedRocketMQ) 
 
 
 def test_a_refused_row_that_is_not_there_again_stops_the_batch() -> None:
-    lost = BadRow(SendBack("broker-a", 4711, topic="flights", message_id="ID7"))
+    lost = BadRow(SendBackRequest("broker-a", 4711, topic="flights", message_id="ID7"))
     with pytest.raises(ConfigurationError, match=r"1 bad rows .* not there when asked for again.*4711"):
-        list(joined_again([], {lost.place: lost}))
+        list(with_content([], {lost.place: lost}))
 
 
 # -- reasons -----------------------------------------------------------------------------------------------------------------------
@@ -274,9 +274,9 @@ def test_a_reason_without_a_body_to_go_with_is_refused() -> None:
 def test_a_message_goes_back_once_however_many_of_its_rows_are_bad(mq: EmbeddedRocketMQ) -> None:
     row = sent_row(mq)
     bad = [bad_row({**row, "reason": reason}, "retry", delay_level=1, max_reconsume=16) for reason in ("", "late", "x")]
-    hand = HandBack("delays", mq.namesrv_addr)
-    assert hand.rows(hand.first_of_each(bad)) == []
-    assert hand.rows(hand.first_of_each(bad)) == []
+    hand = BadRowSender("delays", mq.namesrv_addr)
+    assert hand.send_back(hand.first_of_each_message(bad)) == []
+    assert hand.send_back(hand.first_of_each_message(bad)) == []
     mq.advance(1_000)
     assert only(mq.messages("%RETRY%delays")).reconsume_times == 1
 

@@ -1,4 +1,4 @@
-"""docs/spark/deploy.md, "What an account must be allowed": with users as 5.x has them the rights that it lists are enough. `Get` is needed,
+"""docs/spark/deploy.md, "Rights that an account needs": with users as 5.x has them the rights that it lists are enough. `Get` is needed,
 as a reader asks where a queue ends."""
 
 from __future__ import annotations

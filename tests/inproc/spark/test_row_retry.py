@@ -1,7 +1,7 @@
 """What row retry promises of one batch, without Spark: good rows first, each row judged once, each message back once.
 
-Columns are Spark's matter (``_flagged``, ``_wanted``), and so is the place where verdicts are kept: tests/system/spark has the same with a
-real session and its checkpoint (test_kept_verdicts).
+Columns (``_is_bad``, ``_columns_to_fetch``) and the store of verdicts need Spark: tests/system/spark has the same with a real session and
+its checkpoint (test_verdict_store).
 """
 
 from __future__ import annotations
@@ -34,18 +34,18 @@ def mq() -> Iterator[EmbeddedRocketMQ]:
 
 
 class KeptRows:
-    """Stands in for ``KeptVerdicts``: rows that are kept are made once."""
+    """Stands in for ``VerdictStore``: rows that are kept are made once."""
 
     def __init__(self, rows: LazyRows, batch_id: int, name: str, checkpoint_location: str | None) -> None:
         pass
 
-    def found(self) -> None:
+    def load(self) -> None:
         return None
 
     def call_failed(self) -> None:
         pass
 
-    def keep(self, judged: LazyRows) -> LazyRows:
+    def save(self, judged: LazyRows) -> LazyRows:
         return judged.persist()
 
 
@@ -54,9 +54,9 @@ def columns(monkeypatch: pytest.MonkeyPatch) -> None:
     def flagged(judged: LazyRows) -> Flag:
         return Flag(lambda row: bool(row["failed"]))
 
-    monkeypatch.setattr(row_retry, "KeptVerdicts", KeptRows)
-    monkeypatch.setattr(RowRetry, "_flagged", staticmethod(flagged))
-    monkeypatch.setattr(RowRetry, "_wanted", staticmethod(lambda bad: bad))
+    monkeypatch.setattr(row_retry, "VerdictStore", KeptRows)
+    monkeypatch.setattr(RowRetry, "_is_bad", staticmethod(flagged))
+    monkeypatch.setattr(RowRetry, "_columns_to_fetch", staticmethod(lambda bad: bad))
 
 
 def batch(mq: EmbeddedRocketMQ) -> LazyRows:

@@ -20,10 +20,10 @@ from sprocketmq.cli.main import app
 from sprocketmq.errors import ConfigurationError, RocketMQError
 from sprocketmq.spark.options.read_options import read_options
 from sprocketmq.spark.options.sink_options import sink_options
+from sprocketmq.spark.retry.bad_row_sender import BadRowSender
 from sprocketmq.spark.retry.bad_rows import bad_row
-from sprocketmq.spark.retry.hand_back import HandBack
 from sprocketmq.spark.source import RocketMQDataSource
-from sprocketmq.spark.transactions.exactly_once import ExactlyOnce
+from sprocketmq.spark.transactions.transactional_write import TransactionalWrite
 from sprocketmq.spark.write.message_sender import MessageSender
 
 CA = trustme.CA()
@@ -77,10 +77,10 @@ def test_rows_are_written_read_and_given_back_with_keys_over_tls(options: dict[s
     rows = rows_of(options, topic="flights")
     assert [row["body"] for row in rows] == [b"late", b"early"]
     access = read_options({**options, "topic": "flights"}, streaming=False).access
-    hand = HandBack("delays", options["namesrvAddr"], access=access)
+    hand = BadRowSender("delays", options["namesrvAddr"], access=access)
     bad = [bad_row(row, "dlq", delay_level=0, max_reconsume=16) for row in rows]
     why = bad_row({**rows[0], "reason": "no time"}, "dlq", delay_level=0, max_reconsume=16)
-    assert hand.rows([bad[1], why]) == []
+    assert hand.send_back([bad[1], why]) == []
     with rmq.DeadLetters("delays", namesrv_addr=options["namesrvAddr"], **keys) as letters:
         assert sorted((letter.message.body, letter.reason) for letter in letters.read()) == [
             (b"early", None),
@@ -114,7 +114,7 @@ def test_a_transactional_write_is_ended_and_settled_with_keys_over_tls(
 
     batch(0, b"one", b"two")
     with monkeypatch.context() as patched:
-        patched.setattr(ExactlyOnce, "_end", dies)
+        patched.setattr(TransactionalWrite, "_end", dies)
         with pytest.raises(Died):
             batch(1, b"three")
     leave_group()

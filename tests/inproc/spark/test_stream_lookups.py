@@ -16,7 +16,7 @@ import sprocketmq as rmq
 from sprocketmq.spark.cluster.cluster import Cluster, _Route
 from sprocketmq.spark.read.lag import source_lag
 from sprocketmq.spark.read.offset_search import offsets_by_time
-from sprocketmq.spark.read.queue_bounds import held_bounds
+from sprocketmq.spark.read.queue_bounds import queue_bounds
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.frames.command import Command
@@ -52,7 +52,7 @@ def fast_forward(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 
     clock = SimpleNamespace(monotonic=lambda: now.s, sleep=sleep, time=lambda: now.s)
     monkeypatch.setattr("sprocketmq.spark.read.stream_reader.time", clock)
-    monkeypatch.setattr("sprocketmq.spark.read.broker_watch.time", clock)
+    monkeypatch.setattr("sprocketmq.spark.read.broker_poller.time", clock)
     return sleep
 
 
@@ -68,7 +68,7 @@ def test_an_idle_stream_asks_its_brokers_a_few_times_a_second_however_often_spar
     reader = readers(**which)
     end, _ = first_batch(reader)
     asked.clear()
-    clock_s = reader._watch._clock_s
+    clock_s = reader._poller._clock_s
     begun_s = clock_s()
     while clock_s() < begun_s + 20:
         assert ask(reader, end) == end
@@ -107,7 +107,7 @@ def test_a_queue_that_is_not_begun_is_told_with_where_it_begins(mq: EmbeddedRock
     end, _ = first_batch(reader)
     mq.create_topic("flights-later", queues=1)
     send(mq, 1, 2, topic="flights-later")
-    reader._watch._topics_until_s = 0.0
+    reader._poller._topics_until_s = 0.0
     assert ask(reader, end) == end  # a bounded run does not begin it
     said = reader.reportLatestOffset()
     assert said is not None
@@ -227,7 +227,7 @@ def test_a_time_is_found_exactly_whatever_message_near_it_the_broker_names(
     queue = MessageQueue("flights", "broker-a", 0)
     cluster = Cluster.at(mq.namesrv_addr)
     real = cluster.api.search_offset
-    bounds = held_bounds(cluster, [queue])
+    bounds = queue_bounds(cluster, [queue])
 
     async def near(address: str, queue: MessageQueue, timestamp_ms: int) -> int:
         exact = await real(address, queue, timestamp_ms)
@@ -247,7 +247,7 @@ def test_a_time_is_found_exactly_whatever_message_near_it_the_broker_names(
 def asking_an_empty_queue(cluster: Cluster, mq: EmbeddedRocketMQ) -> dict[MessageQueue, int]:
     mq.create_topic("empty", queues=1)
     queue = MessageQueue("empty", "broker-a", 0)
-    return offsets_by_time(cluster, held_bounds(cluster, [queue]), {queue: 1}, "delays")
+    return offsets_by_time(cluster, queue_bounds(cluster, [queue]), {queue: 1}, "delays")
 
 
 def test_each_queue_starts_at_its_own_time(mq: EmbeddedRocketMQ, readers: Readers) -> None:
@@ -268,9 +268,9 @@ def test_a_look_that_is_not_due_holds_nobody_up(
     """With four hundred topics looks are two seconds apart, and the query's other sources want to be asked in between."""
     reader = readers()
     end, _ = first_batch(reader)
-    clock_s, pace = reader._watch._clock_s, reader._watch.pace
-    pace.nothing(clock_s(), 1.0, 400)
-    pace.due_s = clock_s() + 2.0
+    clock_s, interval = reader._poller._clock_s, reader._poller.interval
+    interval.lengthen(clock_s(), 1.0, 400)
+    interval.due_s = clock_s() + 2.0
     asked.clear()
     begun_s = clock_s()
     assert ask(reader, end) == end

@@ -249,7 +249,7 @@ def numbers_of(reader: BatchReader, partition: TaskPartition) -> list[int]:
 def told(monkeypatch: pytest.MonkeyPatch) -> list[Loss]:
     """What tasks tell the driver."""
     found: list[Loss] = []
-    monkeypatch.setattr("sprocketmq.spark.read.reader.tell", lambda report, losses: found.extend(losses))
+    monkeypatch.setattr("sprocketmq.spark.read.reader.add_losses", lambda report, losses: found.extend(losses))
     return found
 
 

@@ -14,7 +14,7 @@ import sprocketmq as rmq
 from spark_task import Died, Task, dies, leave_group
 from sprocketmq.core.access.users import UserTable
 from sprocketmq.spark.source import RocketMQDataSource
-from sprocketmq.spark.transactions import exactly_once
+from sprocketmq.spark.transactions import transactional_write
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.bodies import PolicyEntryInfo, PolicyInfo, UserInfo
 
@@ -90,7 +90,7 @@ def test_a_group_that_may_not_take_up_what_was_given_up_is_told(
         mq._on_loop(lambda: a_user_who_may_write_and_look(mq.broker.users.table))
         try:
             with monkeypatch.context() as patched:
-                patched.setattr(exactly_once.ExactlyOnce, "_end", dies)
+                patched.setattr(transactional_write.TransactionalWrite, "_end", dies)
                 with pytest.raises(Died):
                     commit(mq, keys(tmp_path, "spark777"), b"1", b"2")
             leave_group()

@@ -35,12 +35,12 @@ from sprocketmq.core.transactions.decision_ledger import Decision
 from sprocketmq.errors import ConfigurationError, NetworkError
 from sprocketmq.net.connection import Connection
 from sprocketmq.spark.source import RocketMQDataSource
-from sprocketmq.spark.transactions import exactly_once
+from sprocketmq.spark.transactions import transactional_write
 from sprocketmq.spark.transactions.decision_topic import DecisionTopic
-from sprocketmq.spark.transactions.exactly_once import HalvesSent
-from sprocketmq.spark.transactions.half_messages import Half, HalfLane
+from sprocketmq.spark.transactions.half_messages import Half, HalfPositions
 from sprocketmq.spark.transactions.responder import Responder
-from sprocketmq.spark.transactions.shown_rows import HALF_TOPIC
+from sprocketmq.spark.transactions.transactional_write import TransactionalTaskResult
+from sprocketmq.spark.transactions.visible_rows import HALF_TOPIC
 from sprocketmq.wire.codes import RequestCode
 
 
@@ -102,7 +102,7 @@ def test_a_driver_killed_after_its_decision_loses_nothing(monkeypatch: pytest.Mo
     with rocketmq(**ASKED_AT_ONCE) as mq:
         sent = write(stream_writer(mq), range(20))
         with monkeypatch.context() as patched:
-            patched.setattr(exactly_once.ExactlyOnce, "_end", dies)
+            patched.setattr(transactional_write.TransactionalWrite, "_end", dies)
             with pytest.raises(Died):
                 stream_writer(mq).commit(sent, 0)
         again = write(stream_writer(mq), range(20))
@@ -116,7 +116,7 @@ def test_what_a_killed_job_decided_is_settled_by_the_tool(
 ) -> None:
     with rocketmq(**ASKED_AT_ONCE) as mq:
         sent = write(stream_writer(mq), range(20))
-        monkeypatch.setattr(exactly_once.ExactlyOnce, "_end", dies)
+        monkeypatch.setattr(transactional_write.TransactionalWrite, "_end", dies)
         leave_group()  # nobody of the group is left but who decides and dies
         with pytest.raises(Died):
             stream_writer(mq).commit(sent, 0)
@@ -128,24 +128,24 @@ def test_what_a_killed_job_decided_is_settled_by_the_tool(
         assert appeared(mq) == once(*range(20))
 
 
-@pytest.mark.parametrize("is_shown", [True, False])
+@pytest.mark.parametrize("is_visible", [True, False])
 def test_a_half_is_committed_when_asked_about_unless_its_row_is_shown(
-    is_shown: bool, monkeypatch: pytest.MonkeyPatch
+    is_visible: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with rocketmq(**NEVER_ASKED) as mq:
         sent = write(stream_writer(mq), range(3))
         with monkeypatch.context() as patched:
-            if not is_shown:
-                patched.setattr(exactly_once.ExactlyOnce, "_end", dies)
-            with nullcontext() if is_shown else pytest.raises(Died):
+            if not is_visible:
+                patched.setattr(transactional_write.TransactionalWrite, "_end", dies)
+            with nullcontext() if is_visible else pytest.raises(Died):
                 stream_writer(mq).commit(sent, 0)
         (responder,) = Responder.shared.values()
         answers = []
         for half in mq.messages(HALF_TOPIC):
             half.topic = half.properties["REAL_TOPIC"]  # as a broker asks
             answers.append(responder.engine.run(responder._check(half)).value)
-        assert answers == ["ROLLBACK_MESSAGE" if is_shown else "COMMIT_MESSAGE"] * 3
-        assert responder.engine.run(responder.quiet_ms(half.store_host, "flights")) == 600_000
+        assert answers == ["ROLLBACK_MESSAGE" if is_visible else "COMMIT_MESSAGE"] * 3
+        assert responder.engine.run(responder.direct_end_window_ms(half.store_host, "flights")) == 600_000
 
 
 def test_a_commit_waits_for_the_checks_of_halves_that_are_too_old_to_be_ended() -> None:
@@ -243,7 +243,7 @@ def lost_ends(start_send: Any) -> Any:
 def test_rows_of_one_key_keep_their_order() -> None:
     with rocketmq(**NEVER_ASKED) as mq:
         sent = write(stream_writer(mq), range(200), key="N14228")
-        assert [lane.in_order for lane in sent[0].lanes] == [True]
+        assert [lane.in_order for lane in sent[0].half_positions] == [True]
         stream_writer(mq).commit(sent, 0)
         stored = mq.messages("flights")
         assert len({message.queue_id for message in stored}) == 1
@@ -275,7 +275,7 @@ def test_a_ledger_that_is_missing_is_not_made_anew_under_a_running_query() -> No
 
 
 def test_a_new_query_reads_the_ledger_back_to_the_last_note(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exactly_once, "_NOTE_EACH", 100)
+    monkeypatch.setattr(transactional_write, "_SUMMARY_EVERY_RECORDS", 100)
     read: list[int] = []
     part = DecisionTopic._part
 
@@ -314,7 +314,7 @@ def test_a_delayed_row_is_refused_and_what_was_sent_is_taken_back() -> None:
 
 def test_lanes_are_small_and_come_back_as_they_were() -> None:
     halves = [Half(1000 + at, 5_000_000 + 300 * at, 1_700_000_000_000 + at // 7) for at in range(10_000)]
-    lane = HalfLane.of("flights", "broker-a", False, halves)
+    lane = HalfPositions.of("flights", "broker-a", False, halves)
     assert list(lane) == halves
     assert len(lane.packed) < 20_000
 
@@ -322,5 +322,5 @@ def test_lanes_are_small_and_come_back_as_they_were() -> None:
 def test_a_task_says_what_it_did_in_its_message() -> None:
     with rocketmq(**NEVER_ASKED) as mq:
         (message,) = write(stream_writer(mq), range(3))
-        assert isinstance(message, HalvesSent)
+        assert isinstance(message, TransactionalTaskResult)
         assert (message.query, message.batch, message.sent, message.topics) == ("q-1", 0, 3, ["flights"])

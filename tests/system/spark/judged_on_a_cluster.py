@@ -1,4 +1,4 @@
-"""Run by test_kept_verdicts as a process of its own: a judge that never says the same twice, on executors that die under it.
+"""Run by test_verdict_store as a process of its own: a judge that never says the same twice, on executors that die under it.
 
     executors   two, each a process; both are killed when the good rows are written
     driver      JVM and driver are killed when the good rows are written, the first time

@@ -35,10 +35,10 @@ from sprocketmq.client.remoting.sender import Sender
 from sprocketmq.spark import each_try_once, foreach_batch
 from sprocketmq.spark.options.sink_options import sink_options
 from sprocketmq.spark.read.stream_reader import StreamReader
-from sprocketmq.spark.retry.hand_back import HandBack
-from sprocketmq.spark.retry.kept_verdicts import KeptVerdicts
+from sprocketmq.spark.retry.bad_row_sender import BadRowSender
+from sprocketmq.spark.retry.verdict_store import VerdictStore
 from sprocketmq.spark.source import RocketMQDataSource
-from sprocketmq.spark.transactions import exactly_once, half_ends, half_messages
+from sprocketmq.spark.transactions import half_ends, half_messages, transactional_write
 from sprocketmq.spark.write.message_sender import MessageSender
 from sprocketmq.spark.write.writer import StreamWriter
 
@@ -184,29 +184,29 @@ def _around(owner: Any, name: str, before: str = "", after: str = "") -> None:
 
 def _arm() -> None:
     """Points inside the product, in this process."""
-    _around(exactly_once.ExactlyOnce, "_append", "before-decision", "after-decision")
+    _around(transactional_write.TransactionalWrite, "_append", "before-decision", "after-decision")
     _around(half_ends, "_told", after="mid-ends")
-    _around(half_messages._Flight, "_first", after="mid-halves")
+    _around(half_messages._RowsInFlight, "_first", after="mid-halves")
     _around(MessageSender, "_send_batch", after="mid-send")  # rows that go one by one
     _around(Sender, "send_encoded_batch", after="mid-send")  # rows that go by columns
     _around(RemotingApi, "consumer_send_message_back", after="mid-send-back")
-    hand_back = HandBack.rows
+    hand_back = BadRowSender.rows
 
-    def armed_hand_back(self: HandBack, rows: Any) -> Any:
+    def armed_hand_back(self: BadRowSender, rows: Any) -> Any:
         reached("good-written")
         left = hand_back(self, rows)
         reached("sent-back")
         return left
 
-    HandBack.rows = armed_hand_back  # type: ignore[method-assign]
-    keep = KeptVerdicts.keep
+    BadRowSender.rows = armed_hand_back  # type: ignore[method-assign]
+    keep = VerdictStore.save
 
-    def armed_keep(self: KeptVerdicts, judged: Any) -> Any:
+    def armed_keep(self: VerdictStore, judged: Any) -> Any:
         kept = keep(self, judged)
         reached("verdicts-kept")
         return kept
 
-    KeptVerdicts.keep = armed_keep  # type: ignore[method-assign]
+    VerdictStore.save = armed_keep  # type: ignore[method-assign]
 
 
 if "KILL_IN" in os.environ:

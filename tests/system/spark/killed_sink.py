@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from sprocketmq.spark.options.sink_options import sink_options
 from sprocketmq.spark.source import RocketMQDataSource
-from sprocketmq.spark.transactions import exactly_once, half_ends, half_messages, responder
+from sprocketmq.spark.transactions import half_ends, half_messages, responder, transactional_write
 from sprocketmq.spark.write.writer import StreamWriter
 
 if TYPE_CHECKING:
@@ -77,11 +77,11 @@ def kill(directory: str) -> None:
 
 def arm(point: str, die: Callable[[], None]) -> None:
     """Change this process (a worker) so that it dies at ``point`` of the second batch; harmless when it is armed already."""
-    once, flight = exactly_once.ExactlyOnce, half_messages._Flight
+    once, flight = transactional_write.TransactionalWrite, half_messages._RowsInFlight
     if getattr(once, "is_armed", False):
         return
     once.is_armed = True  # type: ignore[attr-defined]
-    append, commit, told, first = once._append, once.commit, half_ends._told, flight._first
+    append, commit, told, first = once._append, once.commit, half_ends._is_acknowledged, flight._first
     seen = {"batch": -1, "halves": 0, "ends": 0}
 
     async def killed_append(self: Any, responder: Any, ledger: Any, step: Any) -> int:
@@ -117,7 +117,7 @@ def arm(point: str, die: Callable[[], None]) -> None:
 
     once._append = killed_append  # type: ignore[method-assign]
     once.commit = killed_commit  # type: ignore[method-assign]
-    half_ends._told = killed_told  # type: ignore[assignment]
+    half_ends._is_acknowledged = killed_told  # type: ignore[assignment]
     flight._first = killed_first  # type: ignore[method-assign]
 
 

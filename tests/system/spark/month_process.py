@@ -16,7 +16,7 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 
 from spark_task import Task, leave_group
 from sprocketmq.spark.source import RocketMQDataSource
-from sprocketmq.spark.transactions import exactly_once
+from sprocketmq.spark.transactions import transactional_write
 from sprocketmq.spark.transactions.responder import Responder
 
 GROUP, TOPIC = "month", "flights"
@@ -24,7 +24,7 @@ ROWS = 3
 
 
 def main(role: str, namesrv_addr: str) -> None:
-    exactly_once.TaskContext = Task  # type: ignore[attr-defined]
+    transactional_write.TaskContext = Task  # type: ignore[attr-defined]
     given = {"namesrvaddr": namesrv_addr, "topic": TOPIC, "group": GROUP, "delivery": "transactional"}
     schema = StructType([StructField("body", BinaryType())])
     print("ready", flush=True)

@@ -10,17 +10,17 @@ from hypothesis import given, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from sprocketmq.core.transactions.decision_ledger import (
-    Append,
+    AppendDecision,
+    BatchStatus,
     Decision,
     DecisionLedger,
-    Names,
-    OtherRows,
+    EndAttempts,
+    QuerySummary,
     Record,
-    Settle,
-    Standing,
+    RowCountMismatch,
     can_end_directly,
     commit_step,
-    quiet_time_ms,
+    direct_end_window_ms,
 )
 from sprocketmq.core.transactions.open_transactions import LocalTransactionState
 
@@ -56,10 +56,10 @@ def test_a_decision_is_read_as_it_was_written_and_anything_else_decides_nothing(
 
 
 def test_a_note_is_read_as_it_was_written() -> None:
-    note = Names(frozenset({"q", "r"}), 7)
-    assert Names.decode(note.encode()) == note
+    note = QuerySummary(frozenset({"q", "r"}), 7)
+    assert QuerySummary.decode(note.encode()) == note
     assert Decision.decode(note.encode()) is None
-    assert Names.decode(decision(5, 1, "a").encode()) is None
+    assert QuerySummary.decode(decision(5, 1, "a").encode()) is None
     for body in (
         b"",
         b"[]",
@@ -67,26 +67,28 @@ def test_a_note_is_read_as_it_was_written() -> None:
         b'{"v":2,"queries":[],"readTo":1}',
         b'{"v":1,"queries":[],"readTo":"1"}',
     ):
-        assert Names.decode(body) is None
+        assert QuerySummary.decode(body) is None
 
 
 def test_for_a_query_that_a_note_does_not_name_nobody_reads_further_back() -> None:
     log = log_of(decision(4, 0, "x"), decision(0, 1, "y", query="r"))
     note = read(log).note(2)
-    assert note == Names(frozenset({"q", "r"}), 2)
+    assert note == QuerySummary(frozenset({"q", "r"}), 2)
     assert read(log).note(3) is None, "too few since the beginning"
     assert read(log, 1).note(1) is None, "what lies before is not known"
     log += [(2, note), (3, decision(0, 2, "z", query="s"))]
     ledger = read(log, 2)
-    assert ledger.standing("new", 0) is Standing.OPEN
-    assert commit_step(ledger, "new", 0, frozenset({"a"})) == Append(decision(0, 4, "a", query="new"))
-    assert ledger.standing("s", 0) is Standing.DECIDED
-    assert ledger.standing("q", 5) is Standing.UNREAD
+    assert ledger.batch_status("new", 0) is BatchStatus.OPEN
+    assert commit_step(ledger, "new", 0, frozenset({"a"})) == AppendDecision(decision(0, 4, "a", query="new"))
+    assert ledger.batch_status("s", 0) is BatchStatus.DECIDED
+    assert ledger.batch_status("q", 5) is BatchStatus.UNREAD
     late = [*log[:2], (2, decision(0, 2, "a", query="new")), (3, note)]
-    assert read(late, 3).standing("new", 0) is Standing.UNREAD, "what the note's writer had not seen is not read"
-    assert read(late, 2).standing("new", 0) is Standing.DECIDED
-    assert ledger.note(2) == Names(frozenset({"q", "r", "s"}), 4), "a note is carried on by who has read back to it"
-    assert ledger.note(3) is None
+    assert read(late, 3).batch_status("new", 0) is BatchStatus.UNREAD, "what the note's writer had not seen is not read"
+    assert read(late, 2).batch_status("new", 0) is BatchStatus.DECIDED
+    assert ledger.summary(2) == QuerySummary(frozenset({"q", "r", "s"}), 4), (
+        "a note is carried on by who has read back to it"
+    )
+    assert ledger.summary(3) is None
 
 
 def test_a_half_whose_send_was_not_answered_does_not_count() -> None:
@@ -99,14 +101,14 @@ def test_of_two_decisions_of_one_batch_the_first_counts() -> None:
     ledger = read(log_of(decision(4, 0, "x"), decision(5, 1, "a"), decision(5, 1, "b")))
     assert ledger.answer("q", 5, "a") is COMMIT
     assert ledger.answer("q", 5, "b") is ROLLBACK
-    assert ledger.standing("q", 5) is Standing.DECIDED
-    assert commit_step(ledger, "q", 5, frozenset({"b"})) == Settle(frozenset(), frozenset({"b"}))
+    assert ledger.batch_status("q", 5) is BatchStatus.DECIDED
+    assert commit_step(ledger, "q", 5, frozenset({"b"})) == EndAttempts(frozenset(), frozenset({"b"}))
 
 
 def test_a_decision_that_comes_after_a_later_batch_is_void() -> None:
     ledger = read(log_of(decision(4, 0, "x"), decision(6, 1, "a"), decision(5, 1, "late"), decision(7, 2, "b")))
     assert ledger.answer("q", 5, "late") is ROLLBACK
-    assert ledger.standing("q", 5) is Standing.PASSED
+    assert ledger.batch_status("q", 5) is BatchStatus.SUPERSEDED
     assert ledger.answer("q", 7, "b") is COMMIT
 
 
@@ -119,15 +121,15 @@ def test_nothing_is_rolled_back_while_a_decision_may_still_come() -> None:
 def test_a_batch_whose_decision_may_have_expired_is_not_rolled_back() -> None:
     log = log_of(decision(4, 0, "x"), decision(5, 1, "a"), decision(6, 2, "b"), decision(7, 3, "c"))
     assert read(log, 2, oldest=2).answer("q", 5, "a") is UNKNOWN
-    assert read(log, 2, oldest=2).standing("q", 5) is Standing.PASSED
-    assert read(log, 2).standing("q", 5) is Standing.UNREAD
+    assert read(log, 2, oldest=2).batch_status("q", 5) is BatchStatus.SUPERSEDED
+    assert read(log, 2).batch_status("q", 5) is BatchStatus.UNREAD
     assert read(log, 1).answer("q", 5, "a") is COMMIT
 
 
 def test_a_record_is_in_doubt_until_what_its_writer_had_not_seen_is_read() -> None:
     log = log_of(decision(4, 0, "x"), decision(5, 1, "a"), decision(5, 1, "b"))
     ledger = read(log, 2)
-    assert ledger.standing("q", 5) is Standing.UNREAD
+    assert ledger.batch_status("q", 5) is BatchStatus.UNREAD
     assert ledger.answer("q", 5, "b") is UNKNOWN
     ledger.read_older(log[1:2], 1, 0)
     assert ledger.answer("q", 5, "b") is ROLLBACK
@@ -137,33 +139,33 @@ def test_a_writer_appends_only_when_the_batch_is_open() -> None:
     log = log_of(decision(4, 0, "x"))
     attempts = frozenset({"a"})
     step = commit_step(read(log), "q", 5, attempts)
-    assert step == Append(decision(5, 1, "a"))
+    assert step == AppendDecision(decision(5, 1, "a"))
     ledger = read(log)
-    assert isinstance(step, Append)
+    assert isinstance(step, AppendDecision)
     ledger.read_newer([(1, step.decision)], 2)
-    assert commit_step(ledger, "q", 5, attempts) == Settle(attempts, frozenset())
-    assert commit_step(ledger, "q", 4, attempts) == Settle(frozenset(), attempts)
-    assert commit_step(read(log, 1), "q", 5, attempts) is Standing.UNREAD
-    assert commit_step(read(log_of(decision(4, 0), decision(6, 1))), "q", 5, attempts) is Standing.PASSED
+    assert commit_step(ledger, "q", 5, attempts) == EndAttempts(attempts, frozenset())
+    assert commit_step(ledger, "q", 4, attempts) == EndAttempts(frozenset(), attempts)
+    assert commit_step(read(log, 1), "q", 5, attempts) is BatchStatus.UNREAD
+    assert commit_step(read(log_of(decision(4, 0), decision(6, 1))), "q", 5, attempts) is BatchStatus.SUPERSEDED
 
 
 def test_a_batch_that_was_planned_anew_with_other_rows_is_not_settled() -> None:
     attempts = frozenset({"a"})
     log = [(0, Decision("q", 5, attempts, 0, frozenset(), 10)), (1, Decision("q", 6, attempts, 1))]
-    assert commit_step(read(log), "q", 5, attempts, rows=15) == OtherRows(10, Settle(attempts, frozenset()))
-    assert commit_step(read(log), "q", 5, attempts, rows=10) == Settle(attempts, frozenset())
-    assert commit_step(read(log), "q", 6, attempts, rows=7) == Settle(attempts, frozenset()), (
+    assert commit_step(read(log), "q", 5, attempts, rows=15) == RowCountMismatch(10, EndAttempts(attempts, frozenset()))
+    assert commit_step(read(log), "q", 5, attempts, rows=10) == EndAttempts(attempts, frozenset())
+    assert commit_step(read(log), "q", 6, attempts, rows=7) == EndAttempts(attempts, frozenset()), (
         "an older record counts none"
     )
     appended = commit_step(read(log), "q", 7, attempts, rows=3)
-    assert isinstance(appended, Append)
+    assert isinstance(appended, AppendDecision)
     assert appended.decision.rows == 3
 
 
 def test_a_half_is_ended_by_who_decided_only_while_the_broker_cannot_have_asked() -> None:
-    assert quiet_time_ms(6_000, 0) == 6_000  # 4.9
-    assert quiet_time_ms(600_000, 3_000) == 594_000  # 5.x: a note of an END may take twice its interval
-    assert quiet_time_ms(6_000, 4_000) == 0
+    assert direct_end_window_ms(6_000, 0) == 6_000  # 4.9
+    assert direct_end_window_ms(600_000, 3_000) == 594_000  # 5.x: a note of an END may take twice its interval
+    assert direct_end_window_ms(6_000, 4_000) == 0
     assert can_end_directly(5_500, 6_000)
     assert not can_end_directly(5_501, 6_000)
 
@@ -180,7 +182,7 @@ def logs(draw: st.DrawFn) -> Log:
         if note is not None and draw(st.booleans()):
             log.append((len(log), note))
             continue
-        if read(log, end=read_to).standing(query, batch) is Standing.OPEN:
+        if read(log, end=read_to).batch_status(query, batch) is BatchStatus.OPEN:
             log.append((len(log), Decision(query, batch, frozenset({f"a{len(log)}"}), read_to)))
     return log
 
@@ -195,7 +197,7 @@ def test_a_part_of_the_log_never_says_otherwise_than_the_whole(log: Log, data: s
     part.check_invariants()
     for query in ("q", "r", "s"):
         for batch in range(7):
-            assert part.standing(query, batch) in (Standing.UNREAD, whole.standing(query, batch))
+            assert part.batch_status(query, batch) in (BatchStatus.UNREAD, whole.batch_status(query, batch))
             for _, record in log:
                 for attempt in record.attempts if isinstance(record, Decision) else ():
                     assert part.answer(query, batch, attempt) in (UNKNOWN, whole.answer(query, batch, attempt))
@@ -215,7 +217,7 @@ def test_who_forgets_never_says_otherwise_than_who_read_everything(log: Log, dat
         forgetful.check_invariants()
         for query in ("q", "r", "s", "never"):
             for batch in range(7):
-                assert forgetful.standing(query, batch) in (Standing.UNREAD, whole.standing(query, batch))
+                assert forgetful.batch_status(query, batch) in (BatchStatus.UNREAD, whole.batch_status(query, batch))
                 for _, record in log[:end]:
                     for attempt in record.attempts if isinstance(record, Decision) else ():
                         answer = forgetful.answer(query, batch, attempt)
@@ -233,7 +235,7 @@ def test_what_was_forgotten_of_a_new_query_must_be_read_again() -> None:
         [(1, decision(1, 1, "x")), (2, decision(2, 2, "x")), (3, decision(1, 3, "b", query="write-1"))], 4
     )
     assert ledger.start == 2
-    assert ledger.standing("write-1", 0) is Standing.UNREAD
+    assert ledger.batch_status("write-1", 0) is BatchStatus.UNREAD
 
 
 def test_a_ledger_stays_small_however_many_decisions_are_made() -> None:
@@ -244,16 +246,16 @@ def test_a_ledger_stays_small_however_many_decisions_are_made() -> None:
         if query != "q":
             ledger.is_new(query)
         step = commit_step(ledger, query, batch, frozenset({f"a{batch}"}))
-        assert isinstance(step, Append)
+        assert isinstance(step, AppendDecision)
         ledger.read_newer([(ledger.end, step.decision)], ledger.end + 1)
-        assert isinstance(commit_step(ledger, query, batch, frozenset({f"a{batch}"})), Settle)
-        if (note := ledger.note(1_000)) is not None:
+        assert isinstance(commit_step(ledger, query, batch, frozenset({f"a{batch}"})), EndAttempts)
+        if (note := ledger.summary(1_000)) is not None:
             ledger.read_newer([(ledger.end, note)], ledger.end + 1)
             notes += 1
         most = max(most, ledger.held)
     assert most < 8_000
     assert notes == 20, "each note is carried on by who has read back to the one before"
-    assert ledger.standing("q", 5) is Standing.UNREAD
+    assert ledger.batch_status("q", 5) is BatchStatus.UNREAD
 
 
 @given(logs())
@@ -315,27 +317,27 @@ class Pipeline(RuleBasedStateMachine):
                     2 if (self.names + partition) % 5 == 0 else 1
                 ):  # now and then the first try of a task is lost
                     self.names += 1
-                    attempt, standing = f"a{self.names}", self.ledger().standing("q", batch)
+                    attempt, batch_status = f"a{self.names}", self.ledger().batch_status("q", batch)
                     yield
-                    if standing is Standing.PASSED:
+                    if batch_status is BatchStatus.SUPERSEDED:
                         return  # refused: another driver is further on
-                    for row in range(2 if standing is Standing.OPEN else 0):
+                    for row in range(2 if batch_status is BatchStatus.OPEN else 0):
                         if (self.names + row) % 3 == 0:  # stored, but the answer was lost: sent again
                             self.halves.append(Half(batch, attempt, f"{partition}.{row}", f"{attempt}/{row}/0"))
                             lost.add(f"{attempt}/{row}/0")
                             yield
                         self.halves.append(Half(batch, attempt, f"{partition}.{row}", f"{attempt}/{row}/1"))
                         yield
-                if standing is Standing.OPEN:
+                if batch_status is BatchStatus.OPEN:
                     attempts.add(attempt)
             while True:
                 ledger = self.ledger()
                 yield
                 step = commit_step(ledger, "q", batch, frozenset(attempts), frozenset(lost))
                 yield
-                if isinstance(step, Settle):
+                if isinstance(step, EndAttempts):
                     break
-                if not isinstance(step, Append):
+                if not isinstance(step, AppendDecision):
                     return
                 self.log.append((len(self.log), step.decision))
                 yield
@@ -415,4 +417,4 @@ TestPipeline.settings = settings(max_examples=60, stateful_step_count=30, deadli
 
 
 def test_an_empty_log_says_that_everything_is_open() -> None:
-    assert DecisionLedger(0).standing("q", 0) is Standing.OPEN
+    assert DecisionLedger(0).batch_status("q", 0) is BatchStatus.OPEN

@@ -9,7 +9,7 @@ import pytest
 
 from sprocketmq.cli.checkpoint import drop, finish, move, show
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.spark.checkpoint_files import Checkpoint
+from sprocketmq.spark.checkpoint_files import StreamCheckpoint
 from sprocketmq.wire.records.message import MessageQueue
 
 OTHERS = '{"flights-kafka":{"0":7}}'
@@ -90,7 +90,7 @@ def test_an_unfinished_batch_is_not_edited_away(checkpoint: Path, capsys: pytest
     with pytest.raises(ConfigurationError, match="batch 2 of .* is planned and not done"):
         drop(str(checkpoint), ["flights/a/1"])
     finish(str(checkpoint), "done")
-    assert Checkpoint(str(checkpoint)).done == 2
+    assert StreamCheckpoint(str(checkpoint)).done == 2
     finish(str(checkpoint), "done")
     assert "nothing is unfinished" in capsys.readouterr().out
     write(checkpoint, 3, OTHERS, "-", json.dumps(OURS))
@@ -99,7 +99,7 @@ def test_an_unfinished_batch_is_not_edited_away(checkpoint: Path, capsys: pytest
         finish(str(checkpoint), "done")
     with pytest.raises(ConfigurationError, match="cannot be planned anew: the query keeps state"):
         finish(str(checkpoint), "plan-anew")
-    assert Checkpoint(str(checkpoint)).done == 2
+    assert StreamCheckpoint(str(checkpoint)).done == 2
 
 
 def test_a_batch_that_is_planned_anew_keeps_its_number_for_no_rows(
@@ -112,7 +112,7 @@ def test_a_batch_that_is_planned_anew_keeps_its_number_for_no_rows(
     finish(str(checkpoint), "plan-anew")
     assert "batch 2 has no rows now, batch 3 is planned when the query starts" in capsys.readouterr().out
     assert lines(checkpoint, 2) == lines(checkpoint, 1)
-    found = Checkpoint(str(checkpoint))
+    found = StreamCheckpoint(str(checkpoint))
     assert (found.planned, found.done, (checkpoint / "offsets" / ".2.crc").exists()) == (2, 2, False)
     assert (checkpoint / "commits" / "2").read_text() == (checkpoint / "commits" / "1").read_text()
     assert (checkpoint / "sprocketmq-before" / "offsets" / "2.0").read_text().split("\n") == before
@@ -129,7 +129,7 @@ def test_the_first_batch_is_not_planned_anew(checkpoint: Path) -> None:
 
 
 def test_a_file_that_changed_since_it_was_read_is_not_replaced(checkpoint: Path) -> None:
-    found = Checkpoint(str(checkpoint))
+    found = StreamCheckpoint(str(checkpoint))
 
     def meanwhile(offsets: dict[MessageQueue, int]) -> dict[MessageQueue, int]:
         write(checkpoint, 2, OTHERS, "-", json.dumps(OURS))
@@ -153,7 +153,7 @@ def test_what_is_no_checkpoint_of_a_known_form_is_refused(checkpoint: Path, tmp_
     assert json.loads(lines(checkpoint)[2]) == OURS
     write(checkpoint, 1, json.dumps({"v": 1, "init": "latest"}))
     with pytest.raises(ConfigurationError, match="has not begun to read"):
-        Checkpoint(str(checkpoint)).edit(Checkpoint(str(checkpoint)).source(None), dict)
+        StreamCheckpoint(str(checkpoint)).edit(StreamCheckpoint(str(checkpoint)).source(None), dict)
     with pytest.raises(ConfigurationError, match="no queue of the checkpoint is named"):
         drop(str(checkpoint), [], broker="b")
     write(checkpoint, 1, json.dumps(OURS), version="v2")

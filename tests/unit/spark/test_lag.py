@@ -6,13 +6,13 @@ import json
 
 from sprocketmq.spark.losses import Loss
 from sprocketmq.spark.offsets import StreamOffset
-from sprocketmq.spark.read.lag import HeadReport, LagReport, source_lag
+from sprocketmq.spark.read.lag import LagReport, LatestOffsetReport, source_lag
 from sprocketmq.wire.records.message import MessageQueue
 
 A, B = MessageQueue("t", "b", 0), MessageQueue("t", "b", 1)
 
 
-def text(offset: StreamOffset | HeadReport) -> str:
+def text(offset: StreamOffset | LatestOffsetReport) -> str:
     return json.dumps(offset.to_json())
 
 
@@ -23,14 +23,14 @@ def test_lag_is_the_head_less_the_end_of_the_batch() -> None:
 
 
 def test_lag_in_time_is_by_the_brokers_clock_and_only_of_queues_with_something_left() -> None:
-    head = HeadReport({A: 12, B: 5}, {A: 1_000}, {A: 4_500, B: 9_999})
+    head = LatestOffsetReport({A: 12, B: 5}, {A: 1_000}, {A: 4_500, B: 9_999})
     lag = source_lag([("{}", text(StreamOffset({A: 10, B: 5})), text(head))])
     assert lag is not None
     assert (lag.ms_by_queue, lag.oldest_unread_ms) == ({A: 3_500}, 1_000)
 
 
 def test_a_queue_that_is_not_begun_is_behind_by_what_it_holds() -> None:
-    head = HeadReport({A: 12, B: 1_005}, begins={B: 1_000})
+    head = LatestOffsetReport({A: 12, B: 1_005}, earliest_offsets={B: 1_000})
     lag = source_lag([("{}", text(StreamOffset({A: 10})), text(head))])
     assert lag is not None
     assert lag.by_queue == {A: 2, B: 5}
@@ -38,7 +38,7 @@ def test_a_queue_that_is_not_begun_is_behind_by_what_it_holds() -> None:
 
 def test_what_a_batch_lost_is_told_with_it_and_not_with_the_idle_events_after_it() -> None:
     loss = Loss(A, 2, 5, "deleted")
-    end, head = text(StreamOffset({A: 10}, {A: 5}, lost=(loss,))), text(HeadReport({A: 10}))
+    end, head = text(StreamOffset({A: 10}, {A: 5}, lost=(loss,))), text(LatestOffsetReport({A: 10}))
     lag = source_lag([(text(StreamOffset({A: 2})), end, head)])
     assert lag is not None
     assert lag.losses == (loss,)
@@ -48,12 +48,12 @@ def test_what_a_batch_lost_is_told_with_it_and_not_with_the_idle_events_after_it
 
 
 def test_a_query_of_two_sources_is_as_late_as_the_later_one() -> None:
-    one = (None, text(StreamOffset({A: 10})), text(HeadReport({A: 12}, {A: 1_000}, {A: 2_000})))
-    other = (None, text(StreamOffset({B: 1})), text(HeadReport({B: 2}, {B: 500}, {B: 600})))
+    one = (None, text(StreamOffset({A: 10})), text(LatestOffsetReport({A: 12}, {A: 1_000}, {A: 2_000})))
+    other = (None, text(StreamOffset({B: 1})), text(LatestOffsetReport({B: 2}, {B: 500}, {B: 600})))
     lag = source_lag([one, other])
     assert lag is not None
     assert (lag.by_queue, lag.ms_by_queue, lag.oldest_unread_ms) == ({A: 2, B: 1}, {A: 1_000, B: 100}, 500)
-    read = source_lag([one, (None, text(StreamOffset({B: 2})), text(HeadReport({B: 2})))])
+    read = source_lag([one, (None, text(StreamOffset({B: 2})), text(LatestOffsetReport({B: 2})))])
     assert read is not None
     assert read.oldest_unread_ms == 1_000
 

@@ -12,7 +12,7 @@ from pyspark.accumulators import Accumulator
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.losses import Loss
 from sprocketmq.spark.observe.loss_report import LossReport
-from sprocketmq.spark.read.counted_losses import tell
+from sprocketmq.spark.read.loss_accumulator import add_losses
 from sprocketmq.wire.records.message import MessageQueue
 
 ONE = MessageQueue("trains", "broker-a", 0)
@@ -53,10 +53,10 @@ def test_what_several_tasks_tell_is_in_the_report_each_offset_once(registry: dic
     context = Context()
     reports = [report_on(context), report_on(context)]
     registry.clear()  # from here on it is a worker's
-    tell(reports[1].options["lossReport"], [FIRST])
+    add_losses(reports[1].options["lossReport"], [FIRST])
     ended(context, registry)
-    tell(reports[1].options["lossReport"], [SECOND])
-    tell(reports[1].options["lossReport"], [FIRST])  # the task ran twice
+    add_losses(reports[1].options["lossReport"], [SECOND])
+    add_losses(reports[1].options["lossReport"], [FIRST])  # the task ran twice
     ended(context, registry)
     assert reports[0].losses == []
     assert reports[1].losses == [Loss(ONE, 0, 9, "deleted")]
@@ -64,8 +64,8 @@ def test_what_several_tasks_tell_is_in_the_report_each_offset_once(registry: dic
 
 
 def test_a_task_without_a_report_or_without_losses_tells_nothing(registry: dict[int, Any]) -> None:
-    tell(None, [FIRST])
-    tell("1", [])
+    add_losses(None, [FIRST])
+    add_losses("1", [])
     assert registry == {}
 
 

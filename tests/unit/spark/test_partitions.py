@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sprocketmq.spark.offsets import QueueRange
-from sprocketmq.spark.read.partitions import RECORDS_PER_TASK, pack, task_count
+from sprocketmq.spark.read.partitions import RECORDS_PER_TASK, split_ranges, task_count
 from sprocketmq.wire.records.message import MessageQueue
 
 SIZES = st.lists(st.integers(0, 40), max_size=12)
@@ -24,7 +24,7 @@ def messages(ranges: list[QueueRange]) -> list[tuple[int, int]]:
 @given(SIZES, st.integers(1, 9), st.booleans())
 def test_each_message_is_in_exactly_one_piece(sizes: list[int], tasks: int, ordered: bool) -> None:
     ranges = ranges_of(sizes)
-    pieces = pack(ranges, tasks, ordered=ordered)
+    pieces = split_ranges(ranges, tasks, ordered=ordered)
     assert sorted(messages([entry for piece in pieces for entry in piece])) == messages(ranges)
     assert len(pieces) <= tasks
     assert all(piece for piece in pieces)
@@ -34,14 +34,14 @@ def test_each_message_is_in_exactly_one_piece(sizes: list[int], tasks: int, orde
 @settings(deadline=None)
 @given(SIZES, st.integers(1, 9))
 def test_pieces_are_equal_but_for_the_last(sizes: list[int], tasks: int) -> None:
-    counts = [sum(entry.count for entry in piece) for piece in pack(ranges_of(sizes), tasks)]
+    counts = [sum(entry.count for entry in piece) for piece in split_ranges(ranges_of(sizes), tasks)]
     assert all(count == -(-sum(sizes) // tasks) for count in counts[:-1])
 
 
 @settings(deadline=None)
 @given(SIZES, st.integers(1, 9))
 def test_ordered_keeps_each_queue_whole(sizes: list[int], tasks: int) -> None:
-    pieces = pack(ranges_of(sizes), tasks, ordered=True)
+    pieces = split_ranges(ranges_of(sizes), tasks, ordered=True)
     queues = [entry.queue for piece in pieces for entry in piece]
     assert len(queues) == len(set(queues))
 

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.offsets import QueueRange, StreamOffset, batch_ranges
 from sprocketmq.spark.options.bound import Bound
-from sprocketmq.spark.options.late_start import LateStart
+from sprocketmq.spark.options.new_queue_start import NewQueueStart
 from sprocketmq.spark.read.plan import (
-    Facts,
+    BrokerOffsets,
     QueueBounds,
-    next_step,
+    plan_batch,
     resolve_batch,
     resolve_end,
     resolve_start,
-    unfinished,
+    unread_queues,
 )
 from sprocketmq.wire.records.message import MessageQueue
 
@@ -31,15 +31,15 @@ BOUNDS = st.builds(lambda low, size: QueueBounds(low, low + size), st.integers(0
 
 
 def test_starts_follow_the_word() -> None:
-    assert resolve_start(Bound("earliest"), Facts(HELD)) == {A: 5, B: 0}
-    assert resolve_start(Bound("latest"), Facts(HELD)) == {A: 20, B: 10}
-    assert resolve_start(Bound("offsets", offsets={A: 7}), Facts(HELD)) == {A: 7, B: 0}
-    assert resolve_start(Bound("offsets", offsets={A: -1, B: -2}), Facts(HELD)) == {A: 20, B: 0}
+    assert resolve_start(Bound("earliest"), BrokerOffsets(HELD)) == {A: 5, B: 0}
+    assert resolve_start(Bound("latest"), BrokerOffsets(HELD)) == {A: 20, B: 10}
+    assert resolve_start(Bound("offsets", offsets={A: 7}), BrokerOffsets(HELD)) == {A: 7, B: 0}
+    assert resolve_start(Bound("offsets", offsets={A: -1, B: -2}), BrokerOffsets(HELD)) == {A: 20, B: 0}
 
 
 def test_a_start_by_time_takes_what_was_found_and_says_what_was_not() -> None:
     bound = Bound("timestamp", 1234)
-    facts = Facts(HELD, by_time={A: 9})
+    facts = BrokerOffsets(HELD, by_time={A: 9})
     assert resolve_start(bound, facts, strategy="latest") == {A: 9, B: 10}
     with pytest.raises(
         ConfigurationError, match="startingTimestamp is 1234, and t/broker/1 holds no message that young"
@@ -48,20 +48,20 @@ def test_a_start_by_time_takes_what_was_found_and_says_what_was_not() -> None:
 
 
 def test_an_empty_queue_is_young_enough_for_any_time() -> None:
-    assert resolve_start(Bound("timestamp", 1234), Facts({A: QueueBounds(7, 7)})) == {A: 7}
+    assert resolve_start(Bound("timestamp", 1234), BrokerOffsets({A: QueueBounds(7, 7)})) == {A: 7}
 
 
 def test_each_queue_has_a_time_of_its_own() -> None:
     bound = Bound("timestamps", offsets={A: 1234}, option="startingOffsetsByTimestamp")
-    assert resolve_start(bound, Facts(HELD, by_time={A: 9})) == {A: 9, B: 0}
-    assert resolve_start(bound, Facts(HELD), strategy="latest") == {A: 20, B: 0}
+    assert resolve_start(bound, BrokerOffsets(HELD, by_time={A: 9})) == {A: 9, B: 0}
+    assert resolve_start(bound, BrokerOffsets(HELD), strategy="latest") == {A: 20, B: 0}
     with pytest.raises(ConfigurationError, match="startingOffsetsByTimestamp is 1234, and t/broker/0 holds no message"):
-        resolve_start(bound, Facts(HELD))
-    assert resolve_end(bound, Facts(HELD, by_time={A: 9})) == {A: 9, B: 10}
+        resolve_start(bound, BrokerOffsets(HELD))
+    assert resolve_end(bound, BrokerOffsets(HELD, by_time={A: 9})) == {A: 9, B: 10}
 
 
 def test_a_start_by_group_takes_its_commits_and_falls_back_as_told() -> None:
-    facts = Facts(HELD, committed={A: 9})
+    facts = BrokerOffsets(HELD, committed={A: 9})
     assert resolve_start(Bound("group"), facts, fallback="earliest") == {A: 9, B: 0}
     assert resolve_start(Bound("group"), facts, fallback="latest") == {A: 9, B: 10}
     with pytest.raises(ConfigurationError, match="committed nothing for t/broker/1"):
@@ -70,26 +70,26 @@ def test_a_start_by_group_takes_its_commits_and_falls_back_as_told() -> None:
 
 def test_retries_are_read_from_where_their_group_left_them_even_by_a_stream_that_starts_at_the_end() -> None:
     held = {RETRY: QueueBounds(0, 8)}
-    assert resolve_start(Bound("latest"), Facts(held)) == {RETRY: 0}
-    assert resolve_start(Bound("latest"), Facts(held, committed={RETRY: 3})) == {RETRY: 3}
+    assert resolve_start(Bound("latest"), BrokerOffsets(held)) == {RETRY: 0}
+    assert resolve_start(Bound("latest"), BrokerOffsets(held, committed={RETRY: 3})) == {RETRY: 3}
 
 
 def test_a_named_queue_that_does_not_exist_is_an_error() -> None:
     with pytest.raises(
         ConfigurationError, match="startingOffsets names t/broker/2, which does not exist; known are t/broker/0"
     ):
-        resolve_start(Bound("offsets", offsets={C: 1}), Facts(HELD))
+        resolve_start(Bound("offsets", offsets={C: 1}), BrokerOffsets(HELD))
 
 
 def test_an_end_for_a_queue_that_does_not_exist_is_an_error() -> None:
     with pytest.raises(ConfigurationError, match="endingOffsets names t/broker/2, which does not exist"):
-        resolve_end(Bound("offsets", offsets={C: 1}, option="endingOffsets"), Facts(HELD))
+        resolve_end(Bound("offsets", offsets={C: 1}, option="endingOffsets"), BrokerOffsets(HELD))
 
 
 def test_ends_are_cut_to_what_is_there() -> None:
-    assert resolve_end(Bound("latest"), Facts(HELD)) == {A: 20, B: 10}
-    assert resolve_end(Bound("offsets", offsets={A: 7, B: 99}), Facts(HELD)) == {A: 7, B: 10}
-    assert resolve_end(Bound("timestamp", 1), Facts(HELD, by_time={A: 6})) == {A: 6, B: 10}
+    assert resolve_end(Bound("latest"), BrokerOffsets(HELD)) == {A: 20, B: 10}
+    assert resolve_end(Bound("offsets", offsets={A: 7, B: 99}), BrokerOffsets(HELD)) == {A: 7, B: 10}
+    assert resolve_end(Bound("timestamp", 1), BrokerOffsets(HELD, by_time={A: 6})) == {A: 6, B: 10}
 
 
 def test_a_batch_leaves_lost_messages_out_and_names_them() -> None:
@@ -107,7 +107,7 @@ def test_batches_meet_whatever_brokers_do(data: st.DataObject) -> None:
     """Growing, late and vanishing queues under changing limits: read together, the ranges are each queue from its start to its head."""
     held = {A: data.draw(BOUNDS), B: data.draw(BOUNDS)}
     begin = {queue: bounds.min for queue, bounds in held.items()}
-    first = next_step(StreamOffset(begin), held, limit=data.draw(st.none() | st.integers(1, 20)), first=True)
+    first = plan_batch(StreamOffset(begin), held, limit=data.draw(st.none() | st.integers(1, 20)), first=True)
     read: dict[MessageQueue, int] = dict(begin)
     position = StreamOffset(initial="earliest")
     end = first.end
@@ -120,11 +120,11 @@ def test_batches_meet_whatever_brokers_do(data: st.DataObject) -> None:
             held[C] = data.draw(BOUNDS)
             read[C] = held[C].min
         seen = {queue: bounds for queue, bounds in held.items() if data.draw(st.booleans())}
-        step = next_step(position, seen, limit=data.draw(st.none() | st.integers(1, 20)))
+        step = plan_batch(position, seen, limit=data.draw(st.none() | st.integers(1, 20)))
         assert not step.losses
         end = step.end
     position = _check_batch(position, end, read)
-    _check_batch(position, next_step(position, held).end, read)
+    _check_batch(position, plan_batch(position, held).end, read)
     assert {queue: at for queue, at in read.items() if at > held[queue].min} == {
         queue: bounds.max for queue, bounds in held.items() if bounds.max > bounds.min
     }
@@ -141,18 +141,18 @@ def _check_batch(start: StreamOffset, end: StreamOffset, read: dict[MessageQueue
 
 def test_nothing_new_is_the_very_same_offset() -> None:
     start = StreamOffset({A: 20, B: 10}, {A: 1})
-    assert next_step(start, HELD).end is start
-    assert next_step(start, {}).end is start
+    assert plan_batch(start, HELD).end is start
+    assert plan_batch(start, {}).end is start
 
 
 def test_the_first_step_is_journaled_even_if_nothing_is_there() -> None:
-    step = next_step(StreamOffset({A: 20, B: 10}), HELD, first=True)
+    step = plan_batch(StreamOffset({A: 20, B: 10}), HELD, first=True)
     assert step.end == StreamOffset({A: 20, B: 10}, {A: 20, B: 10})
     assert step.count == 0
 
 
 def test_deleted_messages_are_a_loss_and_the_stream_goes_on_at_what_is_left() -> None:
-    step = next_step(StreamOffset({A: 2, B: 10}), HELD)
+    step = plan_batch(StreamOffset({A: 2, B: 10}), HELD)
     assert [str(loss) for loss in step.losses] == [
         "t/broker/0: offsets 2 to 5 (3 messages) are missing, the broker holds 5 to 20 (deleted by retention)"
     ]
@@ -160,7 +160,7 @@ def test_deleted_messages_are_a_loss_and_the_stream_goes_on_at_what_is_left() ->
 
 
 def test_a_topic_made_anew_is_a_loss_of_unknown_size_and_is_read_from_its_beginning() -> None:
-    step = next_step(StreamOffset({A: 99, B: 10}), HELD)
+    step = plan_batch(StreamOffset({A: 99, B: 10}), HELD)
     assert step.losses[0].count is None
     assert batch_ranges(StreamOffset({A: 99, B: 10}), step.end) == [QueueRange(A, 5, 20)]
 
@@ -169,7 +169,7 @@ def test_available_now_stops_at_its_target_and_ignores_what_comes_later() -> Non
     target = {A: QueueBounds(5, 15)}
     position = StreamOffset({A: 5})
     for _ in range(20):
-        step = next_step(position, {A: QueueBounds(5, 40), B: QueueBounds(0, 10)}, limit=3, target=target)
+        step = plan_batch(position, {A: QueueBounds(5, 40), B: QueueBounds(0, 10)}, limit=3, target=target)
         if step.end is position:
             break
         position = step.end
@@ -178,7 +178,7 @@ def test_available_now_stops_at_its_target_and_ignores_what_comes_later() -> Non
 
 def test_available_now_after_a_restart_beyond_the_target_neither_goes_back_nor_loses() -> None:
     position = StreamOffset({A: 18, B: 0})
-    step = next_step(position, HELD, target={A: QueueBounds(5, 15), B: QueueBounds(0, 0)})
+    step = plan_batch(position, HELD, target={A: QueueBounds(5, 15), B: QueueBounds(0, 0)})
     assert step.end is position
     assert not step.losses
 
@@ -193,57 +193,57 @@ def test_a_batch_names_only_what_it_would_have_read() -> None:
 
 
 def test_what_is_lost_is_journaled_with_the_batch_that_leaves_it_out() -> None:
-    step = next_step(StreamOffset({A: 2, B: 10}), HELD)
+    step = plan_batch(StreamOffset({A: 2, B: 10}), HELD)
     journaled = StreamOffset.from_json(json.loads(json.dumps(step.end.to_json())))
     assert journaled.lost == step.losses
-    assert next_step(journaled, HELD).end is journaled  # and not told again with the next one
+    assert plan_batch(journaled, HELD).end is journaled  # and not told again with the next one
 
 
 @pytest.mark.parametrize("reason", ["topic gone", "queue gone"])
 def test_a_queue_that_is_gone_leaves_the_stream_and_names_what_was_not_read(reason: str) -> None:
     position = StreamOffset({A: 7, B: 10})
-    step = next_step(position, {B: HELD[B]}, gone={A: reason}, known={A: 20, B: 10})  # type: ignore[dict-item]
+    step = plan_batch(position, {B: HELD[B]}, gone={A: reason}, known={A: 20, B: 10})  # type: ignore[dict-item]
     assert [(loss.queue, loss.reason, loss.start, loss.end) for loss in step.losses] == [(A, reason, 7, 20)]
     assert step.end.queues == {B: 10}
     assert batch_ranges(position, step.end) == []
-    back = next_step(step.end, {A: QueueBounds(0, 3), B: HELD[B]})
+    back = plan_batch(step.end, {A: QueueBounds(0, 3), B: HELD[B]})
     assert batch_ranges(step.end, back.end) == [QueueRange(A, 0, 3)]
 
 
 def test_a_queue_that_is_gone_was_perhaps_read_whole() -> None:
-    (loss,) = next_step(StreamOffset({A: 20}), {}, gone={A: "topic gone"}, known={A: 20}).losses
+    (loss,) = plan_batch(StreamOffset({A: 20}), {}, gone={A: "topic gone"}, known={A: 20}).losses
     assert loss.count == 0
-    (loss,) = next_step(StreamOffset({A: 20}), {}, gone={A: "topic gone"}).losses
+    (loss,) = plan_batch(StreamOffset({A: 20}), {}, gone={A: "topic gone"}).losses
     assert loss.count is None
 
 
 def test_a_queue_that_was_never_in_the_stream_is_not_missed() -> None:
     position = StreamOffset({A: 20})
-    assert next_step(position, {}, gone={B: "topic gone"}).end is position
+    assert plan_batch(position, {}, gone={B: "topic gone"}).end is position
 
 
 def test_a_head_that_goes_back_loses_what_was_known_and_the_stream_reads_on() -> None:
     position = StreamOffset({A: 7})
-    step = next_step(position, {A: QueueBounds(5, 12)}, known={A: 20})
+    step = plan_batch(position, {A: QueueBounds(5, 12)}, known={A: 20})
     assert [(loss.reason, loss.start, loss.end) for loss in step.losses] == [("went back", 12, 20)]
     assert batch_ranges(position, step.end) == [QueueRange(A, 7, 12)]
 
 
 def test_a_queue_that_comes_late_begins_where_it_is_told() -> None:
-    position = StreamOffset({A: 7}, late=LateStart("latest", 5, "trains"))
-    step = next_step(position, {A: QueueBounds(0, 7), B: QueueBounds(2, 20)}, starts={B: 15})
+    position = StreamOffset({A: 7}, late=NewQueueStart("latest", 5, "trains"))
+    step = plan_batch(position, {A: QueueBounds(0, 7), B: QueueBounds(2, 20)}, starts={B: 15})
     assert batch_ranges(position, step.end) == [QueueRange(B, 15, 20)]
     assert (step.losses, step.end.late) == ((), position.late)
-    assert next_step(position, {A: QueueBounds(0, 7), B: QueueBounds(2, 20)}, starts={B: 20}).end is position
+    assert plan_batch(position, {A: QueueBounds(0, 7), B: QueueBounds(2, 20)}, starts={B: 20}).end is position
 
 
 @pytest.mark.parametrize("held", [QueueBounds(0, 0), QueueBounds(0, 3), QueueBounds(9, 9)])
 def test_a_group_that_is_where_a_late_queue_holds_nothing_is_one_loss(held: QueueBounds) -> None:
     position = StreamOffset({A: 7})
-    step = next_step(position, {B: held}, starts={B: 5})
+    step = plan_batch(position, {B: held}, starts={B: 5})
     assert [loss.start for loss in step.losses] == [5]
     assert step.end.queues[B] == held.max
-    assert next_step(step.end, {B: held}, starts={}).end is step.end
+    assert plan_batch(step.end, {B: held}, starts={}).end is step.end
 
 
 # -- AvailableNow ----------------------------------------------------------------------------------------------------------------
@@ -251,15 +251,15 @@ def test_a_group_that_is_where_a_late_queue_holds_nothing_is_one_loss(held: Queu
 
 def test_a_run_is_not_over_while_a_queue_of_its_target_or_of_its_checkpoint_is_away() -> None:
     target = {A: QueueBounds(5, 20), B: QueueBounds(0, 10)}
-    assert unfinished(StreamOffset({A: 20, B: 7}), target) == [B]
-    assert unfinished(StreamOffset({A: 20, B: 10}), target) == []
-    assert unfinished(StreamOffset({A: 20}), target) == [B]  # not begun
-    assert unfinished(StreamOffset({A: 20}), {A: target[A], C: QueueBounds(4, 4)}) == []  # nothing in it
-    assert unfinished(StreamOffset({A: 20, C: 3}), {A: target[A]}) == [C]  # its broker was away when the run began
+    assert unread_queues(StreamOffset({A: 20, B: 7}), target) == [B]
+    assert unread_queues(StreamOffset({A: 20, B: 10}), target) == []
+    assert unread_queues(StreamOffset({A: 20}), target) == [B]  # not begun
+    assert unread_queues(StreamOffset({A: 20}), {A: target[A], C: QueueBounds(4, 4)}) == []  # nothing in it
+    assert unread_queues(StreamOffset({A: 20, C: 3}), {A: target[A]}) == [C]  # its broker was away when the run began
 
 
 def test_a_target_queue_that_vanishes_before_its_first_message_was_read_is_lost_whole() -> None:
-    step = next_step(StreamOffset({A: 20}), {A: HELD[A]}, target=HELD, gone={B: "topic gone"})
+    step = plan_batch(StreamOffset({A: 20}), {A: HELD[A]}, target=HELD, gone={B: "topic gone"})
     assert [(loss.queue, loss.start, loss.end) for loss in step.losses] == [(B, 0, 10)]
 
 
@@ -274,12 +274,12 @@ def test_available_now_reads_each_target_queue_to_its_target_and_no_further(
     begin = {queue: dice.randint(held.min, held.max) for queue, held in target.items()}
     position, held = StreamOffset(begin), {**target, C: late}
     for _ in range(400):
-        if not unfinished(position, target):
+        if not unread_queues(position, target):
             break
         held = {queue: QueueBounds(now.min, now.max + dice.randint(0, 2)) for queue, now in held.items()}
         seen = {queue: now for queue, now in held.items() if dice.randint(0, 2)}
-        step = next_step(position, seen, limit=limit, target=target)
+        step = plan_batch(position, seen, limit=limit, target=target)
         assert not step.losses
         position = step.end
     assert position.queues == {queue: max(begin[queue], aim.max) for queue, aim in target.items()}
-    assert next_step(position, held, target=target).end is position
+    assert plan_batch(position, held, target=target).end is position

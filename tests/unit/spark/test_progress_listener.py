@@ -13,14 +13,14 @@ from prometheus_client import CollectorRegistry
 from sprocketmq.spark.losses import Loss
 from sprocketmq.spark.observe.progress_listener import RocketMQProgressListener
 from sprocketmq.spark.offsets import StreamOffset
-from sprocketmq.spark.read.lag import HeadReport, LagReport
+from sprocketmq.spark.read.lag import LagReport, LatestOffsetReport
 from sprocketmq.wire.records.message import MessageQueue
 
 A, B = MessageQueue("t", "b", 0), MessageQueue("t", "b", 1)
 LOST = Loss(A, 2, 5, "deleted")
 
 
-def progress(batch_id: int, start: StreamOffset, end: StreamOffset, head: HeadReport, rows: int = 100) -> Any:
+def progress(batch_id: int, start: StreamOffset, end: StreamOffset, head: LatestOffsetReport, rows: int = 100) -> Any:
     """An event as Spark makes it."""
     source = SimpleNamespace(
         startOffset=json.dumps(start.to_json()),
@@ -33,9 +33,12 @@ def progress(batch_id: int, start: StreamOffset, end: StreamOffset, head: HeadRe
 
 
 FIRST = progress(
-    3, StreamOffset({A: 2}), StreamOffset({A: 10}, {A: 5}, lost=(LOST,)), HeadReport({A: 12}, {A: 1_000}, {A: 1_250})
+    3,
+    StreamOffset({A: 2}),
+    StreamOffset({A: 10}, {A: 5}, lost=(LOST,)),
+    LatestOffsetReport({A: 12}, {A: 1_000}, {A: 1_250}),
 )
-SECOND = progress(4, StreamOffset({A: 10}), StreamOffset({A: 12}), HeadReport({A: 12}))
+SECOND = progress(4, StreamOffset({A: 10}), StreamOffset({A: 12}), LatestOffsetReport({A: 12}))
 
 
 def test_a_callback_gets_each_batch() -> None:

@@ -54,12 +54,12 @@ def keys_for(rows: list[dict[str, Any]]) -> list[str]:
     return [f"{number:032X}" for number in range(len(rows))]
 
 
-def one_by_one(batch: pa.RecordBatch, topic: str | None, notes: dict[str, Any]) -> bytes:
+def one_by_one(batch: pa.RecordBatch, topic: str | None, marks: dict[str, Any]) -> bytes:
     columns = {name: batch.column(name).to_pylist() for name in batch.schema.names if name in SEND_COLUMNS}
     messages = [row.message for row in outgoing_rows(columns, topic)]
     for number, message in enumerate(messages):
         message.properties.update(
-            {name: str(note[number]) if isinstance(note, range) else note for name, note in notes.items()}
+            {name: str(note[number]) if isinstance(note, range) else note for name, note in marks.items()}
         )
         message.properties[props.UNIQ_KEY] = f"{number:032X}"
     return encode_batch(messages)
@@ -69,12 +69,12 @@ def one_by_one(batch: pa.RecordBatch, topic: str | None, notes: dict[str, Any]) 
 @given(ROWS, st.booleans())
 def test_rows_by_columns_are_rows_one_by_one_or_left_to_them(rows: list[dict[str, Any]], noted: bool) -> None:
     batch = batch_of(rows)
-    notes: dict[str, Any] = {}
+    marks: dict[str, Any] = {}
     if noted:
-        notes = {**NOTES, "SPARK_SEQUENCE": range(90, 90 + len(rows))}
-    found = element_rows(batch, "T", keys_for(rows), notes, 1000)
+        marks = {**NOTES, "SPARK_SEQUENCE": range(90, 90 + len(rows))}
+    found = element_rows(batch, "T", keys_for(rows), marks, 1000)
     if found is not None:
-        assert bytes(found.data) == one_by_one(batch, "T", notes)
+        assert bytes(found.data) == one_by_one(batch, "T", marks)
 
 
 @pytest.mark.parametrize("tags", ["UA", None, "", "caf\u00e9", "a b"])

@@ -102,16 +102,16 @@ def test_a_row_retry_looks_at_the_verdict_before_it_keeps_or_writes(monkeypatch:
         def __init__(self, *given: object) -> None:
             pass
 
-        def found(self) -> None:
+        def load(self) -> None:
             return None
 
         def call_failed(self) -> None:
             pass
 
-        def keep(self, judged: Any) -> Any:
+        def save(self, judged: Any) -> Any:
             raise AssertionError("nothing is to be kept")
 
-    monkeypatch.setattr(row_retry, "KeptVerdicts", NothingKept)
+    monkeypatch.setattr(row_retry, "VerdictStore", NothingKept)
     retry = foreach_batch(
         lambda rows, batch_id: Judged(brokerName="string", commitLogOffset="bigint", failed="string"),  # type: ignore[arg-type,return-value]
         write=lambda good, batch_id: written.append(good),

@@ -1,32 +1,33 @@
-"""Which attempts of a batch count: decisions in a log that everybody reads, and what follows from them for half messages.
+"""Which attempts of a batch count: decisions in a log that everybody reads, and what follows for half messages.
 
-A batch is written by attempts of tasks, each under a name that nobody else has; each sends half messages and can be lost at any step. One
-record in one queue decides which attempts count. Nobody locks anything: several may believe to be the only writer (a driver that hangs
-while another one was started), so a record says how far its writer had read (``read_to``), and is void when something came between.
+A batch is written by task attempts. Each attempt has a unique name, sends half messages, and may die at any step. One record in one queue,
+the ledger, decides which attempts count. There are no locks: several drivers may believe to be the only one (one hangs while another was
+started). So a record says how far its writer had read (``read_to``), and is void if another record of the query came in between.
 
-    tasks                        one queue (the ledger)                                 half messages of the attempts named    of others
+    tasks                        one queue (the ledger)                                 half messages of the named attempts    of others
     halves a1, a2, a1' --------> | ... | batch 6: a1, a2 (read to 41) | ... | -----> END commit                                END rollback
-                        Append     40     41                            end
-                                   `- read_to: what lies before it the writer has seen
+               AppendDecision     40     41                            end
+                                   `- read_to: the writer has read everything before it
 
-    first record with nothing valid of its query between read_to and itself: valid         any other: void, as if it were not there
+    no valid record of the same query between read_to and the record itself: valid         otherwise: void, and ignored
 
-An END is no question of asking twice: an Apache broker delivers a half again with each END that it is told, and makes a copy, another
-half, with each check. So a half is committed on one of two ways: by the driver that decided, at once, while the broker cannot have asked
-yet (:func:`can_end_directly`); later only in answer to the broker's check, which names the newest copy, and only when the row is not there
-(spark.shown_rows): a broker also asks about what was ended when it did not note that in time.
+END_TRANSACTION is not idempotent: an Apache broker delivers a half message again with each END, and each check-back makes a copy, another
+half message. So a half message is committed in one of two ways: by the driver that decided, at once, while the broker cannot have checked
+yet (:func:`can_end_directly`); later only in answer to a check-back, which names the newest copy, and only if the row is not visible yet
+(``spark.transactions.visible_rows``). A broker also checks half messages whose END it did not record in time.
 
 Laws
-1. A batch is decided at most once: valid records of a query name batches that grow, and a record's validity never changes.
-2. COMMIT is answered only for a half of an attempt that the valid record of its batch names, and that is not among its ``lost`` ones.
+1. A batch is decided at most once: the valid records of a query have rising batch numbers, and the validity of a record never changes.
+2. COMMIT is answered only for a half message of an attempt that the valid record of its batch names, and that is not in ``lost``.
 3. ROLLBACK is answered only when no record that names the attempt can become valid any more: the batch is decided without it, or a later
-   batch of its query is decided and it is known that its own was not.
-4. What was read only in part gives the same answer as the whole log, or UNKNOWN; never another one.
-5. A batch that is decided, or lies before one that is, is never appended again; nor is it settled by who has other rows under its number.
-6. Nobody reads further back for a query than to a note (:class:`Names`) that does not name it. Who notes has read everything before, or
-   back to such a note; so a note is true whoever wrote it, and however many did.
-7. What is held, and the time that a question takes, do not grow with the number of decisions (four times ``_KEPT`` offsets, and what
-   somebody had to read back to).
+   batch of the query is decided and its own is known not to be.
+4. Whoever has read only a part of the log gives the same answer as with the whole log, or UNKNOWN.
+5. A batch that is decided, or is before a decided one, is never appended again; and nobody ends its half messages who has another number of
+   rows for it.
+6. For a query nobody reads further back than to a summary (:class:`QuerySummary`) without it. The writer of a summary has read everything
+   before it, or back to such a summary. So a summary is true, whoever wrote it.
+7. The memory, and the time of an answer, do not grow with the number of decisions: at most four times ``_MIN_KEPT_OFFSETS`` offsets are
+   held, and what somebody had to read back to.
 """
 
 from __future__ import annotations
@@ -40,39 +41,40 @@ from typing import Any, Final
 from sprocketmq.core.transactions.open_transactions import LocalTransactionState
 
 __all__ = [
-    "Append",
+    "AppendDecision",
+    "BatchStatus",
     "Decision",
     "DecisionLedger",
-    "Names",
-    "OtherRows",
+    "EndAttempts",
+    "QuerySummary",
     "Record",
-    "Settle",
-    "Standing",
+    "RowCountMismatch",
     "can_end_directly",
     "commit_step",
-    "quiet_time_ms",
+    "direct_end_window_ms",
 ]
 
 _VERSION: Final = 1
 _MARGIN_MS: Final = 500
 # Some 40 bytes each, in one message.
-_MOST_NAMES: Final = 10_000
-# Records that are held at least. More than lie between two notes (exactly_once) are held then, and a few kilobytes each.
-_KEPT: Final = 512
+_MAX_QUERIES_IN_SUMMARY: Final = 10_000
+# Offsets that are always held: more than lie between two summaries (transactional_write), and a few kilobytes each.
+_MIN_KEPT_OFFSETS: Final = 512
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One record of the ledger.
+    """One decision, a record of the ledger.
 
     Args:
-        query: whose batches these are: a streaming query, or a name that the user gave to a series of writes.
-        batch: its number, growing within the query.
-        attempts: those that count; may be empty, as a batch may be.
-        read_to: the offset before which the writer had read the ledger.
-        lost: names of halves of these attempts whose sends were not answered and were made again under another name: they may be stored
-            or not, and do not count.
-        rows: how many rows the batch held, by which one that was planned anew under its number shows; None in older records.
+        query: a streaming query, or the name that the user gave to a series of writes.
+        batch: the number of the batch, rising within the query.
+        attempts: the attempts that count; may be empty, like a batch.
+        read_to: the offset up to which the writer had read the ledger.
+        lost: names of half messages of these attempts whose sends were not answered and which were sent again under another name. They may
+            be stored or not, and do not count.
+        rows: the number of rows of the batch, by which a batch that was planned again under its number is recognized; None in older
+            records.
     """
 
     query: str
@@ -83,7 +85,7 @@ class Decision:
     rows: int | None = None
 
     def encode(self) -> bytes:
-        """The body of its message."""
+        """The body of the message."""
         fields = {
             "v": _VERSION,
             "query": self.query,
@@ -98,7 +100,7 @@ class Decision:
 
     @classmethod
     def decode(cls, body: bytes) -> Decision | None:
-        """None for what is no decision of this version: somebody else's message decides nothing."""
+        """The decision in a body; None if it is not a decision of this version."""
         fields = _fields(body)
         query, batch, read_to = (fields.get(name) for name in ("query", "batch", "readTo"))
         if not isinstance(query, str) or type(batch) is not int or type(read_to) is not int:
@@ -111,11 +113,12 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
-    """A note in the ledger, so that nobody has to read it whole to know that it says nothing of a new query.
+class QuerySummary:
+    """A record that lists the queries in the ledger, so that nobody has to read the whole ledger to know that it has nothing about a new
+    query.
 
     Args:
-        queries: all that have a record before ``read_to``; others that had one are among them.
+        queries: all queries that have a record before ``read_to``, and possibly others.
         read_to: an offset.
     """
 
@@ -123,13 +126,13 @@ class Names:
     read_to: int
 
     def encode(self) -> bytes:
-        """The body of its message."""
+        """The body of the message."""
         fields = {"v": _VERSION, "queries": sorted(self.queries), "readTo": self.read_to}
         return json.dumps(fields, separators=(",", ":")).encode()
 
     @classmethod
-    def decode(cls, body: bytes) -> Names | None:
-        """None for what is no such note of this version."""
+    def decode(cls, body: bytes) -> QuerySummary | None:
+        """The summary in a body; None if it is not a summary of this version."""
         fields = _fields(body)
         queries, read_to = fields.get("queries"), fields.get("readTo")
         if not _are_names(queries) or type(read_to) is not int:
@@ -137,7 +140,7 @@ class Names:
         return cls(frozenset(queries or ()), read_to)
 
 
-Record = Decision | Names
+Record = Decision | QuerySummary
 
 
 def _fields(body: bytes) -> dict[str, Any]:
@@ -152,30 +155,32 @@ def _are_names(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
 
-class Standing(Enum):
-    """How a batch stands. OPEN: not decided, it may be written. DECIDED. PASSED: a later batch is decided and this one is not, or its
-    decision expired with the log. UNREAD: older parts of the log must be read to tell."""
+class BatchStatus(Enum):
+    """OPEN: not decided, the batch may be written. DECIDED. SUPERSEDED: a later batch is decided and this one is not, or its decision
+    expired. UNREAD: older parts of the log must be read to find out.
+    """
 
     OPEN = "OPEN"
     DECIDED = "DECIDED"
-    PASSED = "PASSED"
+    SUPERSEDED = "SUPERSEDED"
     UNREAD = "UNREAD"
 
 
-class _Chain:
-    """The valid records of one query among those read from ``start`` on, oldest first; after the first that is surely valid none is in
-    doubt. Grows with each record at the same price, however many there are."""
+class _QueryDecisions:
+    """The valid decisions of one query among the records read from ``start`` on, oldest first. After the first that is surely valid, the
+    validity of each later record is known. Adding a record costs the same however many there are.
+    """
 
     def __init__(self, start: int) -> None:
-        self._start, self._last, self._doubtful = start, -1, -1
+        self._start, self._last, self._last_undecidable = start, -1, -1
         self.decisions: list[Decision] = []
         self.by_batch: dict[int, Decision] = {}
 
     def add(self, offset: int, decision: Decision) -> None:
         if self.decisions and (decision.read_to <= self._last or decision.batch <= self.decisions[-1].batch):
             return
-        if decision.read_to < self._start or decision.read_to <= self._doubtful:
-            self._doubtful = offset
+        if decision.read_to < self._start or decision.read_to <= self._last_undecidable:
+            self._last_undecidable = offset
             return
         self.decisions.append(decision)
         self.by_batch[decision.batch] = decision
@@ -183,30 +188,30 @@ class _Chain:
 
 
 class DecisionLedger:
-    """What was read of the log: everything from ``start`` to ``end``.
+    """The part of the log that was read: everything from ``start`` to ``end``.
 
     Args:
-        end: where reading begins: newer parts are added at the end, older ones, when they are needed, before the start. Of what is added
-            at the end, the oldest is forgotten again, as if it had not been read, so that a process that runs for months stays small.
+        end: where reading begins. Newer parts are added at the end, older parts before the start when they are needed. When the end grows,
+            the oldest part is dropped again, as if it had not been read, so that a process that runs for months stays small.
         kept: how many of the newest offsets are always held.
     """
 
-    def __init__(self, end: int, kept: int = _KEPT) -> None:
+    def __init__(self, end: int, kept: int = _MIN_KEPT_OFFSETS) -> None:
         self.start = self.end = end
         self._kept, self._added = kept, 0
         self._oldest = 0
         self._records: dict[str, list[tuple[int, Decision]]] = {}
-        self._chains: dict[str, _Chain] = {}
+        self._chains: dict[str, _QueryDecisions] = {}
         self._new: set[str] = set()
-        self._notes: list[Names] = []
+        self._summaries: list[QuerySummary] = []
 
     def is_new(self, query: str) -> None:
-        """Nobody can have decided anything for ``query`` before ``start``: its name was made up later."""
+        """Note that nobody can have decided anything for ``query`` before ``start``: its name was made up later."""
         self._new.add(query)
         self._chains.pop(query, None)
 
     def read_newer(self, records: Iterable[tuple[int, Record]], end: int) -> None:
-        """Everything from ``self.end`` to ``end``: offsets and records, in order."""
+        """Add everything from ``self.end`` to ``end``: offsets and records, in order."""
         for query, entries in self._sorted(records).items():
             self._records.setdefault(query, []).extend(entries)
             if (chain := self._chains.get(query)) is not None:
@@ -218,27 +223,27 @@ class DecisionLedger:
             self._forget_oldest()
 
     def read_older(self, records: Iterable[tuple[int, Record]], start: int, oldest: int) -> None:
-        """Everything from ``start`` to ``self.start``; ``oldest`` is where the log begins now, 0 when nothing of it expired."""
+        """Add everything from ``start`` to ``self.start``. ``oldest`` is where the log begins now; 0 if nothing has expired."""
         for query, entries in self._sorted(records).items():
             self._records[query] = entries + self._records.get(query, [])
         self.start, self._oldest = start, oldest
-        self._added = 0  # somebody needs it: no more is forgotten for a while
+        self._added = 0  # somebody needs it: nothing is dropped for a while
         self._chains.clear()
 
     def _sorted(self, records: Iterable[tuple[int, Record]]) -> dict[str, list[tuple[int, Decision]]]:
         found: dict[str, list[tuple[int, Decision]]] = {}
         for offset, record in records:
-            if isinstance(record, Names):
-                self._notes.append(record)
-                self._chains.clear()  # of a query that it does not name everything is read now
+            if isinstance(record, QuerySummary):
+                self._summaries.append(record)
+                self._chains.clear()  # everything about a query that it does not name is read now
             else:
                 found.setdefault(record.query, []).append((offset, record))
         return found
 
     def _forget_oldest(self) -> None:
-        """Back to the last note, if that is near: who holds it can carry it on."""
+        """Drop the records before the last summary, if that is near: from there another summary can be written."""
         start = self.end - self._kept
-        newest = max((note.read_to for note in self._notes), default=start)
+        newest = max((summary.read_to for summary in self._summaries), default=start)
         start = max(self.start, min(start, newest), self.end - 4 * self._kept)
         held = {}
         for query, entries in self._records.items():
@@ -249,21 +254,24 @@ class DecisionLedger:
                 held[query] = kept
         self._records = held
         self._new &= held.keys()
-        self._notes = [note for note in self._notes if note.read_to >= start]
+        self._summaries = [summary for summary in self._summaries if summary.read_to >= start]
         self._chains.clear()
         self.start, self._added = start, self._kept
 
-    def note(self, least: int) -> Names | None:
-        """What a writer should append for those that come after it (law 6); None when it has not read enough to say it, or the last note
-        is less than ``least`` records old."""
-        known = max((note for note in self._notes if note.read_to >= self.start), key=_read_to, default=None)
+    def summary(self, least: int) -> QuerySummary | None:
+        """The summary that a writer should append (law 6); None if not enough was read, or if the last summary is less than ``least``
+        records old.
+        """
+        known = max(
+            (summary for summary in self._summaries if summary.read_to >= self.start), key=_read_to, default=None
+        )
         if known is None and not self.is_read_to_its_beginning:
             return None
         if self.end - (self.start if known is None else known.read_to) < least:
             return None
         before = frozenset() if known is None or self.is_read_to_its_beginning else known.queries
         queries = before.union(self._records)
-        return Names(queries, self.end) if len(queries) <= _MOST_NAMES else None
+        return QuerySummary(queries, self.end) if len(queries) <= _MAX_QUERIES_IN_SUMMARY else None
 
     @property
     def is_read_to_its_beginning(self) -> bool:
@@ -273,29 +281,29 @@ class DecisionLedger:
         """Whether everything about ``query`` was read."""
         if self.is_read_to_its_beginning or query in self._new:
             return True
-        return any(note.read_to >= self.start and query not in note.queries for note in self._notes)
+        return any(summary.read_to >= self.start and query not in summary.queries for summary in self._summaries)
 
-    def standing(self, query: str, batch: int) -> Standing:
+    def batch_status(self, query: str, batch: int) -> BatchStatus:
         """Whether ``batch`` may still be written."""
         chain = self._valid(query).decisions
         if not chain:
-            return Standing.OPEN if self._is_whole_for(query) else Standing.UNREAD
+            return BatchStatus.OPEN if self._is_whole_for(query) else BatchStatus.UNREAD
         if batch > chain[-1].batch:
-            return Standing.OPEN
+            return BatchStatus.OPEN
         if self.decision(query, batch) is not None:
-            return Standing.DECIDED
-        return Standing.PASSED if batch > chain[0].batch or self._is_whole_for(query) else Standing.UNREAD
+            return BatchStatus.DECIDED
+        return BatchStatus.SUPERSEDED if batch > chain[0].batch or self._is_whole_for(query) else BatchStatus.UNREAD
 
     def decided(self) -> dict[str, list[Decision]]:
-        """The valid records of every query, oldest first."""
+        """The valid decisions of every query, oldest first."""
         return {query: list(self._valid(query).decisions) for query in sorted(self._records)}
 
     def decision(self, query: str, batch: int) -> Decision | None:
-        """The valid record of ``batch``, if it was read."""
+        """The valid decision of ``batch``, if it was read."""
         return self._valid(query).by_batch.get(batch)
 
     def answer(self, query: str, batch: int, attempt: str, half: str = "") -> LocalTransactionState:
-        """What a broker is told that asks about ``half``, one of ``attempt``; UNKNOWN as long as it cannot be said for sure (laws 2, 3)."""
+        """The answer to a check-back about ``half``, a half message of ``attempt``; UNKNOWN as long as it is not certain (laws 2, 3)."""
         decision = self.decision(query, batch)
         if decision is not None:
             named = attempt in decision.attempts and half not in decision.lost
@@ -306,10 +314,10 @@ class DecisionLedger:
         is_known = bool(chain) and (chain[0].batch < batch or self.start <= 0 >= self._oldest or query in self._new)
         return LocalTransactionState.ROLLBACK_MESSAGE if is_passed and is_known else LocalTransactionState.UNKNOWN
 
-    def _valid(self, query: str) -> _Chain:
+    def _valid(self, query: str) -> _QueryDecisions:
         chain = self._chains.get(query)
         if chain is None:
-            chain = _Chain(0 if self._is_whole_for(query) else self.start)
+            chain = _QueryDecisions(0 if self._is_whole_for(query) else self.start)
             for offset, decision in self._records.get(query, ()):
                 chain.add(offset, decision)
             self._chains[query] = chain
@@ -317,44 +325,45 @@ class DecisionLedger:
 
     @property
     def held(self) -> int:
-        """How many facts are held (law 7)."""
+        """The number of records held in memory (law 7)."""
         chains = sum(len(chain.decisions) for chain in self._chains.values())
-        return sum(map(len, self._records.values())) + chains + len(self._notes) + len(self._new)
+        return sum(map(len, self._records.values())) + chains + len(self._summaries) + len(self._new)
 
     def check_invariants(self) -> None:
-        """Check law 1; for tests."""
+        """Check law 1, for tests."""
         for query in self._records:
             batches = [decision.batch for decision in self._valid(query).decisions]
             assert batches == sorted(set(batches)), f"batches of {query} do not grow: {batches}"
         assert self.start <= self.end
 
 
-def _read_to(note: Names) -> int:
-    return note.read_to
+def _read_to(summary: QuerySummary) -> int:
+    return summary.read_to
 
 
 @dataclass(frozen=True, slots=True)
-class Append:
-    """Store ``decision``, wait until it is acknowledged, read the ledger on to its end, and ask again."""
+class AppendDecision:
+    """Store ``decision``, wait for the acknowledgement, read the ledger to its end, and call ``commit_step`` again."""
 
     decision: Decision
 
 
 @dataclass(frozen=True, slots=True)
-class Settle:
-    """The batch is decided: these of the writer's own attempts are to be committed, those rolled back."""
+class EndAttempts:
+    """The batch is decided: which of the writer's own attempts are to be committed, and which rolled back."""
 
     commit: frozenset[str]
     rollback: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
-class OtherRows:
-    """The batch is decided, with so many rows and not with those of the writer. If it was planned anew under its old number, rows that only
-    one of the two plans has would be lost, or written twice; if not, ``settle`` is right: it was decided, and that is all it writes."""
+class RowCountMismatch:
+    """The batch is decided with another number of rows. If it was planned again under its old number, rows that only one plan has would be
+    lost or written twice. If not, ``end`` is right.
+    """
 
     decided: int
-    settle: Settle
+    end: EndAttempts
 
 
 def commit_step(
@@ -364,43 +373,46 @@ def commit_step(
     attempts: frozenset[str],
     lost: frozenset[str] = frozenset(),
     rows: int | None = None,
-) -> Append | Settle | OtherRows | Standing:
+) -> AppendDecision | EndAttempts | RowCountMismatch | BatchStatus:
     """What the writer of ``batch`` does next, when all of its tasks are done.
 
     Args:
         ledger: read to its end after everything that the writer itself has stored.
         attempts: those of its tasks that sent something.
-        lost: halves of them whose sends were not answered.
-        rows: of all tasks, whether they sent them or not.
+        lost: half messages of these attempts whose sends were not answered.
+        rows: the rows of all tasks, whether they were sent or not.
 
     Returns:
-        Append; or Settle; or OtherRows, with which nothing may be settled unasked; or the standing UNREAD or PASSED, with which nothing
-        may be appended (law 5).
+        AppendDecision; or EndAttempts; or RowCountMismatch, with which nothing may be ended unless the user agrees; or the status UNREAD or
+        SUPERSEDED, with which nothing may be appended (law 5).
     """
-    standing = ledger.standing(query, batch)
-    if standing is Standing.OPEN:
-        return Append(Decision(query, batch, attempts, ledger.end, lost, rows))
+    batch_status = ledger.batch_status(query, batch)
+    if batch_status is BatchStatus.OPEN:
+        return AppendDecision(Decision(query, batch, attempts, ledger.end, lost, rows))
     decision = ledger.decision(query, batch)
     if decision is None:
-        return standing
-    settle = Settle(attempts & decision.attempts, attempts - decision.attempts)
+        return batch_status
+    end = EndAttempts(attempts & decision.attempts, attempts - decision.attempts)
     if decision.rows is not None and rows is not None and decision.rows != rows:
-        return OtherRows(decision.rows, settle)
-    return settle
+        return RowCountMismatch(decision.rows, end)
+    return end
 
 
-def can_end_directly(age_ms: int, quiet_ms: int) -> bool:
-    """Whether a half of this age can be committed by who decided, without a copy of it being asked for as well.
+def can_end_directly(age_ms: int, direct_end_window_ms: int) -> bool:
+    """Whether the driver may commit a half message of this age without a check-back for a copy of it being under way.
 
     Args:
-        age_ms: since before the half was sent.
-        quiet_ms: how old a half may be when its END arrives so that no check can come for it, see :func:`quiet_time_ms`.
+        age_ms: since before the half message was sent.
+        direct_end_window_ms: the age up to which no check-back can come, see :func:`direct_end_window_ms`.
     """
-    return age_ms <= quiet_ms - _MARGIN_MS
+    return age_ms <= direct_end_window_ms - _MARGIN_MS
 
 
-def quiet_time_ms(transaction_timeout_ms: int, op_batch_interval_ms: int) -> int:
-    """``transactionTimeOut``, before which a broker asks nobody, less the time that it may take to note an END: 5.x gathers such notes for
-    ``transactionOpBatchInterval`` and may just have missed its turn, so twice that. 0 for 4.9, which notes at once, and where who is asked
-    about an ended half sees that it was ended."""
+def direct_end_window_ms(transaction_timeout_ms: int, op_batch_interval_ms: int) -> int:
+    """The age up to which a broker does not check a half message whose END it has received.
+
+    That is ``transactionTimeOut`` minus the time that the broker may take to record an END. 5.x collects such records for
+    ``transactionOpBatchInterval`` and may just have missed a turn, so twice that. It is 0 for 4.9, which records at once, and where the
+    answer to a check-back can see that the row is visible.
+    """
     return max(0, transaction_timeout_ms - 2 * op_batch_interval_ms)

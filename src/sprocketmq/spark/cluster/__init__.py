@@ -1,1 +1,1 @@
-"""The brokers as driver and tasks see them, and the query as a member of its group."""
+"""Connections of driver and tasks to the brokers, and the query as a member of its consumer group."""

@@ -1,15 +1,15 @@
-"""The brokers behind a name server, as the Spark parts see them: connections, routes, one way of trying again, and who asks in what group.
-Blocking face, async inside.
+"""The brokers behind a name server, as driver and tasks use them: connections, routes, requests that are retried.
 
-Spark gives a Python source no second chance: an exception out of ``latestOffset`` kills the query. So everything asked here is tried again
-until ``retry_timeout_ms`` is over, as long as the failure is one that passes (no connection, no answer, broker busy); only then it raises.
+The methods block; the coroutines behind them run on the process's engine loop.
 
-A process has one set of connections for each name server address and account: Spark forks its Python workers and uses them for many
-batches, so connections are made on first use, kept while they are among the last that were used (``shared_clients``), and never carried
-over a fork.
+Spark gives a Python source no second chance: an exception out of ``latestOffset`` ends the query. So each request is retried until
+``retry_timeout_ms`` is over as long as its failure is transient (no connection, no answer, broker busy).
 
-What is asked through it has files of its own: ``queue_bounds`` (what brokers hold), ``offset_search`` (a look at messages),
-``group_progress`` (what a group committed), ``sent_back`` (rows on their way back), ``shown_rows``, ``responder`` (transactional writes).
+A process has one set of connections for each name server address and account. Spark forks its Python workers and uses them for many
+batches. So connections are made on first use, kept for the next batch (``shared_clients``), and never used across a fork.
+
+Modules that send requests through it: ``queue_bounds`` (smallest and next offsets), ``offset_search`` (samples of messages),
+``group_progress`` (committed offsets), ``send_back`` (failed rows), ``visible_rows`` and ``responder`` (transactional writes).
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from sprocketmq.net.connection import Connection
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.net.process.engine import Engine
 from sprocketmq.spark.cluster.shared_clients import SharedClients, close_when_dropped
-from sprocketmq.spark.options.access import PLAIN, Access
+from sprocketmq.spark.options.access import ANONYMOUS, Access
 from sprocketmq.spark.options.named_topics import LEDGER_PREFIX
 from sprocketmq.wire import bodies, headers
 from sprocketmq.wire.codes import RequestCode, ResponseCode, Version
 from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["Cluster", "can_pass", "is_apache_4", "is_system_topic"]
+__all__ = ["Cluster", "is_apache_4", "is_system_topic", "is_transient"]
 
 T = TypeVar("T")
 
@@ -49,10 +49,10 @@ _ROUTE_AGE_S: Final = 10.0
 _NO_ROUTE_AGE_S: Final = 1.0
 _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 2.0
-# How many requests one batch of questions keeps in flight at once.
+# Requests that one call of ``gather`` keeps in flight.
 _IN_FLIGHT: Final = 128
-# TopicConfigManager creates these in every broker, and transactional writes their ledgers (``sink_options``); topicsPattern=".*" does not
-# mean them.
+# TopicConfigManager creates these topics in every broker; transactional writes create their ledgers (``sink_options``). topicsPattern=".*"
+# does not match them.
 _SYSTEM_TOPIC: Final = re.compile(
     r"%.*|rmq_sys_.*|RMQ_SYS_.*|SCHEDULE_TOPIC_XXXX|TBW102|SELF_TEST_TOPIC|BenchmarkTest|OFFSET_MOVED_EVENT|"
     rf"TRANS_CHECK_MAX_TIME_TOPIC|CHECKPOINT_TOPIC|{LEDGER_PREFIX}.*"
@@ -66,28 +66,28 @@ class _Route:
 
 
 class _Connections:
-    """What all ``Cluster`` objects of one address and account share; closed when the last of them is gone."""
+    """What all ``Cluster`` objects of one address and account share. It is closed when the last of them is garbage collected."""
 
     def __init__(self, namesrv_addr: str, access: Access) -> None:
         self.engine = Engine.shared()
-        # Group -> what its member here tells tools of itself.
+        # Consumer group -> the running info of its member in this process.
         self.members: dict[str, Callable[[], bodies.ConsumerRunningInfo]] = {}
-        # The pool must not hold this object, which would never be gone then.
+        # The pool must not refer to this object: it would never be collected.
         self.pool = ConnectionPool(
-            _asked_by_a_broker(self.members), ssl_context=access.ssl_context, credentials=access.credentials
+            _broker_request_handler(self.members), ssl_context=access.ssl_context, credentials=access.credentials
         )
         self.api = RemotingApi(self.pool, NameServers(self.pool, parse_addresses(namesrv_addr)))
         self.routes: dict[str, _Route] = {}
-        self.by_patience: weakref.WeakValueDictionary[int, Cluster] = weakref.WeakValueDictionary()
+        self.by_retry_timeout: weakref.WeakValueDictionary[int, Cluster] = weakref.WeakValueDictionary()
         close_when_dropped(self, self.engine, self.pool.aclose)
 
 
 class Cluster:
-    """All brokers behind a name server, as the Spark parts see them. Use :meth:`at`, not the constructor, and keep the object for
-    as long as it is used: its connections may be closed when nobody has it.
+    """All brokers behind a name server. Use :meth:`at`, not the constructor, and keep a reference while you use it: when nobody refers to
+    the object, its connections may be closed.
 
-    What blocks tries again, and raises NetworkError, RequestTimeout or RemoteError when it still fails after ``retry_timeout_ms``; the
-    coroutines ask once, for who calls them within ``run`` or ``retrying``.
+    Blocking methods retry, and raise NetworkError, RequestTimeout or RemoteError when the request still fails after ``retry_timeout_ms``.
+    Coroutines send one request; call them in ``run`` or ``retrying``.
     """
 
     shared: ClassVar[SharedClients[tuple[str, Access], _Connections]] = SharedClients()
@@ -100,33 +100,37 @@ class Cluster:
         self.members, self._routes = connections.members, connections.routes
 
     @classmethod
-    def at(cls, namesrv_addr: str, retry_timeout_ms: int = 60_000, access: Access = PLAIN) -> Cluster:
-        """This process's cluster object for ``namesrv_addr``, who it is there, and this patience; those that differ in the last share
-        connections, routes and members."""
+    def at(cls, namesrv_addr: str, retry_timeout_ms: int = 60_000, access: Access = ANONYMOUS) -> Cluster:
+        """This process's cluster object for the address, the account and the retry timeout. Objects that differ in the retry timeout alone
+        share connections, routes and members.
+        """
         connections = cls.shared.get((namesrv_addr, access), lambda _: _Connections(namesrv_addr, access))
-        cluster = connections.by_patience.get(retry_timeout_ms)
+        cluster = connections.by_retry_timeout.get(retry_timeout_ms)
         if cluster is None:
             made = cls(namesrv_addr, retry_timeout_ms, connections)
-            cluster = connections.by_patience.setdefault(retry_timeout_ms, made)
+            cluster = connections.by_retry_timeout.setdefault(retry_timeout_ms, made)
         return cluster
 
     # -- routes ----------------------------------------------------------------------------------------------------------------
 
     def topics_matching(self, pattern: str) -> tuple[str, ...]:
-        """Topics whose whole name matches, system topics left out, sorted."""
+        """Topics whose whole name matches ``pattern``, without system topics, sorted."""
         matcher = re.compile(pattern)
         names = self.run(self.api.topic_list)
         matching = {name for name in names if matcher.fullmatch(name) and not is_system_topic(name)}
         if matching:
-            matching -= _own_topics(self.run(self.api.cluster_info))
+            matching -= _cluster_topics(self.run(self.api.cluster_info))
         return tuple(sorted(matching))
 
     def queues(self, topics: Iterable[str], *, missing_ok: bool = False) -> list[MessageQueue]:
-        """The readable queues of ``topics``; with ``missing_ok`` a topic without a route just has none now (its broker restarts).
+        """The readable queues of ``topics``.
+
+        Args:
+            missing_ok: a topic without a route has no queues, as while its broker restarts.
 
         Raises:
-            TopicNotExist: the name server has no route for one of them; a retry or dead-letter topic, which a broker makes when it is
-                first needed, is just empty then.
+            TopicNotExist: the name server has no route for a topic. A retry or dead-letter topic counts as empty then, because a broker
+                creates it with its first message.
         """
         names = list(topics)
         routes = self.run(lambda: self.gather(self.route(name) for name in names))
@@ -138,44 +142,44 @@ class Cluster:
                     f"topic {name!r} is unknown to the name server {self.namesrv_addr}; check the spelling or create the topic first",
                 )
             if route is not None:
-                found += _readable(name, route)
+                found += _readable_queues(name, route)
         return sorted(found)
 
     def masters(self) -> set[str]:
-        """The names of the brokers whose masters are registered."""
+        """The names of the brokers whose master is registered."""
         known = self.run(self.api.cluster_info).broker_addr_table
         return {name for name, broker in known.items() if MASTER in broker.broker_addrs}
 
     async def route(self, topic: str) -> bodies.TopicRouteData | None:
-        """Who has ``topic``, as the name server said some seconds ago; None when it knows no such topic."""
+        """The route of ``topic``, cached for some seconds; None if the name server does not know the topic."""
         known = self._routes.get(topic)
         now_s = time.monotonic()
         if known is None or now_s > known.good_until_s:
             data = await self.api.route(topic)
             age_s = _NO_ROUTE_AGE_S if data is None else _ROUTE_AGE_S
-            # Jittered: many topics, or many streams started at once, do not ask the name server all in one moment.
+            # With jitter, so that many topics or streams do not send their requests at the same moment.
             known = self._routes[topic] = _Route(data, now_s + age_s * random.uniform(0.8, 1.2))
         return known.data
 
     def forget_routes(self) -> None:
-        """Ask the name server again when one is needed next."""
+        """Drop the cached routes."""
         self._routes.clear()
 
     async def address(self, queue: MessageQueue) -> str:
-        """Where to ask about ``queue``: its broker's master."""
+        """The address of the master of the queue's broker."""
         return await self.broker_address(queue.broker_name, queue.topic)
 
     async def broker_address(self, broker_name: str, topic: str | None = None) -> str:
-        """The same by name alone, and by the route of ``topic`` where that is known: one question less.
+        """The address of a broker's master. The route of ``topic`` saves a request if the broker is in it.
 
-        Only a master is asked: a replica may be behind it, or hold less, and what it does not know would look like the truth.
+        Only masters are used. A slave may lag behind and would give wrong offsets.
 
         Raises:
-            NetworkError: the name server knows no such broker now, or no master of it.
+            NetworkError: the name server does not know the broker, or it has no master.
         """
         known = None if topic is None else await self.route(topic)
         now_s = time.monotonic()
-        # What was said of other topics counts as long as it would for them: a broker may have moved since.
+        # Routes of other topics name the broker, too; only those that have not expired count, as the broker may have moved.
         others = (route.data for route in self._routes.values() if now_s <= route.good_until_s)
         for data in (known, *others):
             if data is not None and (address := known_master(data, broker_name)) is not None:
@@ -192,31 +196,31 @@ class Cluster:
 
     # -- asking ----------------------------------------------------------------------------------------------------------------
 
-    def run(self, ask: Callable[[], Awaitable[T]], patience_ms: int | None = None) -> T:
-        """``retrying``, for who is not on the engine's loop: blocks."""
-        return self.engine.run(self.retrying(ask, patience_ms))
+    def run(self, ask: Callable[[], Awaitable[T]], max_retry_ms: int | None = None) -> T:
+        """``retrying`` for callers outside of the engine's loop: blocks."""
+        return self.engine.run(self.retrying(ask, max_retry_ms))
 
-    async def retrying(self, ask: Callable[[], Awaitable[T]], patience_ms: int | None = None) -> T:
-        """The answer to ``ask``, which is called again while its failures can pass.
+    async def retrying(self, ask: Callable[[], Awaitable[T]], max_retry_ms: int | None = None) -> T:
+        """Call ``ask`` until it succeeds, as long as its failures are transient, and return its result.
 
         Args:
-            patience_ms: for how long, if that is less than ``retry_timeout_ms``.
+            max_retry_ms: the longest time to retry, if that is less than ``retry_timeout_ms``.
         """
-        patience_ms = self.retry_timeout_ms if patience_ms is None else min(patience_ms, self.retry_timeout_ms)
-        deadline_s = time.monotonic() + patience_ms / 1000
+        max_retry_ms = self.retry_timeout_ms if max_retry_ms is None else min(max_retry_ms, self.retry_timeout_ms)
+        deadline_s = time.monotonic() + max_retry_ms / 1000
         pause_s = _FIRST_PAUSE_S
         while True:
             try:
                 return await ask()
             except RocketMQError as error:
-                if not can_pass(error) or time.monotonic() + pause_s > deadline_s:
+                if not is_transient(error) or time.monotonic() + pause_s > deadline_s:
                     raise
             self.forget_routes()  # a broker may have moved
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
     async def gather(self, questions: Iterable[Awaitable[T]]) -> list[T]:
-        """The answers in order, many questions in flight; the first failure is raised."""
+        """The results in order, many requests in flight. The first failure is raised."""
         gate = asyncio.Semaphore(_IN_FLIGHT)
 
         async def gated(question: Awaitable[T]) -> T:
@@ -228,7 +232,7 @@ class Cluster:
     # -- groups ----------------------------------------------------------------------------------------------------------------
 
     async def heartbeat(self, heartbeat: bodies.HeartbeatData, topics: Iterable[str]) -> None:
-        """Tell every broker of ``topics`` that the members of ``heartbeat`` live; brokers that are down are left to the next round."""
+        """Send ``heartbeat`` to every broker of ``topics``. Brokers that are down get the next one."""
         addresses: set[str] = set()
         for topic in topics:
             route = await self.route(topic)
@@ -242,7 +246,7 @@ class Cluster:
                 raise answer
 
     async def members_of(self, group: str, topics: Iterable[str]) -> set[str]:
-        """The client ids of ``group`` that the brokers of ``topics`` know; brokers that are down know none."""
+        """The client ids of ``group`` at the brokers of ``topics``. Brokers that are down are left out."""
         addresses: set[str] = set()
         for topic in topics:
             route = await self.route(topic)
@@ -260,7 +264,7 @@ class Cluster:
         return members
 
 
-def _asked_by_a_broker(
+def _broker_request_handler(
     members: Mapping[str, Callable[[], bodies.ConsumerRunningInfo]],
 ) -> Callable[[Connection, Command], Command]:
     def answer(connection: Connection, command: Command) -> Command:
@@ -274,27 +278,27 @@ def _asked_by_a_broker(
 
 
 def is_system_topic(topic: str) -> bool:
-    """Whether no user's rows are in ``topic``: one that a broker or a transactional write made for itself."""
+    """Whether a broker or a transactional write created ``topic`` for its own use."""
     return _SYSTEM_TOPIC.fullmatch(topic) is not None
 
 
-def can_pass(error: RocketMQError) -> bool:
-    """Whether asking again later can help; a send has more to wait for (``row_sender.may_pass``)."""
+def is_transient(error: RocketMQError) -> bool:
+    """Whether a retry may help. For sends there are more such errors: ``row_sender.is_transient_send_error``."""
     return isinstance(error, NetworkError | RequestTimeout | SystemBusy | SignatureRefused)
 
 
 def is_apache_4(answer: Command) -> bool:
-    """Ours announces 4.9, too, and says in what it is written."""
+    """Whether an Apache 4.x broker sent ``answer``. Our broker announces 4.9, too, but another language."""
     return answer.version < Version.V5_0_0 and answer.language == "JAVA"
 
 
-def _own_topics(info: bodies.ClusterInfo) -> set[str]:
-    """Every cluster and every broker has a topic of its own name, and a cluster one for replies."""
+def _cluster_topics(info: bodies.ClusterInfo) -> set[str]:
+    """Topics that are named after a cluster or a broker, and the reply topic of each cluster."""
     clusters = info.cluster_addr_table.keys()
     return {*clusters, *info.broker_addr_table, *(cluster + "_REPLY_TOPIC" for cluster in clusters)}
 
 
-def _readable(topic: str, route: bodies.TopicRouteData) -> list[MessageQueue]:
+def _readable_queues(topic: str, route: bodies.TopicRouteData) -> list[MessageQueue]:
     reachable = {broker.broker_name for broker in route.broker_datas if broker.broker_addrs}
     return [
         MessageQueue(topic, data.broker_name, queue_id)

@@ -1,17 +1,17 @@
 """A heartbeat for the stream's consumer group, so that brokers, dashboards and ``mqadmin`` see it online (Java: HEART_BEAT, 34).
 
-It also makes the brokers create the group and its retry topic, without which a commit of progress is refused. A daemon thread of Spark's
-source process; it dies with the stream, and the brokers drop the member when the connection closes.
+The heartbeat also makes the brokers create the group and its retry topic; without the group they refuse offset commits. It is sent by a
+daemon thread of Spark's source process. The thread ends with the stream, and the brokers drop the member when the connection closes.
 
-The member says that it consumes actively (CONSUME_ACTIVELY, "pull"): its progress is Spark's, no queue is taken from anybody by it.
-A push consumer in the same group would still give it a share of the queues: one group, one query.
+The member announces CONSUME_ACTIVELY ("pull"), as Spark assigns the queues. A push consumer in the same group would still leave it a share
+of the queues. So: one group, one query.
 
-One group, one query: %RETRY%group is one topic for the whole group, and a stream reads all of its queues. Two members that read retries
-both get each row that one of them sent back, and both send it back again: 2, 4, 8 copies, and as many dead letters. So a stream with
-``includeRetry`` does not begin while its group has another member; one that is just going (a restart) is waited for.
+%RETRY%group is one topic for the whole group, and a stream reads all of its queues. Two members that read retries would both get each
+retried row and both send it back: 2, 4, 8 copies, and as many dead letters. So a stream with ``includeRetry`` does not start while its
+group has another member. It waits for a member that is about to leave, as after a restart.
 
-It answers tools that ask how it does (GET_CONSUMER_RUNNING_INFO, 307: ``mqadmin consumerStatus``, a dashboard's page of a client): its
-subscriptions, and each queue with the offset that it committed last. What is read and not yet committed is with Spark's tasks.
+The member answers GET_CONSUMER_RUNNING_INFO (307: ``mqadmin consumerStatus``, dashboards) with its subscriptions and the committed offset
+of each queue. Messages that are read and not committed are in Spark's tasks and not part of the answer.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ _CONSUME_TYPE: Final = "CONSUME_ACTIVELY"
 
 
 class Membership:
-    """One member of a consumer group. ``start`` sends the first heartbeat before it returns, then one each 30 seconds.
+    """One member of a consumer group. ``start`` sends the first heartbeat before it returns, then one every 30 seconds.
 
     Args:
-        committed: the progress that tools are told; what is put in later counts.
+        committed: committed offsets for the running info; the mapping may change later.
     """
 
     def __init__(self, cluster: Cluster, options: ReadOptions, committed: Mapping[MessageQueue, int]) -> None:
@@ -59,8 +59,8 @@ class Membership:
         self._subscriptions: list[bodies.SubscriptionData] = []
 
     def start(self) -> None:
-        """Raises ConfigurationError: with ``includeRetry``, another member stayed for ``retryTimeoutMs``."""
-        self._be_the_only_one()
+        """Raises ConfigurationError if, with ``includeRetry``, another member is still there after ``retryTimeoutMs``."""
+        self._wait_until_only_member()
         self._cluster.members[self._options.group] = self.running_info
         self._beat()
         threading.Thread(target=self._run, name="sprocketmq-heartbeat", daemon=True).start()
@@ -70,7 +70,7 @@ class Membership:
         self._cluster.members.pop(self._options.group, None)
 
     def running_info(self) -> bodies.ConsumerRunningInfo:
-        """What a tool is told; asks nobody."""
+        """The answer to GET_CONSUMER_RUNNING_INFO. Sends no request."""
         return bodies.ConsumerRunningInfo(
             properties={
                 running_info.PROP_NAMESERVER_ADDR: self._cluster.namesrv_addr,
@@ -85,7 +85,7 @@ class Membership:
             status_table={entry.topic: bodies.ConsumeStatus() for entry in self._subscriptions},
         )
 
-    def _be_the_only_one(self) -> None:
+    def _wait_until_only_member(self) -> None:
         deadline_s = time.monotonic() + self._options.retry_timeout_ms / 1000
         while others := self._others():
             if not self._options.include_retry:
@@ -103,7 +103,7 @@ class Membership:
             self._stopped.wait(_LOOK_EACH_S)
 
     def _others(self) -> list[str]:
-        """The other members that brokers know now; none when they cannot say."""
+        """The other members that the brokers know; empty if the brokers cannot be reached."""
         try:
             members = self._cluster.engine.run(self._cluster.members_of(self._options.group, self._topics()))
         except RocketMQError as error:
@@ -114,7 +114,7 @@ class Membership:
     def _run(self) -> None:
         while not self._stopped.wait(HEARTBEAT_S):
             self._beat()
-            if self._options.include_retry and (others := self._others()):  # it came later, or at the same moment
+            if self._options.include_retry and (others := self._others()):  # it joined after ``start``
                 log.error(
                     "group %s has another member now, %s: both get each retry and send it back; stop one of them",
                     self._options.group, ", ".join(others),

@@ -1,18 +1,17 @@
-"""The clients that the Spark parts of one process share: clusters, producers, members of a producer group.
+"""Clients that the Spark parts of one process share: clusters, producers, members of a producer group.
 
-Spark uses its Python workers for many tasks, and a driver lives for weeks: a client is kept for the next task that has the same settings,
-and closed when it is one of too many.
+Spark reuses its Python workers for many tasks, and a driver runs for weeks. So a client is kept for the next task with the same settings,
+and closed when there are too many.
 
-    get(key) --> a client, held by its user --> the user lets go of it --> kept, as one of the ``most`` that were asked for last
-                                                                      `--> else nobody holds it: its finalizer closes it
+    get(key) --> client, referenced by its users --> last reference dropped --> kept among the ``most`` last used ones
+                                                                           `--> otherwise closed by its finalizer
 
 Laws
-1. Whoever has a reference to a client uses it. A client is closed by its finalizer (``close_when_dropped``), so never while it is used,
-   whichever thread uses it.
-2. While a client is used or kept, who asks for its key gets that client.
-3. A client is made by one caller; who asks for its key meanwhile waits for it, who asks for another key does not.
-4. Of those that nobody uses no more than ``most`` stay, and those that ``surplus`` told and nobody dropped.
-5. A forked child knows none of its parent's clients, and closes none of them.
+1. A client is closed by its finalizer (``close_when_dropped``). So it is never closed while somebody refers to it, on whatever thread.
+2. While a client is used or kept, ``get`` returns it for its key.
+3. One caller makes a client. Other callers for its key wait for it; callers for other keys do not.
+4. Of the unused clients at most ``most`` are kept, and those that ``surplus`` returned and nobody dropped.
+5. A forked child does not use its parent's clients and does not close them.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _MOST_KEPT: Final = 8
 
 
 class Surplus(NamedTuple, Generic[K, C]):
-    """A client beyond the limit, and which use of it was the last one by then."""
+    """A client beyond the limit, and the number of its last use when ``surplus`` was called."""
 
     key: K
     client: C
@@ -47,8 +46,8 @@ class SharedClients(Generic[K, C]):
     """Clients by key. Thread-safe.
 
     Args:
-        most: how many stay that nobody uses.
-        drops: whether ``get`` drops the surplus; else it is for who asks for ``surplus``.
+        most: how many unused clients are kept.
+        drops: whether ``get`` drops the surplus. If not, the owner calls ``surplus`` and ``drop``.
     """
 
     def __init__(self, most: int = _MOST_KEPT, drops: bool = True) -> None:
@@ -60,21 +59,22 @@ class SharedClients(Generic[K, C]):
     def _begin(self) -> None:
         self._lock = threading.Lock()
         self._alive: weakref.WeakValueDictionary[K, C] = weakref.WeakValueDictionary()
-        self._kept: dict[K, C] = {}  # the one asked for last is the last
-        self._last_use: dict[K, int] = {}  # numbers that rise with each use of any key
+        self._kept: dict[K, C] = {}  # least recently used first
+        self._last_use: dict[K, int] = {}  # number of the last use, over all keys
         self._use_count = 0
-        self._making: dict[K, threading.Event] = {}  # set when the client is there, or was not to be had
+        self._making: dict[K, threading.Event] = {}  # set when the client is made, or could not be made
 
     def after_fork_in_child(self) -> None:
-        """In a forked child: the clients are the parent's, and a lock that the parent held would stay locked."""
+        """Forget the parent's clients and locks. The clients stay referenced so that no finalizer runs in the child."""
         self._inherited = self._kept
         self._begin()
 
     def get(self, key: K, make: Callable[[C | None], C], fits: Callable[[C], bool] = lambda client: True) -> C:
-        """The client of ``key``, made when there is none, or none that ``fits``. Who comes meanwhile waits for it.
+        """The client of ``key``; it is made if there is none or if it does not fit. Other callers for the key wait meanwhile.
 
         Args:
-            make: makes it; called with the one that does not fit, which no other caller gets any more.
+            make: makes the client. It is called with the client that does not fit, which ``get`` does not return any more.
+            fits: whether a client can be used.
         """
         while True:
             with self._lock:
@@ -95,25 +95,25 @@ class SharedClients(Generic[K, C]):
         return client
 
     def keep(self, key: K, client: C) -> None:
-        """As if ``client`` had been asked for now, if it is still the one of its key."""
+        """Count as a use of ``client``, if it is still the client of ``key``."""
         with self._lock:
             if self._alive.get(key) is client:
                 self._use(key, client)
 
     def surplus(self) -> list[Surplus[K, C]]:
-        """The clients beyond the limit, those that nobody asked for in the longest time."""
+        """The least recently used clients beyond the limit."""
         with self._lock:
             over = list(self._kept.items())[: max(0, len(self._kept) - self._most)]
             return [Surplus(key, client, self._last_use[key]) for key, client in over]
 
     def drop(self, surplus: Surplus[K, C]) -> None:
-        """Do not keep it, unless it was asked for again since."""
+        """Do not keep the client any longer, unless it was used again since."""
         with self._lock:
             if self._last_use.get(surplus.key) == surplus.last_use:
                 self._forget(surplus.key)
 
     def remove(self, client: C) -> None:
-        """Whoever asks for its key gets another one."""
+        """Do not return ``client`` from ``get`` any more."""
         with self._lock:
             for key, known in list(self._alive.items()):
                 if known is client:
@@ -126,7 +126,7 @@ class SharedClients(Generic[K, C]):
             return list(self._alive.values())
 
     def _made(self, key: K, make: Callable[[C | None], C], known: C | None) -> C:
-        """A new client, made outside the lock: a slow one, or one that does not come, holds up nobody who wants another."""
+        """Make a new client outside the lock, so that a slow one does not delay callers for other keys."""
         client = None
         try:
             client = make(known)
@@ -150,9 +150,9 @@ class SharedClients(Generic[K, C]):
 
 
 def close_when_dropped(owner: object, engine: Engine, close: Callable[[], Coroutine[Any, Any, Any]]) -> None:
-    """Run ``close()`` on ``engine`` once nobody holds ``owner``; ``close`` must not hold it.
+    """Run ``close()`` on ``engine`` when ``owner`` is garbage collected. ``close`` must not refer to ``owner``.
 
-    Nobody waits for it, as this runs in whatever thread let go of the owner last, the engine's own among them.
+    The finalizer does not wait for ``close``: it may run on any thread, also on the engine's own.
     """
     finalizer = weakref.finalize(owner, _close, engine, close)
     finalizer.atexit = False
@@ -160,5 +160,5 @@ def close_when_dropped(owner: object, engine: Engine, close: Callable[[], Corout
 
 def _close(engine: Engine, close: Callable[[], Coroutine[Any, Any, Any]]) -> None:
     if not engine.is_inherited:
-        with contextlib.suppress(ClosedError, RuntimeError):  # its loop was closed, and took the connections along
+        with contextlib.suppress(ClosedError, RuntimeError):  # the loop is closed, and the connections with it
             engine.submit(close())

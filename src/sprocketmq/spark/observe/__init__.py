@@ -1,1 +1,1 @@
-"""A query looked at: progress, losses."""
+"""Progress, lag and losses of a query: reports and metrics."""

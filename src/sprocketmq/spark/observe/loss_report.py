@@ -1,14 +1,14 @@
-"""What tasks could not read, counted where the user can see it: a report that lives on the driver and is filled by running tasks.
+"""Counts the messages that tasks could not read, on the driver.
 
     LossReport(spark) --format, options--> source --pickled--> task --add--> Spark accumulator --task done--> LossReport.losses
 
-Spark gives accumulators to the tasks of a source that was registered, and none to one that it found by itself, as ``rocketmq`` is; that
-one cannot be registered again. So the report registers the same source under a name of its own.
+Spark passes accumulators to the tasks of a registered source, but not to those of a source that it found by itself, such as ``rocketmq``;
+and that source cannot be registered again. So the report registers the same source under another name.
 
-A driver learns of losses at planning only by its log and, for streams, by what is journaled; a task runs on another machine. Spark's
-accumulators are the way back, and they are Spark classic's: Spark Connect has none, there the log of the executors says the same.
+Losses found at planning are in the driver's log and, for streams, in the offset log. Those found by tasks come back through Spark's
+accumulators. Spark Connect has no accumulators: read the executors' log there.
 
-Law: the report is a set of ranges, so a task that runs twice, or a batch that is read twice, is counted once (``losses``, law 1).
+Law: the report is a set of ranges. A task or a batch that runs twice is counted once (``losses``, law 1).
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.spark.losses import Loss, counted, merged
-from sprocketmq.spark.read.counted_losses import LOSSES
+from sprocketmq.spark.losses import Loss, lost_counts, merge_losses
+from sprocketmq.spark.read.loss_accumulator import LOSS_SETS
 from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.wire.records.message import MessageQueue
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["LossReport"]
 
 
-class CountedDataSource(RocketMQDataSource):
-    """``rocketmq`` under a name that can be registered."""
+class LossCountingDataSource(RocketMQDataSource):
+    """The ``rocketmq`` source under a name that can be registered."""
 
     @classmethod
     def name(cls) -> str:
@@ -36,7 +36,7 @@ class CountedDataSource(RocketMQDataSource):
 
 
 class LossReport:
-    """Which messages were missing in the reads that were given its ``options``; for ``failOnDataLoss=false``.
+    """The messages that were missing in the reads that use this report's ``format`` and ``options``. For ``failOnDataLoss=false``.
 
     ::
 
@@ -46,10 +46,10 @@ class LossReport:
         report.by_queue  # {MessageQueue: messages}
 
     Args:
-        spark: a classic session. It is filled when tasks end, so look after an action, or after a stream's batch.
+        spark: a classic session. The report is filled when tasks end: look at it after an action, or after a stream's batch.
 
     Raises:
-        ConfigurationError: the session is one of Spark Connect, which has no accumulators; read the executors' log instead.
+        ConfigurationError: the session is one of Spark Connect, which has no accumulators.
     """
 
     def __init__(self, spark: SparkSession) -> None:
@@ -58,30 +58,30 @@ class LossReport:
             raise ConfigurationError(
                 "the session is one of Spark Connect, which has no accumulators; use LossReport with a classic session, or read the log"
             )
-        self._accumulator = context.accumulator(frozenset(), LOSSES)
-        spark.dataSource.register(CountedDataSource)
+        self._accumulator = context.accumulator(frozenset(), LOSS_SETS)
+        spark.dataSource.register(LossCountingDataSource)
 
     @property
     def format(self) -> str:
-        """The source that counts: ``rocketmq`` under another name, with the same options."""
-        return CountedDataSource.name()
+        """The name of the source that counts: ``rocketmq`` under another name, with the same options."""
+        return LossCountingDataSource.name()
 
     @property
     def options(self) -> dict[str, str]:
-        """For ``.options(**report.options)`` of any number of reads."""
+        """Options for any number of reads: ``.options(**report.options)``."""
         return {"lossReport": str(self._accumulator.aid + 1)}
 
     @property
     def losses(self) -> list[Loss]:
-        """Every range that is missing so far, each offset once: queue, start, end, reason. ``print`` shows a sentence."""
-        return merged(self._accumulator.value)
+        """Every missing range so far, each offset once: queue, start, end, reason. ``str`` of a loss is a sentence."""
+        return merge_losses(self._accumulator.value)
 
     @property
     def by_queue(self) -> dict[MessageQueue, int]:
-        """Missing messages of each queue with losses; 0 where nobody knows how many."""
-        return counted(self._accumulator.value)
+        """Missing messages of each queue with losses; 0 if the number is unknown."""
+        return lost_counts(self._accumulator.value)
 
     @property
     def total(self) -> int:
-        """Messages known to be missing."""
+        """The number of messages that are known to be missing."""
         return sum(self.by_queue.values())

@@ -1,4 +1,4 @@
-"""The lag of every rocketmq stream of a session, after each of its batches: to the log, to a callback, to Prometheus."""
+"""Reports the lag of every rocketmq stream of a session after each batch: to the log, to a callback, to Prometheus."""
 
 from __future__ import annotations
 
@@ -30,10 +30,9 @@ class RocketMQProgressListener(StreamingQueryListener):
     """Reports the lag of every rocketmq stream after each batch: ``spark.streams.addListener(RocketMQProgressListener())``.
 
     Args:
-        report: called with a :class:`LagReport`, on Spark's listener thread; default writes a log line at INFO, and one at WARNING that
-            names what was lost.
-        registry: a Prometheus registry, such as ``prometheus_client.REGISTRY``: the lag is there, too, until a query ends. Needs
-            ``pip install 'sprocketmq[metrics]'``. The metrics: ``sprocketmq.spark.observe.progress_metrics``.
+        report: called with a :class:`LagReport` on Spark's listener thread. The default logs the lag at INFO, and lost messages at WARNING.
+        registry: a Prometheus registry, such as ``prometheus_client.REGISTRY``, that exports the lag until the query ends. Needs ``pip
+            install 'sprocketmq[metrics]'``. The metrics: ``sprocketmq.spark.observe.progress_metrics``.
     """
 
     def __init__(
@@ -70,10 +69,10 @@ class RocketMQProgressListener(StreamingQueryListener):
         self._report(report)
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:  # noqa: N802
-        """An idle stream has read everything."""
+        """Nothing to report: an idle stream has read everything."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:  # noqa: N802
-        """The last batch was reported already; a query that is over is behind nothing."""
+        """Remove the metrics of the query. Its last batch was reported before."""
         if self._metrics is not None:
             self._metrics.forget(str(event.id))
 

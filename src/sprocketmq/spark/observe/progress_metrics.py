@@ -1,16 +1,18 @@
-"""The lag of streams as Prometheus metrics. A collector: a scrape reads what the last batch of each query reported, and asks nobody.
+"""The lag of streams as Prometheus metrics.
+
+It is a collector: a scrape returns what the last batch of each query reported, and sends no request.
 
 | metric | kind | what |
 |---|---|---|
-| sprocketmq_spark_offsets_behind_latest | gauge | messages of a queue that its query has not read |
-| sprocketmq_spark_ms_behind_latest | gauge | how far behind its newest message a queue is read, in time |
-| sprocketmq_spark_oldest_unread_timestamp_ms | gauge | when the oldest message that waits was stored; absent when nothing waits |
+| sprocketmq_spark_offsets_behind_latest | gauge | messages of a queue that the query has not read |
+| sprocketmq_spark_ms_behind_latest | gauge | time between the newest message of a queue and the first unread one |
+| sprocketmq_spark_oldest_unread_timestamp_ms | gauge | when the oldest unread message was stored; absent if there is none |
 | sprocketmq_spark_batch | gauge | number of the last batch |
 | sprocketmq_spark_rows_total | counter | rows read |
-| sprocketmq_spark_lost_messages_total | counter | messages left out because they were gone, where it is known how many |
-| sprocketmq_spark_losses_total | counter | how often something was left out |
+| sprocketmq_spark_lost_messages_total | counter | messages left out because they were gone, where the number is known |
+| sprocketmq_spark_losses_total | counter | how often messages were left out |
 
-All carry ``query`` (its name, else its id); those of a queue also ``topic``, ``broker`` and ``queue``.
+All have the label ``query`` (its name, or its id); those of a queue also ``topic``, ``broker`` and ``queue``.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ _QUEUE_LABELS: Final = ("query", "topic", "broker", "queue")
 
 
 class ProgressMetrics:
-    """Keeps the last report of each query, and the counts since it began. Is a collector of ``prometheus_client``."""
+    """Keeps the last report of each query and the counts since the query began. A collector of ``prometheus_client``."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()  # Spark's listener thread writes, a scrape reads
@@ -42,7 +44,7 @@ class ProgressMetrics:
         self._losses: Counter[tuple[str, MessageQueue]] = Counter()
 
     def take(self, report: LagReport) -> None:
-        """The report of a batch that is done."""
+        """Add the report of a finished batch."""
         with self._lock:
             self._last[report.query_id] = report
             self._rows[report.query_id] += report.input_rows
@@ -51,7 +53,7 @@ class ProgressMetrics:
                 self._losses[report.query_id, queue] += sum(1 for loss in report.losses if loss.queue == queue)
 
     def forget(self, query_id: str) -> None:
-        """The query is over."""
+        """Remove a query that has ended."""
         with self._lock:
             self._last.pop(query_id, None)
             self._rows.pop(query_id, None)
@@ -60,7 +62,7 @@ class ProgressMetrics:
                     del counter[key]
 
     def collect(self) -> Iterable[Metric]:
-        """What a registry asks for at a scrape."""
+        """The metrics, for a scrape."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
         with self._lock:

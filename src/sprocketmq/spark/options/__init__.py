@@ -1,1 +1,1 @@
-"""Options of source and sink: what may be given, and what it becomes."""
+"""Options of source and sink: their checks, and the settings that they become."""

@@ -1,13 +1,13 @@
-"""Who a Spark job is to the brokers, and how its connections are secured. One value, made of options on the driver, used in every process.
+"""Account and TLS settings of a Spark job. Parsed on the driver, used in every process.
 
     options --parse--> Access --pickled with reader or writer--> driver's source process, tasks --credentials, ssl_context--> connections
 
 Laws
-1. A secret is in no text: neither in ``repr`` nor in error sentences, and a table of the catalog, which anybody may describe, takes none
+1. No text shows a secret: neither ``repr`` nor an error message. A catalog table, which anybody may describe, must not have one
    (``refuse_secrets_in_tables``); name a file there.
-2. ``secretKeyFile`` is a file on each machine, as certificates are: its path travels, and each process reads it where it signs, again
-   when it was renewed (``client.settings.key_file``). So no pickled bytes hold its secret; a ``secretKey`` among the options does travel.
-3. An SSL context cannot travel; each process makes its own, once.
+2. ``secretKeyFile`` is a path on every machine. Each process reads the file when it signs, and again when it was renewed
+   (``client.settings.key_file``). So its secret is never pickled. The option ``secretKey`` is pickled.
+3. An SSL context cannot be pickled; each process makes its own, once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from sprocketmq.client.settings.key_file import KeyFile
 
-__all__ = ["PLAIN", "Access", "access_from", "refuse_secrets_in_tables"]
+__all__ = ["ANONYMOUS", "Access", "access_from", "refuse_secrets_in_tables"]
 
 _NAMES: Final = (
     "accessKey", "secretKey", "securityToken", "secretKeyFile",
@@ -36,13 +36,13 @@ _NAMES: Final = (
 
 @dataclass(frozen=True)
 class Access:
-    """Credentials and TLS of one query. Picklable; equal for equal options, so connections can be shared by it.
+    """Credentials and TLS settings of one query. Picklable, and equal for equal options, so that connections can be shared by it.
 
     Attributes:
-        access_key, secret_key, security_token: requests are signed with them; empty for none.
-        secret_key_file: where every machine that runs the query has the secret, or all of them.
-        tls: speak TLS; the paths are PEM files on every machine that runs the query.
-        tls_auth_server: check the server's certificate (against ``tls_trust_cert_path``, else against what the machine trusts).
+        access_key, secret_key, security_token: requests are signed with them; empty for no signature.
+        secret_key_file: a file on every machine that has the secret key, or both keys.
+        tls: use TLS; the paths are PEM files on every machine that runs the query.
+        tls_auth_server: check the server's certificate against ``tls_trust_cert_path``, or against the authorities that the machine trusts.
     """
 
     access_key: str = field(default="", repr=False)
@@ -58,7 +58,7 @@ class Access:
 
     @property
     def credentials(self) -> Credentials | KeyFile | None:
-        """What requests are signed with, None when they are not. Raises ConfigurationError: the file cannot be used on this machine."""
+        """What requests are signed with; None for no signature. Raises ConfigurationError if the file cannot be used on this machine."""
         if self.secret_key_file:
             from sprocketmq.client.settings.key_file import KeyFile  # Spark imports this module for everybody
 
@@ -69,11 +69,11 @@ class Access:
 
     @property
     def ssl_context(self) -> ssl.SSLContext | None:
-        """None without ``tls``; else this process's context. Raises ConfigurationError: a file is not there or not what it should be."""
+        """This process's SSL context; None without ``tls``. Raises ConfigurationError if a file is missing or invalid."""
         return _ssl_context(self) if self.tls else None
 
     def client_options(self) -> dict[str, Any]:
-        """As keyword arguments of a producer or another client. Raises as ``credentials``, by the name that the option has here."""
+        """The settings as keyword arguments of a producer or another client. Raises ConfigurationError if the key file cannot be used."""
         _ = self.credentials
         return {
             "access_key": self.access_key or None,
@@ -84,19 +84,19 @@ class Access:
         }
 
 
-PLAIN: Final = Access()
+ANONYMOUS: Final = Access()
 
 
 def access_from(text: Callable[[str], str | None], flag: Callable[[str], bool]) -> Access:
-    """The access that options describe.
+    """The access settings of some options.
 
     Args:
         text: option name -> value or None.
         flag: option name -> value.
 
     Raises:
-        ConfigurationError: one key without the other, TLS settings without ``tls``. The file is not looked at: with Spark Connect this
-            may be another machine than those of the query.
+        ConfigurationError: one key is given without the other, or TLS settings without ``tls``. The key file is not opened: with Spark
+            Connect this may be another machine than those of the query.
     """
     given = {name: (text(name) or "").strip() for name in _NAMES}
     if given["secretKeyFile"]:
@@ -131,7 +131,7 @@ def access_from(text: Callable[[str], str | None], flag: Callable[[str], bool]) 
 
 
 def refuse_secrets_in_tables(options: Mapping[str, str]) -> None:
-    """Raises ConfigurationError when a table's own options hold a secret (law 1)."""
+    """Raise ConfigurationError if the options of a catalog table hold a secret (law 1)."""
     known = {name.lower(): name for name in SECRETS}
     held = next((known[key.lower()] for key in options if key.lower() in known), None)
     if held is not None:

@@ -1,6 +1,6 @@
-"""Where a read starts and ends, as the user said it: six options in three forms (a word, a time, JSON by queue), one ``Bound`` for each.
+"""Where a read starts and ends: six options in three forms (a word, a time, JSON by queue) become two ``Bound`` values.
 
-startingOffsets | startingTimestamp | startingOffsetsByTimestamp --bounds_of--> Bound --facts of the brokers (plan)--> offsets
+startingOffsets | startingTimestamp | startingOffsetsByTimestamp --bounds_of--> Bound --offsets of the brokers (plan)--> offsets
 endingOffsets   | endingTimestamp   | endingOffsetsByTimestamp
 """
 
@@ -22,11 +22,15 @@ __all__ = ["Bound", "bounds_of"]
 
 @dataclass(frozen=True)
 class Bound:
-    """Where a read starts or ends, as the user said it: nothing is resolved yet.
+    """Where a read starts or ends, as the options say it, before any broker is asked.
 
-    ``kind``: ``earliest``, ``latest``, ``group`` (what the consumer group committed), ``timestamp`` (``timestamp_ms``), ``offsets``
-    (``offsets`` by queue, where -2 means earliest and -1 latest) or ``timestamps`` (``offsets`` are times by queue, in ms). A queue that is
-    not named counts as new: earliest, or latest at the end. ``option`` is the name to blame.
+    Attributes:
+        kind: ``earliest``, ``latest``, ``group`` (the offsets that the consumer group committed), ``timestamp`` (``timestamp_ms``),
+            ``offsets`` (``offsets`` by queue, where -2 means earliest and -1 latest) or ``timestamps`` (``offsets`` are times by queue, in
+            ms).
+        option: the name of the option, for error messages.
+
+    A queue that is not named starts at its smallest offset, or ends at its latest one.
     """
 
     kind: Literal["earliest", "latest", "group", "timestamp", "offsets", "timestamps"]
@@ -35,7 +39,7 @@ class Bound:
     option: str = field(default="", compare=False)
 
     def times_ms(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int]:
-        """The time to look for in each of ``queues`` that is looked for by time."""
+        """The time to search for in each of ``queues``; empty if the bound is not a time."""
         if self.kind == "timestamp":
             return dict.fromkeys(queues, self.timestamp_ms)
         return (
@@ -46,10 +50,10 @@ class Bound:
 
 
 def bounds_of(given: GivenOptions, streaming: bool) -> tuple[Bound, Bound]:
-    """Where a read starts and where it ends; a stream has no end, so that is ``latest``.
+    """Where a read starts and where it ends. A stream has no end: its second bound is ``latest``.
 
     Raises:
-        ConfigurationError: two starts or two ends, an end of a stream, an end before the start, offsets of a topic that is not read.
+        ConfigurationError: two starts or two ends, an end for a stream, an end before the start, offsets of a topic that is not read.
     """
     starts = ("startingOffsets", "startingTimestamp", "startingOffsetsByTimestamp")
     ends = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
@@ -57,7 +61,7 @@ def bounds_of(given: GivenOptions, streaming: bool) -> tuple[Bound, Bound]:
         for name in ends:
             if given.has(name):
                 raise ConfigurationError(f"{name} is given for a stream, which has no end; use it with spark.read only")
-    start_option, end_option = given.only_one(starts), given.only_one(ends)
+    start_option, end_option = given.one_of(starts), given.one_of(ends)
     starting, ending = Bound("latest" if streaming else "earliest"), Bound("latest")
     if start_option:
         starting = _bound(given, start_option, ("earliest", "latest", "group"))
@@ -82,7 +86,7 @@ def bounds_of(given: GivenOptions, streaming: bool) -> tuple[Bound, Bound]:
 
 
 def _check_order(starting: Bound, ending: Bound) -> None:
-    """What can be told without a broker: a read that ends before it begins, and that would name other queues at its end."""
+    """Check what needs no broker: a read that ends before it begins, and queues that differ between start and end."""
     if starting.kind == ending.kind == "timestamp" and ending.timestamp_ms < starting.timestamp_ms:
         raise ConfigurationError(
             f"endingTimestamp is {ending.timestamp_ms}, which is before startingTimestamp {starting.timestamp_ms}; exchange them"

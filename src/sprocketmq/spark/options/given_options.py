@@ -1,6 +1,6 @@
-"""The options as the user gave them, under the documented spelling, and one way to turn each kind of value into what it means.
+"""The options that the user gave, under their documented spelling, and the conversion of each kind of value.
 
-Every refusal is one sentence: the option, the value, what is allowed (in the words of ``option_table``), and the nearest right word.
+Every error is one sentence: the option, its value, what is allowed (as in ``option_table``), and a suggestion.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.options.access import Access, access_from
 from sprocketmq.spark.options.option_table import OPTION_OF, SECRETS
 
-__all__ = ["CATALOG_PREFIX", "NAME_PATTERN", "GivenOptions", "other_words"]
+__all__ = ["CATALOG_PREFIX", "NAME_PATTERN", "GivenOptions", "our_name_for"]
 
-# Spark adds these by itself: load(path), a stream's checkpoint, and what a catalog knows of a table (TableCatalog's reserved properties)
+# Spark adds these itself: load(path), a stream's checkpoint, and the reserved properties of a catalog table (TableCatalog)
 SPARK_OPTIONS: Final = (
     "path", "checkpointLocation", "queryName",
     "serialization.format", "provider", "owner", "comment", "location", "external", "is_managed_location", "collation",
 )  # fmt: skip
-# A catalog adds a table's options once more under this prefix; one that was given directly wins.
+# A catalog repeats a table's options under this prefix; an option that is given directly wins.
 CATALOG_PREFIX: Final = "option."
 
 _NAMES: Final = {name.lower(): name for name in (*OPTION_OF, *SPARK_OPTIONS)}
-# What the same thing is called elsewhere (Spark's Kafka source, RocketMQ's Flink connector, its Java clients), too far off to be a slip.
-_OTHER_WORDS: Final = {
+# Names of the same options elsewhere (Spark's Kafka source, RocketMQ's Flink connector and Java clients) that difflib would not find.
+_NAMES_ELSEWHERE: Final = {
     "subscribe": "topic", "subscribepattern": "topicsPattern",
     "kafka.bootstrap.servers": "namesrvAddr", "bootstrap.servers": "namesrvAddr",
     "nameserver": "namesrvAddr", "nameserveraddress": "namesrvAddr", "endpoints": "namesrvAddr",
@@ -41,7 +41,7 @@ _OTHER_WORDS: Final = {
     "retrytimeswhensendfailed": "retryTimeoutMs", "kafka.retries": "retryTimeoutMs", "fetchoffset.numretries": "retryTimeoutMs",
     "kafkaconsumer.polltimeoutms": "pullTimeoutMs", "kafka.max.poll.records": "pullBatchSize", "pullbatchsizeinbytes": "pullBatchSize",
 }  # fmt: skip
-# What is asked for elsewhere and has no option here, and what to write.
+# Options of other connectors that do not exist here, and what to use instead.
 _INSTEAD: Final = {
     "assign": "a read takes all queues of its topics: write topic, and startingOffsets for where each queue begins",
     "namespace": "write the names of topic and group as brokers know them, with the namespace in front: namespace%topic",
@@ -51,7 +51,7 @@ NAME_PATTERN: Final = re.compile(r"[%|a-zA-Z0-9_-]+")
 _ADDRESS: Final = re.compile(r"[^\s/]+:[0-9]{1,9}")
 _DURATION: Final = re.compile(r"(\d+)\s*(ms|s|m|h|d)?")
 _UNIT_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, None: 1}
-# A thousand years, and the last millisecond of the year 9999: more is a slip of the pen.
+# A thousand years, and the last millisecond of the year 9999: larger values are typing errors.
 _LONGEST_MS: Final = 365_000 * 86_400_000
 _LAST_MS: Final = 253_402_300_799_999
 
@@ -65,7 +65,7 @@ class GivenOptions:
         for key, value in sorted(options.items(), key=lambda item: not item[0].lower().startswith(CATALOG_PREFIX)):
             name = _NAMES.get(key.lower().removeprefix(CATALOG_PREFIX))
             if name is None:
-                near = other_words(key, OPTION_OF) or next(
+                near = our_name_for(key, OPTION_OF) or next(
                     (_NAMES[close] for close in difflib.get_close_matches(key.lower(), _NAMES, 1)), None
                 )
                 known = f"did you mean {near}?" if near else f"known are {', '.join(sorted(OPTION_OF))}"
@@ -80,7 +80,7 @@ class GivenOptions:
         return self._values.get(name)
 
     def refuse(self, name: str, allowed: str | None = None) -> NoReturn:
-        """Refuse the value of ``name``; ``allowed`` where it is less than the table says."""
+        """Raise ConfigurationError for the value of ``name``. ``allowed`` replaces the table's text where less is allowed."""
         row = OPTION_OF.get(name)
         value = self._values.get(name, "")
         near = difflib.get_close_matches(value.strip(), row.choices, 1) if row is not None else []
@@ -90,25 +90,25 @@ class GivenOptions:
             f"{name} is {shown}; allowed is {allowed or (row.allowed if row is not None else '')}{hint}"
         )
 
-    def not_both(self, one: str, other: str) -> None:
+    def refuse_both(self, one: str, other: str) -> None:
         if self.has(one) and self.has(other):
             raise ConfigurationError(f"{one} and {other} are both given; keep one of them")
 
-    def only_of(self, side: Literal["read", "write"]) -> None:
-        """Refuse an option of the other side, which would do nothing here; a table's may be of both."""
+    def refuse_other_side(self, side: Literal["read", "write"]) -> None:
+        """Refuse options of the other side, which would have no effect. The options of a table may be of both sides."""
         strange = [name for name in self._values if name in OPTION_OF and OPTION_OF[name].side not in (side, "both")]
         if strange and not self._of_table:
             here, there = ("a read", "writing") if side == "read" else ("a write", "reading")
             raise ConfigurationError(f"{strange[0]} is given for {here} and is an option of {there}; leave it out")
 
-    def idle(self, names: Iterable[str], without: str, remedy: str) -> None:
-        """Refuse the first of ``names`` that is given: alone it would do nothing, and its user believes that it does."""
+    def refuse_unused(self, names: Iterable[str], without: str, remedy: str) -> None:
+        """Refuse the first of ``names`` that is given: without another option it would have no effect."""
         found = next((name for name in names if self.has(name)), None)
         if found is not None:
             raise ConfigurationError(f"{found} is given {without}; {remedy}, or leave {found} out")
 
-    def only_one(self, names: Sequence[str]) -> str | None:
-        """The one of ``names`` that is given; None for none, refused for more."""
+    def one_of(self, names: Sequence[str]) -> str | None:
+        """The one of ``names`` that is given, or None. Raises ConfigurationError if several are given."""
         found = [name for name in names if self.has(name)]
         if len(found) > 1:
             raise ConfigurationError(f"{' and '.join(found)} are both given; keep one of them")
@@ -132,7 +132,7 @@ class GivenOptions:
         return text
 
     def choice(self, name: str, default: str | None = None) -> str:
-        """One of the table's words, in the table's spelling; ``default`` where the table's depends on other options."""
+        """One of the table's words, in the table's spelling. ``default`` replaces the table's where it depends on other options."""
         row = OPTION_OF[name]
         text = self._values.get(name, default or row.default).strip().lower()
         found = next((word for word in row.choices if word.lower() == text), None)
@@ -144,18 +144,18 @@ class GivenOptions:
         return self.choice(name) == "true"
 
     def tags(self) -> str:
-        """The tag expression; one that names no tag is a slip, as some brokers would read it as all and others refuse it."""
+        """The tag expression. An expression that names no tag is refused: some brokers would read it as all tags, others refuse it."""
         text = self._values.get("tags", "*").strip()
         if not any(tag.strip() for tag in text.split("||")):
             self.refuse("tags")
         return text
 
     def access(self) -> Access:
-        """Who signs the requests, and how connections are secured."""
+        """Account and TLS settings."""
         return access_from(self.text, self.flag)
 
     def count(self, name: str) -> int | None:
-        """A whole number; the table's default where that is one, else None."""
+        """A whole number; the table's default if that is a number, otherwise None."""
         row = OPTION_OF[name]
         text = self._values.get(name, row.default if row.default.isdecimal() else None)
         if text is None:
@@ -188,7 +188,7 @@ def _moment_ms(text: str) -> int | None:
         return None
 
 
-def other_words(word: str, known: Container[str]) -> str | None:
-    """What is called ``word`` elsewhere, if it is among the ``known``."""
-    ours = _OTHER_WORDS.get(word.lower())
+def our_name_for(word: str, known: Container[str]) -> str | None:
+    """The option or column that is called ``word`` in other connectors, if it is among ``known``."""
+    ours = _NAMES_ELSEWHERE.get(word.lower())
     return ours if ours is not None and ours in known else None

@@ -1,6 +1,6 @@
-"""Which topics the options name, for a read and for a write: by ``load(path)``, topic, topics, topicsPattern or deadLettersOf.
+"""The topics of a read or a write: from ``load(path)``, topic, topics, topicsPattern or deadLettersOf.
 
-Spark puts into ``path`` what ``load`` was given, and for a table of its catalog a folder of the warehouse, which names no topic.
+Spark puts the argument of ``load`` into ``path``. For a table of its catalog ``path`` is a folder of the warehouse and names no topic.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from sprocketmq.spark.options.given_options import NAME_PATTERN, GivenOptions
 
 __all__ = ["LEDGER_PREFIX", "check_topics_are_read", "topic_to_write", "topics_to_read"]
 
-# And the producer group: where a transactional write keeps its decisions, unless ``ledgerTopic`` says another.
+# With the producer group, the default of ``ledgerTopic``: the topic where a transactional write stores its decisions.
 LEDGER_PREFIX: Final = "SPROCKETMQ_DECISIONS_"
 _TOPIC_OPTIONS: Final = ("topic", "topics", "topicsPattern", "deadLettersOf")
 
 
 def topics_to_read(given: GivenOptions) -> tuple[tuple[str, ...], str | None]:
-    """The topics that are named, or none and the pattern of ``topicsPattern``.
+    """The named topics, or none and the value of ``topicsPattern``.
 
     Raises:
-        ConfigurationError: none is named, or in two ways, or one that cannot be a topic.
+        ConfigurationError: no topic is given, two options name topics, or a name is not a valid topic.
     """
     named = [name for name in _TOPIC_OPTIONS if given.has(name)]
     if len(named) > 1:
@@ -57,13 +57,13 @@ def topics_to_read(given: GivenOptions) -> tuple[tuple[str, ...], str | None]:
 
 
 def topic_to_write(given: GivenOptions) -> str | None:
-    """The topic of all rows; None when each row names its own. Raises ConfigurationError: two are named."""
+    """The topic of all rows; None if each row names its own. Raises ConfigurationError if two are given."""
     _one_topic(given)
     return given.name("topic", "") or _path_as_topic(given) or None
 
 
 def check_topics_are_read(given: GivenOptions, name: str, named: set[str]) -> None:
-    """Refuse offsets (of option ``name``) of a topic that is not read: a slip, known before a broker is asked."""
+    """Refuse offsets (in option ``name``) of a topic that is not read."""
     topics, pattern = topics_to_read(given)
     strange = sorted(
         topic for topic in named if topic not in topics and (pattern is None or not re.fullmatch(pattern, topic))
@@ -79,7 +79,7 @@ def check_topics_are_read(given: GivenOptions, name: str, named: set[str]) -> No
 
 
 def _one_topic(given: GivenOptions) -> None:
-    """``load("a").option("topic", "b")``: one of them would be forgotten in silence."""
+    """Refuse ``load("a").option("topic", "b")``: one of the two would be ignored."""
     path = _path_as_topic(given)
     named = next((name for name in _TOPIC_OPTIONS if given.has(name)), None)
     if path and named is not None and given.text(named) != path:
@@ -87,6 +87,6 @@ def _one_topic(given: GivenOptions) -> None:
 
 
 def _path_as_topic(given: GivenOptions) -> str:
-    """``load("flights")`` names the topic; the warehouse location that Spark gives to a table does not."""
+    """The topic in ``load("flights")``; empty for the warehouse folder of a table."""
     path = given.text("path") or ""
     return "" if "/" in path or ":" in path or "\\" in path else path

@@ -1,8 +1,9 @@
-"""Every option of the source and of the sink, in one table: names are checked against it, a wrong value is answered out of it, and
-docs/spark/options.md is written from it (``scripts/spark-options``).
+"""Every option of the source and of the sink, in one table.
 
-Laws (tests/unit/spark/test_option_table.py): a name is here once, whatever its case; what an option allows is said in the same words in the
-page and in the error; a row's default is what leaving the option out means; every row of a closed kind refuses each wrong value.
+Names are checked against it, error messages quote it, and docs/spark/options.md is generated from it (``scripts/spark-options``).
+
+Laws (tests/unit/spark/test_option_table.py): a name is in the table once, whatever its case; page and error message say the same about
+allowed values; a row's default is what happens without the option; every row with a closed set of values refuses others.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _TIMES_JSON: Final = 'JSON like {"topic":{"broker-a":{"0":1700000000000}}} (mill
 
 @dataclass(frozen=True)
 class OptionRow:
-    """One option. ``default`` and ``allowed`` are words for people; ``choices`` are the words of a ``choice``."""
+    """One option. ``default`` and ``allowed`` are texts for people; ``choices`` are the words of a ``choice``."""
 
     name: str
     side: Literal["read", "write", "both"]
@@ -78,101 +79,109 @@ OPTIONS: Final = (
           "the topic to read (or a comma separated list), or the topic for all rows that are written"),
     _read("topics", "list", "none", "letters, digits and %|_- in a topic name", "several topics, comma separated, instead of topic"),
     _read("topicsPattern", "text", "none", "a regular expression",
-          "every topic whose whole name matches, but system topics and ledgers, instead of topic; new ones join with their first message"),
+          "every topic whose whole name matches, without system topics and ledgers, instead of topic; new topics are "
+          "read from their first message"),
     _both("group", "name", "SPARK_ROCKETMQ_SOURCE, SPARK_ROCKETMQ_SINK", _NAME,
-          "the consumer group that shows progress and owns the retries, or the producer group of a write"),
+          "the consumer group of the progress and the retries, or the producer group of a write"),
     _read("deadLettersOf", "name", "none", _NAME,
-          "read the dead letters of this group (%DLQ%group) instead of a topic; the column topic says where each came from"),
+          "read the dead letters of this group (%DLQ%group) instead of a topic; the column topic is the topic that each came from"),
     # which messages
-    _read("tags", "text", "all", "tags separated by ||", "the broker filters by tag; filtered messages count as read"),
+    _read("tags", "text", "all", "tags separated by ||", "the broker filters by tag; messages filtered out count as read"),
     _read("sql92", "text", "all", "an SQL92 expression", "the broker filters by properties, instead of tags"),
     _read("startingOffsets", "offsets", "latest for a stream, earliest for a batch",
           f"earliest, latest, group or {_JSON} (-2 earliest, -1 latest)",
-          "where a new query begins; a checkpoint goes before it. Queues that the JSON leaves out begin at their smallest offset"),
+          "where a new query begins; ignored with a checkpoint. Queues that the JSON does not name begin at their smallest offset"),
     _choice("read", "groupOffsetsFallback", ("earliest", "latest", "error"), "earliest",
-            "where a queue begins for which the group of startingOffsets=group has committed nothing"),
+            "with startingOffsets=group: where a queue begins for which the group has no committed offset"),
     _read("startingTimestamp", "time", "none", _TIME,
           "begin with the first message stored at or after this time, instead of startingOffsets"),
     _read("startingOffsetsByTimestamp", "offsets", "none", _TIMES_JSON,
-          "a time of its own for each queue, instead of startingTimestamp; a queue that is left out begins at its smallest offset"),
+          "a time for each queue, instead of startingTimestamp; a queue that is not named begins at its smallest offset"),
     _choice("read", "startingOffsetsByTimestampStrategy", ("error", "latest"), "error",
-            "what to do with a queue that holds no message so young: refuse, or begin at its end"),
+            "for a queue with messages but none that young: fail, or begin at its end"),
     _read("endingOffsets", "offsets", "latest", f"latest or {_JSON} (-1 latest)", "where a batch ends (exclusive)"),
     _read("endingTimestamp", "time", "none", _TIME, "end a batch before the first message stored at or after this time"),
     _read("endingOffsetsByTimestamp", "offsets", "none", _TIMES_JSON,
-          "the same for each queue; one that is left out, or has no message so young, is read to its end"),
-    _flag("includeRetry", False, "read %RETRY% of the group, too: rows that were sent back come again under their own topic"),
-    _flag("failOnDataLoss", True, "fail when messages were deleted before they were read; false: go on, count and report what is missing"),
+          "the same with a time for each queue; a queue that is not named, or has no message that young, is read to its end"),
+    _flag("includeRetry", False,
+          "read the group's retry topic (%RETRY%group), too: rows that were sent back come again, with their first topic"),
+    _flag("failOnDataLoss", True, "fail when messages were deleted before they were read; false: continue, and report what is missing"),
     # how much at a time
     _count("read", "maxOffsetsPerTrigger", "none",
-           "messages in a micro-batch at most, shared out by backlog, each queue with a backlog at least one"),
-    _count("read", "minOffsetsPerTrigger", "none", "skip a trigger until so many messages wait, or maxTriggerDelay is over"),
+           "the most messages in a micro-batch, divided by backlog; each queue with a backlog gets at least one"),
+    _count("read", "minOffsetsPerTrigger", "none", "skip a trigger until so many messages are available, or maxTriggerDelay is over"),
     _count("read", "maxBytesPerTrigger", "none",
-           "stored bytes in a micro-batch at most, by the sizes of messages looked at; may be given beside maxOffsetsPerTrigger"),
-    _read("maxTriggerDelay", "duration", "15m", _DURATION, "the longest between two triggers that minOffsetsPerTrigger skips"),
+           "the most stored bytes in a micro-batch, estimated from samples; may be combined with maxOffsetsPerTrigger"),
+    _read("maxTriggerDelay", "duration", "15m", _DURATION, "with minOffsetsPerTrigger: the longest time without a trigger"),
     # tasks
-    _count("read", "minPartitions", "none", "tasks of a batch at least; hot queues are split"),
-    _count("read", "maxPartitions", "none", "tasks of a batch at most; small queues share one"),
-    _count("read", "maxRecordsPerPartition", "none", "messages of a task at most, as far as maxPartitions allows"),
-    _flag("ordered", False, "never split a queue, so that each is read in order by one task"),
+    _count("read", "minPartitions", "none", "the fewest tasks of a batch; large queues are split"),
+    _count("read", "maxPartitions", "none", "the most tasks of a batch; small queues share a task"),
+    _count("read", "maxRecordsPerPartition", "none", "the most messages of a task, as far as maxPartitions allows"),
+    _flag("ordered", False, "never split a queue, so that one task reads it in order"),
     # columns
-    _read("columns", "list", "all", "a comma separated choice of the source's columns", "columns to read; properties is the dearest"),
-    _flag("includeProperties", True, "false leaves the column properties out"),
+    _read("columns", "list", "all", "a comma separated choice of the source's columns", "the columns to read; properties is the slowest"),
+    _flag("includeProperties", True, "false leaves out the column properties"),
     # progress and reading
     _choice("read", "commitOffsets", ("eager", "lagged", "off"), "eager for a stream with a group, else off",
-            "tell the brokers about progress: when a batch is done, one batch later, or never; the checkpoint stays the truth"),
-    _count("read", "pullBatchSize", "1024", "messages asked for by one pull; Apache brokers give 32 unless they are told otherwise", 1024),
+            "commit the progress to the brokers when a batch is done, one batch later, or never; the checkpoint decides "
+            "where a stream continues"),
+    _count("read", "pullBatchSize", "1024", "messages requested by one pull; Apache brokers return at most 32 by default", 1024),
     _count("read", "pullPipelining", "8", "pulls of one task in flight", 256),
     _choice("read", "brokerUnavailable", ("wait", "fail"), "wait",
-            "what a running stream does while a broker does not answer: read the others and wait, or fail after retryTimeoutMs"),
+            "while a broker does not answer, a running stream reads the others and waits, or fails after retryTimeoutMs"),
     _read("retiredBrokers", "list", "none", "names of brokers, comma separated",
-          "brokers that are gone for good: a stream with a checkpoint leaves their queues, and journals where it was in them"),
-    _count("read", "lossReport", "none", "given by LossReport(spark).options: where tasks count what is lost"),
+          "brokers that are gone for good: their queues leave the stream, and the offset log has its last position in them"),
+    _count("read", "lossReport", "none", "set by LossReport(spark).options: where tasks report losses"),
     _read("pullTimeoutMs", "duration", "10s", _DURATION, "how long a task waits for the answer to one pull"),
-    _both("retryTimeoutMs", "duration", "60s", _DURATION, "how long anything is tried again while a broker does not answer"),
+    _both("retryTimeoutMs", "duration", "60s", _DURATION, "how long a request is retried while a broker does not answer"),
     # writing
     _choice("write", "mode", ("send", "ack", "replay"), "send",
-            "send rows as messages; acknowledge, retry and dead-letter rows of the source; or send dead letters to where they came from"),
+            "send rows as messages; acknowledge, retry and dead-letter rows of the source; or send dead letters to the "
+            "topics they came from"),
     _choice("write", "delivery", ("atLeastOnce", "idempotent", "transactional"), "atLeastOnce",
-            "idempotent: rows carry numbers by which a repeat is told; transactional: each batch appears once, as a whole (needs group)"),
-    _write("ledgerTopic", "name", "SPROCKETMQ_DECISIONS_ and the group", _NAME, "where a transactional write keeps its decisions"),
+            "idempotent: rows carry ids, by which a reader can drop repetitions; transactional: each batch appears once, "
+            "as a whole (needs group)"),
+    _write("ledgerTopic", "name", "SPROCKETMQ_DECISIONS_ and the group", _NAME,
+           "the topic in which a transactional write stores its decisions"),
     _write("txnAppId", "text", "the query, or one of its own for each batch write", "printable text",
-           "names a series of batch writes. transactional: one of a txnVersion that is decided is not written again; "
-           "idempotent (needs it): its rows carry both"),
+           "the name of a series of batch writes. transactional: a write whose txnVersion is decided is not written again; "
+           "idempotent (required): its rows carry both"),
     _write("txnVersion", "text", "none", "a whole number from 0", "the number of a write within txnAppId; must grow"),
     _write("settleTimeoutMs", "duration", "3m", _DURATION, "how long a transactional commit waits for checks of old half messages"),
     _choice("write", "onDecidedBatch", ("fail", "pass"), "fail",
-            "what becomes of a transactional batch that is decided already and comes again with more or less rows: the write fails, or the "
-            "batch counts as done, with a warning, as it was decided"),
+            "when a transactional batch that is decided already comes again with another number of rows: fail, or count the batch as done, "
+            "with a warning"),
     _choice("write", "onError", ("fail", "drop", "dlq"), "fail",
-            "what becomes of a row that cannot be a message (no body, too long, a value RocketMQ does not take): the write fails, it is "
+            "for a row that cannot be a message (no body, too long, a value RocketMQ does not accept): the write fails, the row is "
             "left out and counted in the log, or it becomes a dead letter of group with the reason"),
     _count("write", "maxMessageBytes", "4194304", "the longest body of a row; brokers have a limit of their own, maxMessageSize",
            16_777_216),
     _choice("write", "compressType", ("none", "zlib", "lz4", "zstd"), "none",
-            "compress long bodies; each then goes alone, as RocketMQ compresses none in a batch. 4.9 consumers only understand zlib"),
+            "compress long bodies; each is sent alone then, as RocketMQ has no compressed messages in batches. 4.9 "
+            "consumers only understand zlib"),
     _count("write", "compressOverBytes", "4096", "bodies of this size and more are compressed"),
     _write("sendTimeoutMs", "duration", "10s", _DURATION, "how long one try of a send may take"),
     _write("acceptedSendStatus", "list", "SEND_OK", f"{', '.join(SEND_STATUSES)}, comma separated",
-           "answers of a broker that count as stored; with any other a row is sent again until retryTimeoutMs, and then the task fails"),
+           "the statuses of a broker's answer that count as stored; with any other a row is sent again until "
+           "retryTimeoutMs, then the task fails"),
     _count("write", "maxInFlight", "1024", "sends of one task in flight", 65_536),
     _count("write", "maxReconsumeTimes", "16", "tries of a row before it becomes a dead letter (mode ack)"),
     _count("write", "delayLevel", "chosen by the broker", "the delay level of retried rows without a level of their own (mode ack)", 1000),
     # access
-    _both("accessKey", "secret", "none", "text", "whose signature requests carry, with secretKey or secretKeyFile"),
-    _both("secretKey", "secret", "none", "text", "what requests are signed with; it travels with the tasks, which secretKeyFile does not"),
+    _both("accessKey", "secret", "none", "text", "the account that signs requests, with secretKey or secretKeyFile"),
+    _both("secretKey", "secret", "none", "text", "the key of the signature; it is sent to the tasks, unlike the content of secretKeyFile"),
     _both("securityToken", "secret", "none", "text", "of a temporary account"),
     _both("secretKeyFile", "path", "none", "a file on every machine",
           "the secret key alone, or lines accessKey: and secretKey: as in Apache's conf/tools.yml; read where requests are signed, and "
           "again when it was renewed"),
     _access_flag("tls", False, "speak TLS"),
     _access_flag("tlsAuthServer", True, "check the servers' certificates"),
-    _both("tlsTrustCertPath", "path", "what the machine trusts", "a PEM file on every machine", "the authorities to check them against"),
+    _both("tlsTrustCertPath", "path", "what the machine trusts", "a PEM file on every machine", "the authorities for that check"),
     _both("tlsCertPath", "path", "none", "a PEM file on every machine", "this client's certificate, where servers want one"),
     _both("tlsKeyPath", "path", "in tlsCertPath", "a PEM file on every machine", "the key of that certificate"),
     _both("tlsKeyPassword", "secret", "none", "text", "the password of that key"),
 )  # fmt: skip
 
 OPTION_OF: Final = {row.name: row for row in OPTIONS}
-# Never shown: not in plans, logs, errors or repr (see ``access``).
+# Options whose values are never shown in plans, logs, errors or repr (see ``access``).
 SECRETS: Final = frozenset(row.name for row in OPTIONS if row.kind == "secret")

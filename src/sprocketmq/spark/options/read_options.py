@@ -1,9 +1,9 @@
-"""The options of a read, parsed and checked once, on the driver, before any broker is asked; ``sink_options`` does the same for a write.
+"""The options of a read, parsed and checked once, on the driver, before any request. ``sink_options`` does the same for a write.
 
-Spark hands every option over as text and lower-cases the keys, so names are matched without regard to case and shown in the spelling of
-the documentation (``option_table``). A name that is unknown, or belongs to the other side, is an error, because a misspelt
-``startingOffsets`` (or a ``maxInFlight`` of a read) that is silently ignored costs somebody a night. One table (CREATE TABLE ... USING
-rocketmq) carries one set of options for all that is done with it: there each side leaves the other's alone.
+Spark passes options as text with lower-case keys. So names are matched regardless of case, and shown as in the documentation
+(``option_table``). An unknown option, or one of the other side, is an error: a misspelt ``startingOffsets`` that is silently ignored is
+hard to find. A catalog table (CREATE TABLE ... USING rocketmq) has one set of options for reads and writes; there each side ignores the
+other's options.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.spark.options.access import PLAIN, Access
+from sprocketmq.spark.options.access import ANONYMOUS, Access
 from sprocketmq.spark.options.bound import Bound, bounds_of
 from sprocketmq.spark.options.given_options import GivenOptions
 from sprocketmq.spark.options.named_topics import topics_to_read
@@ -22,9 +22,9 @@ from sprocketmq.spark.options.source_columns import chosen_columns
 
 __all__ = ["STREAM_ONLY", "ReadOptions", "read_options"]
 
-# A pull needs a consumer group that the broker knows or may create; this one is used when the user names none.
+# A pull needs a consumer group that the broker knows or may create; this is the default.
 _DEFAULT_GROUP: Final = "SPARK_ROCKETMQ_SOURCE"
-# Harmless in a batch, and of no use: Spark's Kafka source warns of them, too.
+# Without effect in a batch read: a warning is logged, as by Spark's Kafka source.
 STREAM_ONLY: Final = (
     "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxBytesPerTrigger", "maxTriggerDelay", "commitOffsets", "brokerUnavailable",
     "retiredBrokers",
@@ -35,7 +35,7 @@ log = logging.getLogger("sprocketmq.spark")
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """Options of the source. See docs for what each does; all limits are counts of messages, all times milliseconds."""
+    """Options of the source. Limits are numbers of messages, times are milliseconds."""
 
     namesrv_addr: str
     topics: tuple[str, ...]
@@ -67,11 +67,11 @@ class ReadOptions:
     pull_pipelining: int
     pull_timeout_ms: int
     retry_timeout_ms: int
-    access: Access = PLAIN
+    access: Access = ANONYMOUS
 
     @property
     def tags(self) -> frozenset[str]:
-        """Tags to accept, empty for all. Only text equality is exact: the broker compares hash codes."""
+        """The tags to accept; empty for all. The broker compares hash codes only, so readers compare the text again."""
         if self.expression_type != "TAG" or self.expression == "*":
             return frozenset()
         return frozenset(tag.strip() for tag in self.expression.split("||") if tag.strip())
@@ -81,15 +81,15 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
     """Options of a batch or streaming read.
 
     Raises:
-        ConfigurationError: an unknown name, a bad value or a combination that makes no sense; one sentence.
+        ConfigurationError: an unknown name, an invalid value, or a combination that is not allowed.
     """
     given = GivenOptions(options)
-    given.only_of("read")
+    given.refuse_other_side("read")
     if not streaming and (idle := [name for name in STREAM_ONLY if given.has(name)]):
         log.warning("%s is given for a batch, where it does nothing; it is for spark.readStream", idle[0])
     topics, pattern = topics_to_read(given)
     expression_type: Literal["TAG", "SQL92"] = "SQL92" if given.has("sql92") else "TAG"
-    given.not_both("tags", "sql92")
+    given.refuse_both("tags", "sql92")
     group = given.name("group", "")
     starting, ending = bounds_of(given, streaming)
     commit_default = "eager" if group and streaming else "off"

@@ -1,4 +1,4 @@
-"""The options of a write, parsed and checked once, on the driver, before a task runs; ``read_options`` does the same for a read."""
+"""The options of a write, parsed and checked once, on the driver, before a task runs. ``read_options`` does the same for a read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.spark.options.access import PLAIN, Access
+from sprocketmq.spark.options.access import ANONYMOUS, Access
 from sprocketmq.spark.options.given_options import GivenOptions
 from sprocketmq.spark.options.named_topics import LEDGER_PREFIX, topic_to_write
 from sprocketmq.spark.options.option_table import OPTION_OF, SEND_STATUSES
@@ -34,7 +34,7 @@ class SinkOptions:
     max_reconsume_times: int
     delay_level: int
     retry_timeout_ms: int
-    access: Access = PLAIN
+    access: Access = ANONYMOUS
     ledger_topic: str = ""
     txn_app_id: str | None = None
     txn_version: int | None = None
@@ -48,11 +48,11 @@ class SinkOptions:
 
     @property
     def compress_from_bytes(self) -> int:
-        """Bodies of this size and more are compressed, and go alone."""
+        """Bodies of this size and more are compressed and sent outside of batches."""
         return _NEVER if self.compress_type == "none" else self.compress_over_bytes
 
     def producer_settings(self) -> dict[str, Any]:
-        """What a producer is told of messages. Its own limit is also for batches, so it is never less than what brokers take."""
+        """Message settings for a producer. Its size limit is also for batches, so it is never below the limit of brokers."""
         kind = "ZLIB" if self.compress_type == "none" else self.compress_type.upper()
         return {
             "max_message_bytes": max(self.max_message_bytes, _MESSAGE_BYTES),
@@ -65,18 +65,20 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
     """Options of a batch or streaming write.
 
     Raises:
-        ConfigurationError: an unknown name or a bad value; one sentence.
+        ConfigurationError: an unknown name, an invalid value, or a combination that is not allowed.
     """
     given = GivenOptions(options)
-    given.only_of("write")
+    given.refuse_other_side("write")
     mode = given.choice("mode")
     if mode == "ack" and not given.has("group"):
         raise ConfigurationError("mode is 'ack' without group; name the consumer group whose messages are sent back")
     if mode != "ack":
-        given.idle(("maxReconsumeTimes",), f"with mode {mode}, which sends no row back", "set mode to ack")
-        given.idle(("delayLevel",), f"with mode {mode}, where each row has its own delay", "use a column delayLevel")
+        given.refuse_unused(("maxReconsumeTimes",), f"with mode {mode}, which sends no row back", "set mode to ack")
+        given.refuse_unused(
+            ("delayLevel",), f"with mode {mode}, where each row has its own delay", "use a column delayLevel"
+        )
     else:
-        given.idle(("acceptedSendStatus",), "with mode ack, which sends no row", "set mode to send")
+        given.refuse_unused(("acceptedSendStatus",), "with mode ack, which sends no row", "set mode to send")
     topic = topic_to_write(given)
     ledger_topic, txn_app_id, txn_version = _transaction(given, mode)
     return SinkOptions(
@@ -97,17 +99,17 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
         settle_timeout_ms=given.duration_ms("settleTimeoutMs"),
         on_decided_batch=given.choice("onDecidedBatch"),  # type: ignore[arg-type]
         accepted_send_status=_accepted(given),
-        **_of_rows(given, mode),
+        **_row_settings(given, mode),
     )
 
 
-def _of_rows(given: GivenOptions, mode: str) -> dict[str, Any]:
-    """What may be said of single rows: how long they are, how they are compressed, what becomes of one that cannot be a message."""
+def _row_settings(given: GivenOptions, mode: str) -> dict[str, Any]:
+    """Options about single rows: size limit, compression, and rows that cannot be messages."""
     names = ("onError", "maxMessageBytes", "compressType", "compressOverBytes")
     if mode == "ack":
-        given.idle(names, "with mode ack, which sends no row", "set mode to send")
+        given.refuse_unused(names, "with mode ack, which sends no row", "set mode to send")
     if mode == "replay":
-        given.idle(
+        given.refuse_unused(
             ("onError", "maxMessageBytes"), "with mode replay, which sends what was a message", "set mode to send"
         )
     on_error = given.choice("onError")
@@ -122,7 +124,7 @@ def _of_rows(given: GivenOptions, mode: str) -> dict[str, Any]:
         )
     compress_type = given.choice("compressType")
     if compress_type == "none":
-        given.idle(("compressOverBytes",), "without compressType", "add it")
+        given.refuse_unused(("compressOverBytes",), "without compressType", "add it")
     else:
         check_library(CompressionType.of(compress_type))
     return {
@@ -143,7 +145,7 @@ def _accepted(given: GivenOptions) -> frozenset[str]:
 
 
 def _transaction(given: GivenOptions, mode: str) -> tuple[str, str | None, int | None]:
-    """Ledger topic, txnAppId and txnVersion; the topic is empty unless the delivery is transactional."""
+    """Ledger topic, txnAppId and txnVersion. The topic is empty unless the delivery is transactional."""
     app_id, version = given.text("txnAppId"), given.text("txnVersion")
     delivery = given.choice("delivery")
     if (mode == "ack" and delivery != "atLeastOnce") or (mode != "send" and delivery == "transactional"):
@@ -151,11 +153,17 @@ def _transaction(given: GivenOptions, mode: str) -> tuple[str, str | None, int |
             f"delivery is {delivery!r} with mode {mode!r}; only rows that are sent can be {delivery}"
         )
     if delivery == "atLeastOnce":
-        given.idle(("txnAppId", "txnVersion"), "without delivery idempotent or transactional", "add one of them")
+        given.refuse_unused(
+            ("txnAppId", "txnVersion"), "without delivery idempotent or transactional", "add one of them"
+        )
     if delivery != "transactional":
-        given.idle(("ledgerTopic", "settleTimeoutMs", "onDecidedBatch"), "without delivery transactional", "add it")
+        given.refuse_unused(
+            ("ledgerTopic", "settleTimeoutMs", "onDecidedBatch"), "without delivery transactional", "add it"
+        )
     else:
-        given.idle(("acceptedSendStatus",), "with delivery transactional, which is strict", "use another delivery")
+        given.refuse_unused(
+            ("acceptedSendStatus",), "with delivery transactional, which is strict", "use another delivery"
+        )
     if delivery == "transactional" and not given.has("group"):
         raise ConfigurationError(
             "delivery is 'transactional' without group; name a producer group of its own, which answers for the half messages"

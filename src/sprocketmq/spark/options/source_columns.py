@@ -1,4 +1,4 @@
-"""The columns of the table that the source offers, and a read's choice of them (options ``columns`` and ``includeProperties``)."""
+"""The columns of the source, and a read's choice of them (options ``columns`` and ``includeProperties``)."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ COLUMNS: Final[dict[str, str]] = {
     "sysFlag": "int",
 }
 
-# What a copy is made of.
-CONTENT: Final = ("topic", "body", "properties", "reconsumeTimes")
+# The columns that a copy of a message needs (retry copies, dead letters).
+COPY_COLUMNS: Final = ("topic", "body", "properties", "reconsumeTimes")
 
 
 def chosen_columns(given: GivenOptions) -> tuple[str, ...]:
-    """The columns to read, in the user's order. Raises ConfigurationError: one is not there, or none is left."""
+    """The columns to read, in the user's order. Raises ConfigurationError if one does not exist, or none is left."""
     if not given.has("columns"):
         keep_properties = given.flag("includeProperties")
         return tuple(name for name in COLUMNS if name != "properties" or keep_properties)
-    given.not_both("columns", "includeProperties")
+    given.refuse_both("columns", "includeProperties")
     spelling = {name.lower(): name for name in COLUMNS}
     names = [part.strip() for part in (given.text("columns") or "").split(",") if part.strip()]
     unknown = [name for name in names if name.lower() not in spelling]

@@ -1,5 +1,7 @@
-"""The progress of a consumer group, as the brokers keep it: where a query may begin (``startingOffsets=group``, retry topics), and what a
-stream shows of itself to people and tools. Spark's checkpoint is the truth of a running query, not this.
+"""The progress of a consumer group at the brokers.
+
+A query may begin there (``startingOffsets=group``, retry topics), and a stream commits its progress for people and tools to see. The
+progress of a running query is in Spark's checkpoint, not here.
 """
 
 from __future__ import annotations
@@ -9,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from sprocketmq.errors import RocketMQError
-from sprocketmq.spark.cluster.cluster import Cluster, can_pass, is_apache_4
+from sprocketmq.spark.cluster.cluster import Cluster, is_apache_4, is_transient
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["ShownProgress", "commit_offsets", "committed_offsets", "query_committed"]
+__all__ = ["GroupProgress", "commit_offsets", "committed_offsets", "query_committed"]
 
 log = logging.getLogger("sprocketmq.spark")
 
@@ -23,15 +25,15 @@ _WARN_EACH_S: Final = 30.0
 
 
 def committed_offsets(cluster: Cluster, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
-    """``query_committed``, asked again while its failure can pass."""
+    """``query_committed``, retried while failures are transient."""
     return cluster.run(lambda: query_committed(cluster, group, queues))
 
 
 async def query_committed(cluster: Cluster, group: str, queues: Sequence[MessageQueue]) -> dict[MessageQueue, int]:
-    """What ``group`` has committed; a queue without a commit is left out. A failed question raises: it must not look like "none".
+    """The committed offset of each queue; queues without one are left out. A failed request raises: it must not look like "none".
 
-    A 4.x broker does not say "none" for a topic whose first message is still in its memory, it says 0. So whoever hears 0 from one asks
-    for its whole table, as a slave does.
+    For a topic whose first message is still in memory, a 4.x broker answers 0 instead of "none". So if one answers 0, its whole offset
+    table is requested, as a slave does.
     """
 
     async def one(queue: MessageQueue) -> int | None:
@@ -42,7 +44,7 @@ async def query_committed(cluster: Cluster, group: str, queues: Sequence[Message
             address, requests.offsets.GET_ALL_CONSUMER_OFFSET.command(), cluster.api.timeout_ms
         )
         if answer.code != ResponseCode.SUCCESS or not is_apache_4(answer):
-            return None  # to be believed
+            return None  # its answer 0 is right
         return requests.offsets.GET_ALL_CONSUMER_OFFSET.answer_body_in(answer).offset_table
 
     answers = dict(zip(queues, await cluster.gather(map(one, queues)), strict=True))
@@ -60,11 +62,10 @@ async def query_committed(cluster: Cluster, group: str, queues: Sequence[Message
 def commit_offsets(
     cluster: Cluster, group: str, offsets: Mapping[MessageQueue, int]
 ) -> dict[MessageQueue, RocketMQError]:
-    """Show ``offsets`` (next to read) as the progress of ``group`` on the brokers: each queue for itself and once, as it is for people to
-    see, and a stream has other things to do.
+    """Commit ``offsets`` (next to read) for ``group``. One request for each queue, without retries: the stream must not wait for it.
 
     Returns:
-        The queues that could not be told, and why.
+        The queues whose commit failed, with the error.
     """
 
     async def one(queue: MessageQueue, offset: int) -> RocketMQError | None:
@@ -78,23 +79,25 @@ def commit_offsets(
     return {queue: error for queue, error in zip(offsets, answers, strict=True) if error is not None}
 
 
-class ShownProgress:
-    """What a stream has shown of its progress. A queue whose broker cannot be told holds up no other, and is left alone for a while: the
-    broker may be gone for good, while the checkpoint still names its queues. One that is refused is told once more with the next call, as
-    the group may be on its way, and then left alone, too.
+class GroupProgress:
+    """Commits the progress of a stream.
+
+    A queue whose broker cannot be reached does not delay the others. It is skipped for a while, because the broker may be gone for good
+    while the checkpoint still has its queues. A commit that is refused is repeated with the next call, because the group may be created
+    meanwhile, and skipped after that.
 
     Attributes:
-        offsets: what the brokers have been told.
+        offsets: what was committed.
     """
 
     def __init__(self, group: str) -> None:
         self._group = group
         self.offsets: dict[MessageQueue, int] = {}
-        self._again_s: dict[MessageQueue, float] = {}  # of the queues that failed last time
+        self._again_s: dict[MessageQueue, float] = {}  # when to try again the queues that failed
         self._warn_again_s: dict[str, float] = {}
 
-    def show(self, cluster: Cluster, offsets: Mapping[MessageQueue, int], now_s: float) -> None:
-        """Tell what is new. A failure is logged and made up for later."""
+    def commit(self, cluster: Cluster, offsets: Mapping[MessageQueue, int], now_s: float) -> None:
+        """Commit the offsets that have changed. Failures are logged and tried again later."""
         moved = {
             queue: at
             for queue, at in offsets.items()
@@ -107,11 +110,11 @@ class ShownProgress:
             self.offsets[queue] = moved[queue]
             self._again_s.pop(queue, None)
         for queue, error in failed.items():
-            is_first_refusal = queue not in self._again_s and not can_pass(error)
+            is_first_refusal = queue not in self._again_s and not is_transient(error)
             self._again_s[queue] = now_s if is_first_refusal else now_s + _AGAIN_S
         for name, error in {queue.broker_name: error for queue, error in failed.items()}.items():
             if now_s >= self._warn_again_s.get(name, now_s):
                 self._warn_again_s[name] = now_s + _WARN_EACH_S
                 log.warning("progress of group %s is not on broker %s yet: %s", self._group, name, error)
-        if any(map(can_pass, failed.values())):
+        if any(map(is_transient, failed.values())):
             cluster.forget_routes()  # a broker may have moved

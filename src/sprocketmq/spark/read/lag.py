@@ -1,19 +1,19 @@
-"""How far a stream is behind: in messages and in time, and what it lost; out of the offsets in its progress events. Pure.
+"""The lag of a stream, in messages and in time, and its losses; computed from the offsets in its progress events. No I/O.
 
-Spark has no metrics for Python sources, but every progress event carries the end of the batch and what ``reportLatestOffset`` said just
-before it ran (``HeadReport``)::
+Spark has no metrics for Python sources. But each progress event carries the end of the batch and what ``reportLatestOffset`` returned just
+before the batch ran (``LatestOffsetReport``)::
 
-    {"v":1,"q":{topic:{broker:{queue:head}}},"behindMs":{topic:{broker:{queue:ms}}},"oldestUnreadMs":1700000000000,
+    {"v":1,"q":{topic:{broker:{queue:latest}}},"behindMs":{topic:{broker:{queue:ms}}},"oldestUnreadMs":1700000000000,
      "begins":{topic:{broker:{queue:smallest}}}}
 
-``behindMs``: the store time of the queue's last message less that of the first one that this batch leaves unread. Both are the broker's
-clock, so a driver whose clock is wrong is not behind. Queues that are read to their head are left out, and cost nothing.
+``behindMs`` is the store time of the queue's last message minus that of the first message that the batch does not read. Both are times of
+the broker, so the driver's clock does not matter. Queues that are read to their end are left out.
 
 Laws (tests/unit/spark/test_lag.py)
-1. A queue that is read to its head is 0 behind, in messages and in time.
-2. What is lost is counted with the batch that leaves it out, once: an event without a batch of its own counts nothing.
-3. Offsets of other sources are left alone.
-4. A queue that the stream has not begun is as far behind as it holds messages, not as many as it ever had (``begins``).
+1. The lag of a queue that is read to its end is 0, in messages and in time.
+2. A loss is counted once, with the batch that leaves it out. An event without a batch of its own counts nothing.
+3. Offsets of other sources are ignored.
+4. A queue that the stream has not begun to read lags by the messages that it holds, not by all that it ever had (``begins``).
 """
 
 from __future__ import annotations
@@ -24,32 +24,35 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.spark.losses import Loss, counted
+from sprocketmq.spark.losses import Loss, lost_counts
 from sprocketmq.spark.offsets import VERSION, StreamOffset, queues_from_json, queues_to_json
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["HeadReport", "LagReport", "SourceLag", "source_lag"]
+__all__ = ["LagReport", "LatestOffsetReport", "SourceLag", "source_lag"]
 
 
 @dataclass(frozen=True)
-class HeadReport:
-    """What a stream knows of its queues when a batch begins; times in ms since 1970."""
+class LatestOffsetReport:
+    """What a stream knows of its queues when a batch begins; times in ms since 1970.
 
-    heads: Mapping[MessageQueue, int]
+    ``earliest_offsets`` has the queues without a position only.
+    """
+
+    latest_offsets: Mapping[MessageQueue, int]
     oldest_unread_ms: Mapping[MessageQueue, int] = field(default_factory=dict)
     newest_ms: Mapping[MessageQueue, int] = field(default_factory=dict)
-    begins: Mapping[MessageQueue, int] = field(default_factory=dict)  # of queues that the stream has no position in yet
+    earliest_offsets: Mapping[MessageQueue, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        document: dict[str, Any] = {"v": VERSION, "q": queues_to_json(self.heads)}
+        document: dict[str, Any] = {"v": VERSION, "q": queues_to_json(self.latest_offsets)}
         if self.oldest_unread_ms:
             behind = {
                 queue: max(0, self.newest_ms.get(queue, 0) - oldest) for queue, oldest in self.oldest_unread_ms.items()
             }
             document["behindMs"] = queues_to_json(behind)
             document["oldestUnreadMs"] = min(self.oldest_unread_ms.values())
-        if self.begins:
-            document["begins"] = queues_to_json(self.begins)
+        if self.earliest_offsets:
+            document["begins"] = queues_to_json(self.earliest_offsets)
         return document
 
 
@@ -65,14 +68,14 @@ class SourceLag:
 
 @dataclass(frozen=True)
 class LagReport:
-    """Lag of one stream after one batch.
+    """The lag of one stream after one batch.
 
     Attributes:
-        by_queue: how many messages each queue is behind its head.
-        ms_by_queue: how far in time: the store time of its newest message less that of its oldest unread one; queues that are read to
-            their head are not in it.
-        oldest_unread_timestamp_ms: when the oldest message that waits was stored, ms since 1970; None when nothing waits.
-        losses: what this batch left out because it was not there any more (``failOnDataLoss=false``): queue, start, end, reason.
+        by_queue: how many messages of each queue are not read.
+        ms_by_queue: the same in time: the store time of the newest message minus that of the oldest unread one; without queues that are
+            read to their end.
+        oldest_unread_timestamp_ms: when the oldest unread message was stored, ms since 1970; None if there is none.
+        losses: what this batch left out because it was gone (``failOnDataLoss=false``): queue, start, end, reason.
     """
 
     query_id: str
@@ -102,26 +105,29 @@ class LagReport:
 
     @property
     def max_ms_behind_latest(self) -> int:
-        """The lag in time of the queue that is furthest behind, 0 when everything is read."""
+        """The largest lag in time of a queue; 0 if everything is read."""
         return max(self.ms_by_queue.values(), default=0)
 
     @property
     def lost_by_queue(self) -> dict[MessageQueue, int]:
-        """Messages that this batch left out, by queue; 0 where nobody knows how many."""
-        return counted(self.losses)
+        """The number of messages that this batch left out, by queue; 0 if it is unknown."""
+        return lost_counts(self.losses)
 
 
 def source_lag(offsets: Iterable[tuple[str | None, str | None, str | None]]) -> SourceLag | None:
-    """The lag of a query from the (start, end, latest) offsets of its sources; None when none of them is ours and says end and latest."""
+    """The lag of a query from the (start, end, latest) offsets of its sources; None if none of them is a rocketmq source with both end and
+    latest.
+    """
     found: SourceLag | None = None
     for start_text, end_text, latest_text in offsets:
         end, latest = _offset(end_text), _offset(latest_text)
         if end is None or latest is None:
             continue
         document = json.loads(latest_text or "{}")
-        begins = queues_from_json(document.get("begins", {}))
+        earliest_offsets = queues_from_json(document.get("begins", {}))
         by_queue = {
-            queue: max(0, head - end.queues.get(queue, begins.get(queue, 0))) for queue, head in latest.queues.items()
+            queue: max(0, head - end.queues.get(queue, earliest_offsets.get(queue, 0)))
+            for queue, head in latest.queues.items()
         }
         oldest = document.get("oldestUnreadMs")
         found = found or SourceLag()

@@ -1,8 +1,9 @@
-"""Offsets that a broker does not tell, found by a look at messages: where a queue begins, where a time is, how large and how old what waits
-is. The driver's few pulls; the rows themselves are read by tasks (``reader``).
+"""Offsets that a broker does not report and that are found by reading some messages: where a queue really begins, the first message of a
+time, size and age of unread messages.
 
-A look is one pull of some messages, answered soon or not at all. Where it only helps to plan (``look_at``, ``first_held``) a broker that
-does not answer is passed over: the next look, or the task, asks again. A time decides what is read: it is searched for until it is found.
+These are short pulls of the driver; tasks read the rows (``reader``). Where they only help to plan (``sample_queues``,
+``real_min_offsets``) a broker that does not answer is skipped: the next call, or the task, asks again. A search by time decides what is
+read, so it is retried until it succeeds.
 """
 
 from __future__ import annotations
@@ -17,51 +18,53 @@ from sprocketmq.spark.losses import QueueBounds
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
 from sprocketmq.wire.records.record import decode_records
 
-__all__ = ["Look", "first_held", "look_at", "offsets_by_time", "search_by_time"]
+__all__ = ["QueueSample", "offsets_by_time", "real_min_offsets", "sample_queues", "search_by_time"]
 
-# Messages around a time: what a broker gives in one answer from memory.
+# Messages in one pull around a time: what a broker returns in one answer from memory.
 _LOOK: Final = 32
 _LOOK_TIMEOUT_MS: Final = 3_000
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """What some of the next messages of a queue were: when the first was stored, how many, and their stored bytes."""
+class QueueSample:
+    """Some of the next messages of a queue: when the first was stored, how many they are, and their stored bytes."""
 
     stored_ms: int
     messages: int
     total_bytes: int
 
 
-def look_at(cluster: Cluster, queues: Mapping[MessageQueue, int], group: str, count: int) -> dict[MessageQueue, Look]:
-    """The next up to ``count`` messages of each queue at its offset; a queue that does not answer at once is left out."""
+def sample_queues(
+    cluster: Cluster, queues: Mapping[MessageQueue, int], group: str, count: int
+) -> dict[MessageQueue, QueueSample]:
+    """The next ``count`` messages of each queue at its offset, or fewer. Queues whose broker does not answer at once are left out."""
 
-    async def one(queue: MessageQueue, offset: int) -> Look | None:
+    async def one(queue: MessageQueue, offset: int) -> QueueSample | None:
         try:
             messages = await _pulled(cluster, queue, offset, group, count)
         except RocketMQError:
             return None
         sizes = sum(message.store_size_bytes for message in messages)
-        return Look(messages[0].store_timestamp_ms, len(messages), sizes) if messages else None
+        return QueueSample(messages[0].store_timestamp_ms, len(messages), sizes) if messages else None
 
     found = cluster.engine.run(cluster.gather(one(queue, offset) for queue, offset in queues.items()))
     return {queue: seen for queue, seen in zip(queues, found, strict=True) if seen is not None}
 
 
-def first_held(
+def real_min_offsets(
     cluster: Cluster, bounds: Mapping[MessageQueue, QueueBounds], group: str
 ) -> dict[MessageQueue, QueueBounds]:
-    """``bounds`` with the offsets of the first messages that are really there: one pull for each queue of a 4.x broker.
+    """``bounds`` with the offset of the first message that really exists. Costs one pull for each queue of a 4.x broker.
 
-    Such a broker leaves the smallest offset where it was when all messages of a queue were deleted, also when new ones have come,
-    until it deletes a file of its log again. What is gone is a beginning, so halving finds its end.
+    When all messages of a queue were deleted, a 4.x broker reports the old smallest offset, also after new messages came, until it deletes
+    a log file again. Messages are deleted from the beginning, so a binary search finds the first one.
     """
 
     async def has(queue: MessageQueue, offset: int) -> bool:
         try:
             messages = await _pulled(cluster, queue, offset, group, 1)
         except RocketMQError:
-            return True  # nobody knows: the task will
+            return True  # unknown: the task will find out
         return bool(messages) and messages[0].queue_offset == offset
 
     async def one(queue: MessageQueue, held: QueueBounds) -> QueueBounds:
@@ -83,17 +86,17 @@ def first_held(
 def offsets_by_time(
     cluster: Cluster, bounds: Mapping[MessageQueue, QueueBounds], times_ms: Mapping[MessageQueue, int], group: str
 ) -> dict[MessageQueue, int]:
-    """``search_by_time``, asked again while its failure can pass."""
+    """``search_by_time``, retried while failures are transient."""
     return cluster.run(lambda: search_by_time(cluster, bounds, times_ms, group))
 
 
 async def search_by_time(
     cluster: Cluster, bounds: Mapping[MessageQueue, QueueBounds], times_ms: Mapping[MessageQueue, int], group: str
 ) -> dict[MessageQueue, int]:
-    """The first offset stored at or after the time of each queue; a queue without so young a message is left out.
+    """The first offset stored at or after the time of each queue. Queues without such a message are left out.
 
-    A 4.9 broker answers with the message nearest to the time, which may be older, or any of those of the same millisecond. So the
-    answer is where the search begins: the store times of the messages around it decide.
+    A 4.9 broker answers with the message nearest to the time, which may be older, or any message of the same millisecond. So its answer is
+    only the start of the search; the store times of the messages around it decide.
     """
 
     async def one(queue: MessageQueue, timestamp_ms: int) -> int:

@@ -1,15 +1,15 @@
-"""Queue ranges into Spark tasks. Pure.
+"""Divides the queue ranges of a batch into tasks. No I/O.
 
-A Python task costs about 65 ms of a core in every micro-batch, whatever it reads, and RocketMQ topics easily have a hundred queues: one
-task per queue, as other sources plan, spends its time starting tasks. So ranges are laid end to end in queue order and cut into as many
-equal pieces as there shall be tasks; a task reads several queues at once, and a hot queue is shared by several tasks. Queue offsets are
-dense, so a cut is exact. ``ordered`` keeps each queue whole in one task instead.
+A Python task costs about 65 ms of a core in each micro-batch, whatever it reads, and RocketMQ topics often have a hundred queues. With one
+task for each queue, as in other sources, a batch would mostly start tasks. So ranges are put in queue order and cut into as many equal
+parts as there are tasks. A task reads several queues at once, and a large queue is read by several tasks. Queue offsets have no gaps, so a
+cut is exact. With ``ordered`` each queue stays in one task.
 
-Spark tells a Python source neither the cores of the cluster nor its own settings, and the driver's machine says nothing of them. So how
-many tasks there are follows from what is read and from the options, and from nothing else: the same on every machine.
+Spark tells a Python source neither the cores of the cluster nor its settings, and the driver's machine says nothing about them. So the
+number of tasks depends on what is read and on the options only: it is the same on every machine.
 
-Laws: every message of the ranges is in exactly one piece; without ``ordered`` no piece holds more than ceil(total / tasks) messages; at
-most ``tasks`` pieces, none empty.
+Laws: each message of the ranges is in exactly one part; without ``ordered`` no part has more than ceil(total / tasks) messages; there are
+at most ``tasks`` parts, and none is empty.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Final
 
 from sprocketmq.spark.offsets import QueueRange
 
-__all__ = ["RECORDS_PER_TASK", "pack", "task_count"]
+__all__ = ["RECORDS_PER_TASK", "split_ranges", "task_count"]
 
 # Below this many messages a second task costs more than it saves on few cores: 65 ms of a core, and its own connections, against about a
 # million small messages a second (400,000 of 16 queues on 2 cores: 0.9 s in few tasks, 1.9 s in eight).
@@ -34,9 +34,10 @@ def task_count(
     max_partitions: int | None = None,
     max_records_per_partition: int | None = None,
 ) -> int:
-    """How many tasks should read ``total`` messages.
+    """The number of tasks that read ``total`` messages.
 
-    By default one per 250,000. ``minPartitions`` and ``maxRecordsPerPartition`` ask for more, ``maxPartitions`` has the last word.
+    The default is one for each 250,000 messages. ``minPartitions`` and ``maxRecordsPerPartition`` raise it; ``maxPartitions`` is the upper
+    limit.
     """
     count = -(-total // RECORDS_PER_TASK)
     if max_records_per_partition is not None:
@@ -48,8 +49,8 @@ def task_count(
     return max(1, min(count, total))
 
 
-def pack(ranges: Sequence[QueueRange], tasks: int, *, ordered: bool = False) -> list[tuple[QueueRange, ...]]:
-    """``ranges`` as at most ``tasks`` pieces of (nearly) equal size."""
+def split_ranges(ranges: Sequence[QueueRange], tasks: int, *, ordered: bool = False) -> list[tuple[QueueRange, ...]]:
+    """``ranges`` as at most ``tasks`` parts of (nearly) equal size."""
     filled = [entry for entry in ranges if entry.count > 0]
     return _pack_whole(filled, tasks) if ordered else _cut(filled, tasks)
 
@@ -78,7 +79,7 @@ def _cut(ranges: Sequence[QueueRange], tasks: int) -> list[tuple[QueueRange, ...
 
 
 def _pack_whole(ranges: Sequence[QueueRange], tasks: int) -> list[tuple[QueueRange, ...]]:
-    """Largest first into the emptiest task: within a third of the best possible, and stable."""
+    """Put the largest range into the emptiest task first: within a third of the optimum, and always the same result."""
     bins: list[tuple[int, int]] = [(0, number) for number in range(tasks)]
     pieces: list[list[QueueRange]] = [[] for _ in range(tasks)]
     for entry in sorted(ranges, key=lambda one: (-one.count, one.queue)):

@@ -1,20 +1,20 @@
-"""Which messages a batch reads: start and end resolution, the next step of a stream, data loss. Pure: facts come in, ranges go out.
+"""Plans a batch: where it starts and ends, and which messages are lost. No I/O: the brokers' answers come in, ranges come out.
 
-Facts are what the brokers answered: ``QueueBounds`` per queue (the smallest and the next offset), offsets found by time, offsets that a
-group has committed. Kafka's source is the model for the limits (``trigger_limits``), so that people find what they know.
+The answers are ``QueueBounds`` for each queue (smallest and next offset), offsets found by time, and offsets that a group committed. The
+limits work as in Spark's Kafka source (``trigger_limits``).
 
-Laws (checked in tests/unit/spark/test_plan.py)
-1. A stream's position in a queue never goes back, but when data was lost and the user allowed that (``failOnDataLoss=false``).
-2. Consecutive batches meet: no offset between them is skipped, none is read twice, but for what a step names as lost.
-3. Under a limit, every queue with a backlog moves on by at least one message: a small queue is never starved by a large one.
-4. Nothing to do means the very same offset (Spark compares text).
-5. A queue that is not there now keeps its position: a broker that restarts is no data loss. A new queue starts at its smallest offset, or
-   where the rule of the query's start says (``late_start``).
-   A broker without a master is not there: a replica may be behind, and says nothing about ends or losses.
-6. AvailableNow: never beyond the target; a run is over (``unfinished``) when each queue of the target, and each queue that the stream had
-   before, is read up to it, or is named as lost.
-7. A queue that its broker says is gone leaves the stream, named as lost up to the last head that was seen; should it come back, it is new.
-   A queue whose head goes back loses what was known beyond, and is read on; from its beginning, if its position is beyond.
+Laws (tests/unit/spark/test_plan.py)
+1. The position of a stream in a queue goes back only when data was lost and the user allowed that (``failOnDataLoss=false``).
+2. Consecutive batches read each offset once: none is skipped and none read twice, except what a plan names as lost.
+3. Under a limit, each queue with unread messages advances by at least one message.
+4. If there is nothing to do, the end is the same offset (Spark compares the text).
+5. A queue that is unreachable keeps its position: a broker that restarts is no data loss. A new queue starts at its smallest offset, or by
+   the rule of the query's start (``new_queue_start``). A broker without a master is unreachable: a slave may lag behind.
+6. AvailableNow: no batch goes beyond the target. The run is over (``unread_queues``) when each queue of the target, and each queue that the
+   stream had before, is read up to the target or named as lost.
+7. A queue that its broker reports as gone leaves the stream; it is named as lost up to its last known end. If it returns, it is a new
+   queue. If the next offset of a queue goes back, the messages beyond are lost and the stream continues; from the smallest offset, if its
+   position is beyond.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from sprocketmq.spark.read.trigger_limits import ByteLimit, limited_end
 from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = [
-    "Facts",
+    "BatchPlan",
+    "BrokerOffsets",
     "QueueBounds",
-    "Step",
-    "next_step",
+    "plan_batch",
     "resolve_batch",
     "resolve_end",
     "resolve_start",
-    "unfinished",
+    "unread_queues",
 ]
 
 
@@ -47,9 +47,10 @@ Offsets = Mapping[MessageQueue, int]
 
 
 @dataclass(frozen=True)
-class Facts:
-    """What the brokers said that a start or end may depend on. ``by_time`` lacks a queue that has no message at or after the time;
-    ``committed`` lacks a queue that the group has never committed."""
+class BrokerOffsets:
+    """What the brokers answered. ``by_time`` lacks queues without a message at or after the time; ``committed`` lacks queues without a
+    committed offset.
+    """
 
     bounds: Mapping[MessageQueue, QueueBounds]
     by_time: Offsets = field(default_factory=dict)
@@ -57,8 +58,8 @@ class Facts:
 
 
 @dataclass(frozen=True)
-class Step:
-    """The end of the next batch, what was lost on the way there, how many messages (at most) the batch holds, and how many wait in all."""
+class BatchPlan:
+    """The end of the next batch, what was lost, how many messages (at most) it holds, and how many are available."""
 
     end: StreamOffset
     losses: tuple[Loss, ...] = ()
@@ -68,18 +69,18 @@ class Step:
 
 def resolve_start(
     bound: Bound,
-    facts: Facts,
+    facts: BrokerOffsets,
     *,
     fallback: Literal["earliest", "latest", "error"] = "earliest",
     strategy: Literal["error", "latest"] = "error",
 ) -> dict[MessageQueue, int]:
     """The first offset of every queue that exists now.
 
-    A retry topic starts where its group left it, else at its beginning, whatever ``bound`` says: its messages have been asked for.
+    A retry topic starts at the group's committed offset, otherwise at its smallest one, whatever ``bound`` says.
 
     Raises:
-        ConfigurationError: by time, no message is as young as that (``strategy`` error); by group, a queue has no committed offset
-            (``fallback`` error); a queue is named that does not exist.
+        ConfigurationError: no message is that young (``strategy`` error), a queue has no committed offset (``fallback`` error), or a queue
+            is named that does not exist.
     """
     _all_exist(bound, facts)
     start = {}
@@ -92,7 +93,7 @@ def resolve_start(
 
 
 def _start_of(
-    queue: MessageQueue, bounds: QueueBounds, bound: Bound, facts: Facts, fallback: str, strategy: str
+    queue: MessageQueue, bounds: QueueBounds, bound: Bound, facts: BrokerOffsets, fallback: str, strategy: str
 ) -> int:
     if bound.kind == "latest":
         return bounds.max
@@ -119,8 +120,8 @@ def _start_of(
     return bounds.min if named == -2 else bounds.max if named == -1 else named
 
 
-def resolve_end(bound: Bound, facts: Facts) -> dict[MessageQueue, int]:
-    """The end (exclusive) of every queue in a batch read. An end beyond what the broker holds is cut down to that.
+def resolve_end(bound: Bound, facts: BrokerOffsets) -> dict[MessageQueue, int]:
+    """The end (exclusive) of every queue in a batch read, at most what the broker holds.
 
     Raises:
         ConfigurationError: a queue is named that does not exist.
@@ -140,10 +141,10 @@ def resolve_end(bound: Bound, facts: Facts) -> dict[MessageQueue, int]:
 def resolve_batch(
     start: Offsets, end: Offsets, bounds: Mapping[MessageQueue, QueueBounds]
 ) -> tuple[list[QueueRange], list[Loss]]:
-    """The ranges of a batch read, and what of them is gone already (the ranges leave that out).
+    """The ranges of a batch read, and the losses that they leave out.
 
     Raises:
-        ConfigurationError: a start lies behind its end.
+        ConfigurationError: a start is after its end.
     """
     ranges, losses = [], []
     for queue in sorted(start):
@@ -166,7 +167,7 @@ def _lost(queue: MessageQueue, wanted: int, held: QueueBounds, upto: int | None 
     return Loss(queue, wanted, held.min if upto is None else max(wanted, min(held.min, upto)), "deleted", held)
 
 
-def next_step(
+def plan_batch(
     start: StreamOffset,
     bounds: Mapping[MessageQueue, QueueBounds],
     *,
@@ -177,35 +178,37 @@ def next_step(
     known: Offsets | None = None,
     starts: Offsets | None = None,
     first: bool = False,
-) -> Step:
-    """The end of the batch that begins at ``start`` (already resolved).
+) -> BatchPlan:
+    """The batch that begins at ``start`` (already resolved).
 
     Args:
         bounds: what the brokers hold now; a queue that is missing keeps its position (law 5).
-        limit: about how many messages the batch may hold; None for all. ``byte_limit``: the same in bytes.
-        target: what AvailableNow found when it began; queues outside it do not move.
-        gone: queues that their brokers say they do not have any more, and what is gone (law 7).
-        known: the heads that were seen before; a head below is one that went back.
-        starts: where queues begin that are new to the stream; the others of them at their smallest offset.
-        first: this is the first batch, whose origin must be journaled even if there is nothing to read yet.
+        limit: about how many messages the batch may hold; None for no limit. ``byte_limit``: the same in bytes.
+        target: where an AvailableNow run ends; queues outside of it do not advance.
+        gone: queues that their brokers report as gone, with the reason (law 7).
+        known: the next offsets that were seen before, to detect queues that went back.
+        starts: where new queues begin; others begin at their smallest offset.
+        first: this is the first batch. Its origin must be written to the offset log even if there is nothing to read yet.
     """
-    walk = _Walk(start, dict(start.queues) if first else {}, target, known or {}, starts or {})
+    planner = _BatchPlanner(start, dict(start.queues) if first else {}, target, known or {}, starts or {})
     for queue, reason in sorted((gone or {}).items()):
-        walk.leave(queue, reason)
+        planner.remove_queue(queue, reason)
     for queue, held in sorted(bounds.items()):
         if not gone or queue not in gone:
-            walk.meet(queue, held)
-    end = limited_end(walk.positions, walk.head, limit, byte_limit)
-    if not first and end == start.queues and not walk.losses:
-        return Step(start)
-    count = sum(end[queue] - walk.positions[queue] for queue in end)
-    available = sum(walk.head[queue] - walk.positions[queue] for queue in walk.head)
-    losses = tuple(walk.losses)
-    return Step(StreamOffset(queues=end, origin=walk.origin, lost=losses, late=start.late), losses, count, available)
+            planner.add_queue(queue, held)
+    end = limited_end(planner.positions, planner.head, limit, byte_limit)
+    if not first and end == start.queues and not planner.losses:
+        return BatchPlan(start)
+    count = sum(end[queue] - planner.positions[queue] for queue in end)
+    available = sum(planner.head[queue] - planner.positions[queue] for queue in planner.head)
+    losses = tuple(planner.losses)
+    return BatchPlan(
+        StreamOffset(queues=end, origin=planner.origin, lost=losses, late=start.late), losses, count, available
+    )
 
 
-class _Walk:
-    """One look at every queue: where reading goes on, how far it could go, what is lost."""
+class _BatchPlanner:
+    """The position of each queue, how far it could be read, and what is lost."""
 
     def __init__(
         self,
@@ -219,7 +222,7 @@ class _Walk:
         self.losses: list[Loss] = []
         self._target, self._known, self._starts = target, known, starts
 
-    def leave(self, queue: MessageQueue, reason: Reason) -> None:
+    def remove_queue(self, queue: MessageQueue, reason: Reason) -> None:
         position = self.positions.pop(queue, None)
         self.head.pop(queue, None)
         self.origin.pop(queue, None)
@@ -230,7 +233,7 @@ class _Walk:
             head = max(self._known.get(queue, -1), aim.max if aim is not None else -1)
             self.losses.append(Loss(queue, position, None if head < 0 else max(position, head), reason))
 
-    def meet(self, queue: MessageQueue, held: QueueBounds) -> None:
+    def add_queue(self, queue: MessageQueue, held: QueueBounds) -> None:
         position = self.positions.get(queue)
         upto = held.max
         if self._target is not None:
@@ -251,14 +254,14 @@ class _Walk:
             self.head[queue] = max(at, upto)
 
 
-def unfinished(position: StreamOffset, target: Mapping[MessageQueue, QueueBounds]) -> list[MessageQueue]:
-    """The queues that an AvailableNow run has still to read, or to hear of (law 6)."""
+def unread_queues(position: StreamOffset, target: Mapping[MessageQueue, QueueBounds]) -> list[MessageQueue]:
+    """The queues that an AvailableNow run still has to read, or whose brokers have not answered (law 6)."""
     short = [queue for queue, aim in target.items() if position.queues.get(queue, aim.min) < aim.max]
-    unheard = [queue for queue in position.queues if queue not in target]
-    return sorted(short + unheard)
+    unanswered = [queue for queue in position.queues if queue not in target]
+    return sorted(short + unanswered)
 
 
-def _all_exist(bound: Bound, facts: Facts) -> None:
+def _all_exist(bound: Bound, facts: BrokerOffsets) -> None:
     missing = sorted(queue for queue in bound.offsets if queue not in facts.bounds)
     if missing:
         raise ConfigurationError(

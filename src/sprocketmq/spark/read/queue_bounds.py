@@ -1,14 +1,15 @@
-"""What the brokers hold of queues, and which queues are no more: asked by the driver for a plan, and by a task whose queue vanished.
+"""Smallest and next offsets of queues, and which queues no longer exist. For the driver's plans, and for a task whose queue vanished.
 
     (topic, broker) --GET_TOPIC_STATS_INFO--> smallest and next offset, newest store time of each of its queues --> QueueBounds
 
 Laws
-1. One question per topic and broker, however many queues they have. Apache's brokers before 5.3 name only the queues to write in their
-   answer (AdminBrokerProcessor.getTopicStatsInfo): the others that are read are asked for one by one (codes 31, 30).
-2. A broker that is away, or has no master now, has lost nothing: its queues are left out (``partial``) or the failure is raised, they are
-   never empty or gone.
-3. A queue is gone if neither its master nor the route names it.
-4. A queue of a 4.x broker whose last message is gone is empty; where the others begin there is for ``offset_search.first_held`` to find.
+1. One request for each topic and broker, however many queues they have. Apache's brokers before 5.3 return only queues that can be written
+   (AdminBrokerProcessor.getTopicStatsInfo); for the other readable queues there is a request each (codes 31, 30).
+2. A broker that is unreachable or has no master has lost nothing: its queues are left out (``partial``) or the failure is raised. They
+   never count as empty or gone.
+3. A queue is gone if neither its master nor the route has it.
+4. A queue of a 4.x broker whose last message was deleted is empty. Where other queues of such a broker begin,
+   ``offset_search.real_min_offsets`` finds out.
 """
 
 from __future__ import annotations
@@ -18,23 +19,23 @@ from collections.abc import Set as AbstractSet
 
 from sprocketmq.client.remoting.masters import MASTER
 from sprocketmq.errors import RocketMQError, TopicNotExist
-from sprocketmq.spark.cluster.cluster import Cluster, can_pass, is_apache_4
+from sprocketmq.spark.cluster.cluster import Cluster, is_apache_4, is_transient
 from sprocketmq.spark.losses import QueueBounds, Reason
 from sprocketmq.wire import bodies
 from sprocketmq.wire.codes import Version
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["gone_queues", "held_bounds"]
+__all__ = ["gone_queues", "queue_bounds"]
 
 
-def held_bounds(
+def queue_bounds(
     cluster: Cluster, queues: Sequence[MessageQueue], *, partial: bool = False
 ) -> dict[MessageQueue, QueueBounds]:
-    """What the brokers hold of each queue, in the order of queues: one question per topic and broker.
-    An error names the first that it is about.
+    """The offsets that the brokers hold of each queue, in queue order. An error names the first broker that failed.
 
-    ``partial`` leaves the queues of a broker that cannot be reached, or does not know the topic, out, so that one broker's restart
-    does not hold up the others; it still raises when there are queues and no broker answers at all.
+    Args:
+        partial: leave out the queues of a broker that is unreachable or does not know the topic, so that the restart of one broker does not
+            delay the others. It still raises if no broker answers at all.
     """
     wanted: dict[tuple[str, str], set[MessageQueue]] = {}
     for queue in queues:
@@ -44,7 +45,7 @@ def held_bounds(
         answers = await cluster.gather(_maybe_held(cluster, *pair, wanted[pair]) for pair in sorted(wanted))
         failures = [answer for answer in answers if isinstance(answer, RocketMQError)]
         silent = [error for error in failures if not isinstance(error, TopicNotExist)]
-        if failures and not (partial and len(silent) < max(1, len(answers)) and all(map(can_pass, silent))):
+        if failures and not (partial and len(silent) < max(1, len(answers)) and all(map(is_transient, silent))):
             raise (silent or failures)[0]
         held: dict[MessageQueue, QueueBounds] = {}
         for answer in answers:
@@ -56,12 +57,12 @@ def held_bounds(
 
 
 def gone_queues(cluster: Cluster, queues: Iterable[MessageQueue]) -> dict[MessageQueue, Reason]:
-    """Which of ``queues`` their own master says it does not have; one that is not there to be asked has none of them lost."""
+    """Which of ``queues`` no longer exist, by their own master. A master that is unreachable has lost none."""
     asked = list(queues)
     pairs = sorted({(queue.topic, queue.broker_name) for queue in asked})
 
     async def one(info: bodies.ClusterInfo, topic: str, broker_name: str) -> set[MessageQueue] | None:
-        """What the master has of the topic; None when it was not to be asked."""
+        """The queues of the topic at the master; None if it cannot be asked."""
         known = info.broker_addr_table.get(broker_name)
         master = known.broker_addrs.get(MASTER) if known is not None else None
         if not master:
@@ -74,7 +75,7 @@ def gone_queues(cluster: Cluster, queues: Iterable[MessageQueue]) -> dict[Messag
             return None
 
     async def routed(topic: str) -> set[MessageQueue]:
-        """What may be read of the topic by the name server's word of now."""
+        """The readable queues of the topic by its current route."""
         route = await cluster.api.route(topic)
         return {
             MessageQueue(topic, data.broker_name, queue_id)
@@ -102,7 +103,7 @@ def gone_queues(cluster: Cluster, queues: Iterable[MessageQueue]) -> dict[Messag
 async def _maybe_held(
     cluster: Cluster, topic: str, broker_name: str, wanted: AbstractSet[MessageQueue]
 ) -> dict[MessageQueue, QueueBounds] | RocketMQError:
-    """What the master holds of the ``wanted`` queues, and whether its smallest offsets can be believed (``offset_search.first_held``)."""
+    """``_held``, with errors returned instead of raised."""
     try:
         return await _held(cluster, await cluster.broker_address(broker_name, topic), topic, wanted)
     except RocketMQError as error:
@@ -112,7 +113,9 @@ async def _maybe_held(
 async def _held(
     cluster: Cluster, address: str, topic: str, wanted: AbstractSet[MessageQueue]
 ) -> dict[MessageQueue, QueueBounds]:
-    """A queue of a 4.x broker whose last message is gone is empty, wherever it says that it begins."""
+    """The offsets of the ``wanted`` queues at the master, and whether its smallest offsets are reliable (``real_min_offsets``). A queue of
+    a 4.x broker whose last message was deleted is empty, whatever its smallest offset says.
+    """
 
     async def one(queue: MessageQueue) -> QueueBounds:
         low, high = await cluster.api.min_offset(address, queue), await cluster.api.max_offset(address, queue)

@@ -1,4 +1,4 @@
-"""The batch reader, and ``read_ranges``, which turns queue ranges into Arrow batches for it and for the stream reader."""
+"""The batch reader, and ``read_ranges``, which both readers use to turn queue ranges into Arrow batches."""
 
 from __future__ import annotations
 
@@ -19,41 +19,41 @@ from sprocketmq.net.process.malloc_settings import raise_malloc_thresholds
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.columns.decode import BatchDecoder
 from sprocketmq.spark.columns.pull_body import PullBody
-from sprocketmq.spark.losses import DataLoss, Loss, QueueBounds, merged
+from sprocketmq.spark.losses import DataLoss, Loss, QueueBounds, merge_losses
 from sprocketmq.spark.offsets import QueueRange
 from sprocketmq.spark.options.bound import Bound
 from sprocketmq.spark.options.read_options import ReadOptions
-from sprocketmq.spark.read.broker_watch import check_sql92, source_topics
-from sprocketmq.spark.read.counted_losses import tell
+from sprocketmq.spark.read.broker_poller import check_sql92, source_topics
 from sprocketmq.spark.read.group_progress import committed_offsets
-from sprocketmq.spark.read.offset_search import first_held, offsets_by_time
-from sprocketmq.spark.read.partitions import pack, task_count
-from sprocketmq.spark.read.plan import Facts, resolve_batch, resolve_end, resolve_start
-from sprocketmq.spark.read.queue_bounds import gone_queues, held_bounds
+from sprocketmq.spark.read.loss_accumulator import add_losses
+from sprocketmq.spark.read.offset_search import offsets_by_time, real_min_offsets
+from sprocketmq.spark.read.partitions import split_ranges, task_count
+from sprocketmq.spark.read.plan import BrokerOffsets, resolve_batch, resolve_end, resolve_start
+from sprocketmq.spark.read.queue_bounds import gone_queues, queue_bounds
 from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = [
     "BatchReader",
     "DataLoss",
     "TaskPartition",
-    "facts_for",
+    "fetch_offsets",
     "partitions_for",
     "read_partition",
     "read_ranges",
     "report_losses",
     "source_topics",
-    "tasks_for",
+    "task_count_for",
 ]
 
 log = logging.getLogger("sprocketmq.spark")
 
-# A batch is closed at whichever comes first: large enough that the price per batch vanishes, small enough for an executor's memory.
+# A batch ends at whichever comes first: large enough that the cost of a batch does not matter, small enough for an executor's memory.
 _BATCH_BYTES: Final = 8 * 1024 * 1024
 _BATCH_PULLS: Final = 512
 
 
 class TaskPartition(InputPartition):
-    """What one Spark task reads, and what planning found to be lost, which the first task of a batch tells on its behalf."""
+    """The ranges of one Spark task. The first task of a batch also carries the losses found by planning, and reports them."""
 
     def __init__(self, ranges: tuple[QueueRange, ...], losses: tuple[Loss, ...] = ()) -> None:
         super().__init__(ranges)
@@ -64,7 +64,7 @@ class TaskPartition(InputPartition):
 
 
 class BatchReader(DataSourceReader):
-    """``spark.read.format("rocketmq")``. Built and planned on the driver, read in tasks; holds no connection."""
+    """``spark.read.format("rocketmq")``. Planned on the driver, read in tasks; holds no connection."""
 
     def __init__(self, options: ReadOptions, schema: StructType) -> None:
         self._options = options
@@ -75,36 +75,38 @@ class BatchReader(DataSourceReader):
         cluster = Cluster.at(options.namesrv_addr, options.retry_timeout_ms, options.access)
         queues = cluster.queues(source_topics(options, cluster))
         check_sql92(options, cluster, queues)
-        start_facts = facts_for(options, options.starting, cluster, queues)
+        start_facts = fetch_offsets(options, options.starting, cluster, queues)
         start = resolve_start(
             options.starting,
             start_facts,
             fallback=options.group_offsets_fallback,
             strategy=options.timestamp_strategy,
         )
-        end = resolve_end(options.ending, facts_for(options, options.ending, cluster, queues))
+        end = resolve_end(options.ending, fetch_offsets(options, options.ending, cluster, queues))
         ranges, losses = resolve_batch(start, end, start_facts.bounds)
         report_losses(losses, options)
-        return partitions_for(ranges, tasks_for(ranges, options), options.ordered, tuple(losses))
+        return partitions_for(ranges, task_count_for(ranges, options), options.ordered, tuple(losses))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_partition(self._options, self._schema, partition)
 
 
-def facts_for(options: ReadOptions, bound: Bound, cluster: Cluster, queues: Sequence[MessageQueue]) -> Facts:
-    """Ask the brokers what ``bound`` needs to be resolved, and no more."""
-    bounds = held_bounds(cluster, queues)
+def fetch_offsets(
+    options: ReadOptions, bound: Bound, cluster: Cluster, queues: Sequence[MessageQueue]
+) -> BrokerOffsets:
+    """Ask the brokers for the offsets that ``bound`` needs."""
+    bounds = queue_bounds(cluster, queues)
     if bound is options.starting:
-        bounds = first_held(cluster, bounds, options.group)
+        bounds = real_min_offsets(cluster, bounds, options.group)
     times_ms = bound.times_ms(queue for queue in bounds if not queue.topic.startswith(RETRY_PREFIX))
     by_time = offsets_by_time(cluster, bounds, times_ms, options.group) if times_ms else {}
     asked = [queue for queue in bounds if bound.kind == "group" or queue.topic.startswith(RETRY_PREFIX)]
     committed = committed_offsets(cluster, options.group, asked) if asked else {}
-    return Facts(bounds, by_time, committed)
+    return BrokerOffsets(bounds, by_time, committed)
 
 
 def report_losses(losses: Sequence[Loss], options: ReadOptions) -> None:
-    """Raise, or go on and name in the log exactly what is missing.
+    """Raise DataLoss, or log exactly what is missing.
 
     Raises:
         DataLoss: there are losses and ``failOnDataLoss`` is true.
@@ -114,13 +116,13 @@ def report_losses(losses: Sequence[Loss], options: ReadOptions) -> None:
     text = "; ".join(map(str, losses))
     if options.fail_on_data_loss:
         raise DataLoss(
-            f"messages are gone before they were read: {text}; set failOnDataLoss to false to go on with what is left"
+            f"messages are gone before they were read: {text}; set failOnDataLoss to false to go on with what is remaining"
         )
     log.warning("going on without lost messages (failOnDataLoss is false): %s", text)
 
 
-def tasks_for(ranges: Sequence[QueueRange], options: ReadOptions) -> int:
-    """How many tasks shall read ``ranges``, by the options."""
+def task_count_for(ranges: Sequence[QueueRange], options: ReadOptions) -> int:
+    """The number of tasks for ``ranges``, by the options."""
     return task_count(
         sum(entry.count for entry in ranges),
         min_partitions=options.min_partitions,
@@ -132,23 +134,23 @@ def tasks_for(ranges: Sequence[QueueRange], options: ReadOptions) -> int:
 def partitions_for(
     ranges: Sequence[QueueRange], tasks: int, ordered: bool, losses: tuple[Loss, ...] = ()
 ) -> list[InputPartition]:
-    """``ranges`` as the partitions of at most ``tasks`` tasks."""
-    pieces = pack(ranges, tasks, ordered=ordered)
+    """``ranges`` as the input partitions of at most ``tasks`` tasks."""
+    pieces = split_ranges(ranges, tasks, ordered=ordered)
     if losses and not pieces:
-        pieces = [()]  # everything is lost: somebody has to say so
+        pieces = [()]  # everything is lost: one task must report it
     return [TaskPartition(piece, losses if number == 0 else ()) for number, piece in enumerate(pieces)]
 
 
 def read_partition(options: ReadOptions, schema: StructType, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-    """The messages of one task; Spark makes a partition without ranges of an empty batch. Raises as ``read_ranges``."""
-    tell(options.loss_report, list(getattr(partition, "losses", ())))
+    """The messages of one task. For an empty batch Spark makes a partition without ranges. Raises as ``read_ranges``."""
+    add_losses(options.loss_report, list(getattr(partition, "losses", ())))
     return read_ranges(options, schema, getattr(partition, "ranges", ()))
 
 
 def read_ranges(options: ReadOptions, schema: StructType, ranges: Sequence[QueueRange]) -> Iterator[pa.RecordBatch]:
-    """The messages of ``ranges`` as batches of exactly the Arrow schema that Spark checks for. Runs in a task.
+    """The messages of ``ranges`` as batches of exactly the Arrow schema that Spark expects. Runs in a task.
 
-    A retry topic is read without the filter, as Java consumers do: its messages have passed it before.
+    A retry topic is read without the filter, as by Java consumers: its messages have passed it before.
 
     Raises:
         DataLoss: a range is (partly) deleted and ``failOnDataLoss`` is true.
@@ -157,25 +159,25 @@ def read_ranges(options: ReadOptions, schema: StructType, ranges: Sequence[Queue
     raise_malloc_thresholds()
     decoder = BatchDecoder(_arrow_schema(schema), options.tags)
     for expression, kind, part in _by_filter(options, ranges):
-        left = list(part)
-        while left:
-            task = _RangeRead(options, left)
+        remaining = list(part)
+        while remaining:
+            task = _RangesPass(options, remaining)
             yield from task.batches(decoder, expression, kind)
-            left = task.left
+            remaining = task.remaining
 
 
-class _RangeRead:
-    """One pass over ranges: what came, what is left when a queue vanished in the middle, and what is lost."""
+class _RangesPass:
+    """One pass over ranges: the messages read, the ranges that remain if a queue vanished meanwhile, and the losses."""
 
     def __init__(self, options: ReadOptions, ranges: Sequence[QueueRange]) -> None:
         self._options = options
-        # This process's connections, which outlive the task: a micro-batch would open and close as many each time.
+        # The connections of this process are kept between tasks; otherwise each micro-batch would open new ones.
         self._cluster = Cluster.at(options.namesrv_addr, options.retry_timeout_ms, options.access)
         self._ends = {entry.queue: entry.end for entry in ranges}
         self._next = {entry.queue: entry.start for entry in ranges}
         self._ranges = ranges
         self._lost: list[Loss] = []
-        self.left: list[QueueRange] = []
+        self.remaining: list[QueueRange] = []
 
     def batches(self, decoder: BatchDecoder, expression: str, kind: str) -> Iterator[pa.RecordBatch]:
         options = self._options
@@ -213,14 +215,14 @@ class _RangeRead:
         if pulls:
             yield from decoder.decode(pulls)
         if failure is not None:
-            self._go_on_without(failure)
+            self._drop_gone_queues(failure)
         if self._lost:
-            losses = merged(self._lost)
+            losses = merge_losses(self._lost)
             report_losses(losses, options)
-            tell(options.loss_report, losses)
+            add_losses(options.loss_report, losses)
 
     def _on_offset_moved(self, queue: MessageQueue, wanted: int, low: int, high: int) -> None:
-        """Called for each piece of a range that is not there; pieces overlap, which ``merged`` sees to."""
+        """Called for each part of a range that is gone; the parts may overlap, ``merge_losses`` joins them."""
         held, end = QueueBounds(low, high), self._ends[queue]
         if wanted < low:
             loss = Loss(queue, wanted, min(low, end), "deleted", held)
@@ -230,8 +232,8 @@ class _RangeRead:
         if self._options.fail_on_data_loss:
             report_losses([loss], self._options)
 
-    def _go_on_without(self, failure: RemoteError) -> None:
-        """A queue or topic vanished under the read: its rest is lost, the other ranges are read on."""
+    def _drop_gone_queues(self, failure: RemoteError) -> None:
+        """After a queue or topic vanished: its remaining messages are lost, the other ranges are read."""
         rest = [QueueRange(queue, at, self._ends[queue]) for queue, at in self._next.items() if at < self._ends[queue]]
         gone = gone_queues(self._cluster, (entry.queue for entry in rest))
         if not gone:
@@ -239,7 +241,7 @@ class _RangeRead:
         self._lost += [
             Loss(entry.queue, entry.start, entry.end, gone[entry.queue]) for entry in rest if entry.queue in gone
         ]
-        self.left = [entry for entry in rest if entry.queue not in gone]
+        self.remaining = [entry for entry in rest if entry.queue not in gone]
 
 
 def _by_filter(options: ReadOptions, ranges: Sequence[QueueRange]) -> Iterator[tuple[str, str, list[QueueRange]]]:
@@ -252,6 +254,6 @@ def _by_filter(options: ReadOptions, ranges: Sequence[QueueRange]) -> Iterator[t
 
 
 def _arrow_schema(schema: StructType) -> Any:
-    # Before PySpark 4.2 times are those of UTC, unasked.
+    # Before PySpark 4.2 there is no such argument, and times are in UTC.
     zone: dict[str, Any] = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).parameters else {}
     return to_arrow_schema(schema, **zone)

@@ -1,15 +1,15 @@
-"""How much one micro-batch may hold: by messages, by bytes, and how long it may be put off. Pure.
+"""How much one micro-batch may hold, in messages and in bytes, and how long it may be postponed. No I/O.
 
-Both limits are shared out by backlog, as Kafka's source does: every queue gets one message, the rest goes to the queues in proportion
-to what else waits in them, rounded down. Bytes are known only roughly: brokers say offsets, not sizes. So a few messages of a queue are
-looked at before they are planned (``MessageSizes``), and a queue that was not looked at is taken to be like its topic.
+Both limits are divided by backlog, as in Spark's Kafka source: every queue gets one message, the rest goes to the queues in proportion to
+their unread messages, rounded down. Brokers report offsets, not sizes. So some messages of a queue are sampled first (``MessageSizes``); a
+queue without a sample is assumed to be like its topic.
 
 Laws (tests/unit/spark/test_trigger_limits.py)
-1. A queue with a backlog moves on by at least one message: a small queue is never starved by a large one.
-2. No queue goes beyond its head, and none goes back.
-3. A batch holds at most ``limit`` messages and at most ``max_bytes`` bytes (by the sizes known), or one message of each queue.
-4. Without a limit, or within it, everything that waits is taken.
-5. A trigger is put off until ``max_delay_ms`` after the last one, at most; the first one of a run is not.
+1. A queue with unread messages advances by at least one message.
+2. No queue goes beyond its latest offset, and none goes back.
+3. A batch holds at most ``limit`` messages and at most ``max_bytes`` bytes (by the known sizes), or one message of each queue.
+4. Without a limit, or below it, everything available is read.
+5. A trigger is postponed until ``max_delay_ms`` after the last one, at most. The first trigger of a run is not postponed.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ __all__ = ["ASSUMED_BYTES", "ByteLimit", "MessageSizes", "TriggerDelay", "limite
 
 Offsets = Mapping[MessageQueue, int]
 
-# A message nobody has seen any like of.
+# The size of a message as long as no sample is known.
 ASSUMED_BYTES: Final = 1024.0
-# How much a new look counts against all before it: what comes next is like what is there now.
+# The weight of a new sample against all before it.
 _NEWEST: Final = 0.5
 
 
 class MessageSizes:
-    """Average bytes of a message, by queue, learnt from looks."""
+    """The average size of a message by queue, from samples."""
 
     def __init__(self) -> None:
         self._average: dict[MessageQueue, float] = {}
 
     def learn(self, queue: MessageQueue, messages: int, total_bytes: int) -> None:
-        """``messages`` of ``queue`` were seen, ``total_bytes`` together as the broker stores them."""
+        """Add a sample: ``messages`` of ``queue`` with ``total_bytes`` stored bytes."""
         if messages > 0 and total_bytes > 0:
             seen = total_bytes / messages
             known = self._average.get(queue, seen)
@@ -47,7 +47,7 @@ class MessageSizes:
         return queue in self._average
 
     def of(self, queue: MessageQueue) -> float:
-        """The queue's own average, else its topic's, else that of all."""
+        """The average of the queue, otherwise of its topic, otherwise of all."""
         own = self._average.get(queue)
         if own is not None:
             return own
@@ -58,7 +58,7 @@ class MessageSizes:
 
 @dataclass(frozen=True)
 class ByteLimit:
-    """At most ``max_bytes`` in a batch, by the sizes that ``size_of`` says."""
+    """At most ``max_bytes`` in a batch, by the sizes of ``size_of``."""
 
     max_bytes: int
     size_of: Callable[[MessageQueue], float]
@@ -67,7 +67,7 @@ class ByteLimit:
 def limited_end(
     start: Offsets, head: Offsets, limit: int | None, byte_limit: ByteLimit | None = None
 ) -> dict[MessageQueue, int]:
-    """Where each queue stops under both limits (laws 1 to 4); a queue of ``head`` that is not in ``start`` must not be."""
+    """The end of each queue under both limits (laws 1 to 4); each queue of ``head`` must be in ``start``."""
     end = _within_messages(start, head, limit)
     return end if byte_limit is None else _within_bytes(start, end, byte_limit)
 
@@ -78,7 +78,7 @@ def _within_messages(start: Offsets, head: Offsets, limit: int | None) -> dict[M
     end = dict(head)
     if limit is None or total <= limit:
         return end
-    spare, rest = max(0, limit - len(backlog)), max(1, total - len(backlog))  # when each has got its one
+    spare, rest = max(0, limit - len(backlog)), max(1, total - len(backlog))  # after each queue got one message
     for queue, size in backlog.items():
         end[queue] = start[queue] + 1 + spare * (size - 1) // rest
     return end
@@ -99,19 +99,21 @@ def _within_bytes(start: Offsets, head: Offsets, limit: ByteLimit) -> dict[Messa
 
 
 class TriggerDelay:
-    """Whether a trigger is due under ``least`` messages and ``max_delay_ms`` (Java: KafkaMicroBatchStream.delayBatch)."""
+    """Whether a trigger is due, by ``least`` messages and ``max_delay_ms`` (Java: KafkaMicroBatchStream.delayBatch)."""
 
     def __init__(self, least: int, max_delay_ms: int) -> None:
         self._least, self._max_delay_ms = least, max_delay_ms
         self._last_ms: int | None = None
 
     def is_due(self, available: int, now_ms: int) -> bool:
-        """Asked at every look, when nothing waits, too: what is due counts as a trigger, as in Kafka's source."""
+        """Whether the trigger is due now; if so, it counts as the last trigger. Called at each poll, also without messages, as in Kafka's
+        source.
+        """
         due = self._last_ms is None or available >= self._least or now_ms - self._last_ms >= self._max_delay_ms
         if due:
             self.triggered(now_ms)
         return due
 
     def triggered(self, now_ms: int) -> None:
-        """There is a trigger, for whatever reason: all shall be read, or something was lost."""
+        """Note a trigger for another reason: everything is to be read, or something was lost."""
         self._last_ms = now_ms

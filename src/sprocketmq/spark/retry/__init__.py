@@ -1,1 +1,1 @@
-"""Rows that failed: sent back, or copied to the dead letters, with the verdicts kept."""
+"""Failed rows: sent back to the brokers, or copied to the dead letters; and the verdicts, kept in the checkpoint."""

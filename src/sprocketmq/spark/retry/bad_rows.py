@@ -1,4 +1,4 @@
-"""Rows whose message is to be consumed again or given up: what is sent back, after how long, and what a copy would be made of."""
+"""Rows that are retried or given up: the request to send each back, with its delay, and the content of a copy."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.spark.options.source_columns import CONTENT
-from sprocketmq.spark.retry.sent_back import SendBack
+from sprocketmq.spark.options.source_columns import COPY_COLUMNS
+from sprocketmq.spark.retry.send_back import SendBackRequest
 from sprocketmq.spark.retry.verdict_columns import action_of, check_delay_level
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class BadRow:
-    """One row to be consumed again, or to be given up. ``content`` holds the columns of a copy, None when the row has them not."""
+    """One row to be retried or given up. ``content`` has the columns that a copy needs; None if the row lacks them."""
 
-    message: SendBack
+    message: SendBackRequest
     reason: str = ""
     content: Mapping[str, Any] | None = None
 
@@ -38,29 +38,29 @@ class BadRow:
 
 
 def bad_row(row: Mapping[str, Any], action: str, *, delay_level: int, max_reconsume: int) -> BadRow:
-    """What becomes of ``row`` with ``action`` retry or dlq.
+    """The request for ``row`` with the action retry or dlq.
 
     Args:
         row: columns of the source by name, as far as they were kept, and the user's ``delayLevel`` and ``reason``.
-        delay_level: of rows without one of their own; 0 lets the broker choose.
-        max_reconsume: at so many tries a retry is a dead letter.
+        delay_level: for rows without a level of their own; 0 lets the broker choose.
+        max_reconsume: after so many tries a retry becomes a dead letter.
 
     Raises:
-        ConfigurationError: there is a reason, and no body to go with it, or there is no such level.
+        ConfigurationError: the row has a reason but lacks the columns of a copy, or the level does not exist.
     """
     given_up = action == "dlq" or (row.get("reconsumeTimes") or 0) >= max_reconsume
     level = row.get("delayLevel")
-    message = SendBack(
+    message = SendBackRequest(
         row["brokerName"],
         row["commitLogOffset"],
         topic=row.get("topic") or "",
         message_id=row.get("messageId") or "",
         delay_level=DEAD_LETTER_LEVEL if given_up else delay_level if level is None else check_delay_level(level),
     )
-    whole = all(row.get(name) is not None for name in CONTENT)
+    whole = all(row.get(name) is not None for name in COPY_COLUMNS)
     reason = row.get("reason") or ""
     if reason and not whole:
-        lacking = ", ".join(name for name in CONTENT if row.get(name) is None)
+        lacking = ", ".join(name for name in COPY_COLUMNS if row.get(name) is None)
         raise ConfigurationError(
             f"a bad row has a reason and lacks {lacking}: a reason travels with a copy of the message; keep these columns, or leave "
             "reason out"
@@ -72,7 +72,7 @@ def bad_rows(batch: pa.RecordBatch, options: SinkOptions) -> Iterator[BadRow]:
     """The rows of ``batch`` (columns of ``row_messages.ACK_COLUMNS``) whose action is retry or dlq.
 
     Raises:
-        ConfigurationError: an action that does not exist, or a reason without what it travels with.
+        ConfigurationError: an unknown action, or a reason without the columns of a copy.
     """
     import pyarrow as pa
     import pyarrow.compute as pc

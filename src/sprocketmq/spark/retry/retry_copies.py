@@ -1,9 +1,9 @@
-"""A retry copy made here: for a bad row with a reason, and for one whose stored copy the broker has deleted (Java: sendMessageBack by the
-inner producer).
+"""Retry copies made by the client: for a bad row with a reason, and for one whose stored record the broker has deleted (Java:
+sendMessageBack by the inner producer).
 
-    BadRow with content --retry_copies--> messages for %RETRY%group --send_copies--> the brokers of their records, many at once
+    BadRow with content --retry_copies--> messages for %RETRY%group --send_copies--> the brokers of their records, many in flight
 
-Law: a copy is what the broker would have made of its own record, with the reason as one property more.
+Law: a copy is what the broker would have made of its own record, plus the reason as a property.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from sprocketmq.net.address import local_ip
 from sprocketmq.net.process.clock import SystemClock
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.columns.fetched_rows import fetched_rows
-from sprocketmq.spark.options.access import PLAIN, Access
-from sprocketmq.spark.options.source_columns import CONTENT
+from sprocketmq.spark.options.access import ANONYMOUS, Access
+from sprocketmq.spark.options.source_columns import COPY_COLUMNS
 from sprocketmq.spark.retry.bad_rows import BadRow
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import Message, MessageExt, MessageQueue
@@ -34,45 +34,45 @@ from sprocketmq.wire.records.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["fetched_again", "joined_again", "retry_copies", "send_copies"]
+__all__ = ["retry_copies", "send_copies", "send_with_content", "with_content"]
 
 _ROWS_PER_QUERY: Final = 200
-# Of a row's columns, beside those that a copy needs.
+# Columns that a copy uses if the row has them.
 _IF_THERE: Final = ("storeHost", "sysFlag")
 _COMPRESSION: Final = COMPRESSED | COMPRESSION_TYPE_MASK
 _AT_ONCE: Final = 64
 _TRY_MS: Final = 10_000
 _LONGEST_REASON_BYTES: Final = 1024
-# The length of a message's properties is an int16; the broker adds some of its own.
+# The length of a message's properties is an int16; the broker adds some properties.
 _PROPERTIES_BYTES: Final = 32_767 - 2_048
 _SEPARATORS: Final = str.maketrans("\x01\x02", "  ")
 
 
-def fetched_again(
+def send_with_content(
     bad: DataFrame, refused: Sequence[tuple[BadRow, RemoteError]], send: Callable[[Iterable[BadRow]], None]
 ) -> None:
-    """Give ``send`` the ``refused`` rows with the bodies that ``bad`` holds. They are asked for only now, because this is rare: a stream
-    that is days behind.
+    """Call ``send`` with the ``refused`` rows and their bodies, which are fetched from ``bad`` now. This is rare: a stream that is days
+    behind.
 
     Raises:
-        ConfigurationError: the rows were not kept whole, or are not there when asked again, so nothing is left to send.
-        RocketMQError: the broker does not take the copy either.
+        ConfigurationError: the rows lack columns of a copy, or are not found when fetched again.
+        RocketMQError: the broker refuses the copy, too.
     """
-    missing = [name for name in CONTENT if name not in bad.columns]
+    missing = [name for name in COPY_COLUMNS if name not in bad.columns]
     if missing:
         row, error = refused[0]
         raise ConfigurationError(
             f"{len(refused)} bad rows cannot be sent back, the first is {row.message} ({error}), and the rows lack {', '.join(missing)} "
             "to send a new copy; keep the columns of the source in the rows that process returns"
         )
-    wanted = ["brokerName", "commitLogOffset", *CONTENT, *(name for name in _IF_THERE if name in bad.columns)]
+    wanted = ["brokerName", "commitLogOffset", *COPY_COLUMNS, *(name for name in _IF_THERE if name in bad.columns)]
     for at in range(0, len(refused), _ROWS_PER_QUERY):
         part = {row.place: row for row, _ in refused[at : at + _ROWS_PER_QUERY]}
-        send(joined_again(fetched_rows(bad.where(_is_one_of(part)).select(wanted)), part))
+        send(with_content(fetched_rows(bad.where(_is_one_of(part)).select(wanted)), part))
 
 
-def joined_again(rows: Iterable[dict[str, Any]], refused: dict[tuple[str, int], BadRow]) -> Iterator[BadRow]:
-    """Each refused row once, with its content. Raises ConfigurationError: one is not there; it would be lost."""
+def with_content(rows: Iterable[dict[str, Any]], refused: dict[tuple[str, int], BadRow]) -> Iterator[BadRow]:
+    """Each refused row once, with its content. Raises ConfigurationError if one is missing, as it would be lost."""
     unseen = dict(refused)
     for row in rows:
         found = unseen.pop((row["brokerName"], row["commitLogOffset"]), None)
@@ -99,7 +99,7 @@ def retry_copies(rows: Iterable[BadRow], group: str, max_reconsume_times: int) -
         assert row.content is not None
         asked_level = row.message.delay_level
         dead = asked_level < 0
-        # A send to %RETRY% whose tries exceed its limit is stored as a dead letter at once.
+        # The broker stores a send to %RETRY% whose tries exceed its limit as a dead letter.
         limit = 0 if dead else max_reconsume_times
         level = 0 if dead else retry_level(row.content["reconsumeTimes"], asked_level)
         copy = retry_copy(_message(row), group, limit, level)
@@ -110,7 +110,7 @@ def retry_copies(rows: Iterable[BadRow], group: str, max_reconsume_times: int) -
 
 
 def _fitting(reason: str, properties: dict[str, str]) -> str:
-    """The reason as a property's value: without the two separators, and short enough for the message that it explains."""
+    """The reason as a property value: without the two separators, and short enough for the message."""
     taken = sum(len(name.encode()) + len(value.encode()) + 2 for name, value in properties.items())
     room = max(1, min(_LONGEST_REASON_BYTES, _PROPERTIES_BYTES - taken))
     text = reason.translate(_SEPARATORS).strip() or "?"
@@ -124,16 +124,16 @@ def send_copies(
     *,
     max_reconsume: int = 16,
     retry_timeout_ms: int = 60_000,
-    access: Access = PLAIN,
+    access: Access = ANONYMOUS,
 ) -> None:
-    """Send a copy of each row (all have content) to the broker that its record was read from; all are stored when it returns.
+    """Send a copy of each row (all have content) to the broker of its record; all are stored when this returns.
 
-    That broker would have made the copy. It also makes %RETRY%group when the first message for it comes, whether or not it makes other
-    topics by itself, so no route is asked for: a group that never had a member has none.
+    That broker would have made the copy. It creates %RETRY%group with the first message for it, also if it creates no other topics
+    automatically. So no route is needed; a group that never had a member has none.
 
     Raises:
-        NetworkError, RequestTimeout, SystemBusy: a broker did not answer within ``retry_timeout_ms``; some may be stored.
-        RemoteError: a broker does not take the copy.
+        NetworkError, RequestTimeout, SystemBusy: a broker did not answer within ``retry_timeout_ms``; some copies may be stored.
+        RemoteError: a broker refuses the copy.
     """
     cluster = Cluster.at(namesrv_addr, retry_timeout_ms, access)
     settings = SendSettings(group=group + "_RETRY")
@@ -144,7 +144,7 @@ def send_copies(
 
 
 class _Addresses:
-    """Where brokers are, each asked for once: no route of ours names the broker of a record whose topic was not read."""
+    """The addresses of brokers, each requested once: no cached route names the broker of a record whose topic was not read."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -158,7 +158,7 @@ class _Addresses:
             return self._known[broker_name]
 
     def forget(self, broker_name: str) -> None:
-        """It may have moved."""
+        """Request the address again: the broker may have moved."""
         self._known.pop(broker_name, None)
 
 
@@ -180,11 +180,11 @@ async def _send_all(
 
         outgoing = writer.one(copy, None, 0, None, None, None)
         sys_flag = (row.content or {}).get("sysFlag") or 0
-        if sys_flag & COMPRESSED:  # a body that could not be opened here goes as it is and says so (Sender.send_again)
+        if sys_flag & COMPRESSED:  # a body that could not be decompressed here is sent as it is (Sender.send_again)
             outgoing.body, outgoing.sys_flag = copy.body, outgoing.sys_flag & ~_COMPRESSION | sys_flag & _COMPRESSION
         await cluster.retrying(ask)
 
-    # No send may be under way when this returns.
+    # No send may be in flight when this returns.
     sends = (store(row, copy) for row, copy in zip(rows, copies, strict=True))
     for outcome in await asyncio.gather(*sends, return_exceptions=True):
         if isinstance(outcome, BaseException):
@@ -204,6 +204,6 @@ def _message(row: BadRow) -> MessageExt:
     )
     message.properties.update(content["properties"])
     if row.message.message_id and not content.get("storeHost"):
-        # the stored copy cannot be named without its host; its sender's id can
+        # without its host the stored record has no offset message id; the id of its sender is used
         message.properties.setdefault(props.ORIGIN_MESSAGE_ID, row.message.message_id)
     return message

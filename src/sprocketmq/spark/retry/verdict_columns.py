@@ -1,9 +1,10 @@
-"""The columns by which a judge tells bad rows from good ones, their types and their values: looked at before a row is written or sent back.
+"""The columns of a verdict, their types and values. Checked before a row is written or sent back.
 
-Spark turns a string into a boolean where one is wanted: ``failed = 'no'`` would be false, 'maybe' null, and every such row good.
+Spark converts strings to booleans where a boolean is needed: ``failed = 'no'`` would be false and 'maybe' null, and all such rows good. So
+the types are checked.
 
-``action`` and ``failed`` are two ways to say one thing, so rows have one of them. Words are read as those of options are: in any case,
-blanks around them are nothing. An empty word is none of them, it is a slip: null says that a row is good.
+``action`` and ``failed`` exclude each other. Words are read like those of options: regardless of case and surrounding blanks. An empty word
+is an error; null means that a row is good.
 """
 
 from __future__ import annotations
@@ -23,14 +24,14 @@ __all__ = [
     "action_of",
     "check_delay_level",
     "check_verdict",
-    "said",
-    "wrong_verdicts",
+    "normalized_action",
+    "verdict_checks",
 ]
 
-# What a row's ``action`` may say; null and "ack" mean that the row is good.
+# The values of ``action``; null and "ack" mean that the row is good.
 ACTIONS: Final = ("ack", "retry", "dlq", "drop")
 BLANKS: Final = " \t\r\n"
-# As the option: brokers have eighteen levels, or as many as their messageDelayLevel names, and take a higher one for their last.
+# As for the option: brokers have 18 levels, or those of their messageDelayLevel, and use their last level for a higher number.
 _HIGHEST_LEVEL: Final = 1000
 _NOTHING: Final = "void"  # the type of a literal null
 VERDICT_TYPES: Final[dict[str, tuple[str, ...]]] = {
@@ -45,7 +46,7 @@ def check_verdict(judged: DataFrame) -> None:
     """Check what a function given to ``foreach_batch`` returned.
 
     Raises:
-        ConfigurationError: it is no DataFrame, it has no verdict or two, or a column of the verdict is of another type.
+        ConfigurationError: it is not a DataFrame, it has no verdict or two, or a column of the verdict has another type.
     """
     if not hasattr(judged, "dtypes"):
         raise ConfigurationError(
@@ -63,7 +64,7 @@ def check_verdict(judged: DataFrame) -> None:
 
 
 def action_of(value: str | None, otherwise: str) -> str:
-    """One of ``ACTIONS``. Raises ConfigurationError: something else."""
+    """One of ``ACTIONS``; ``otherwise`` for null. Raises ConfigurationError for another value."""
     if value is None:
         return otherwise
     action = value.strip(BLANKS).lower()
@@ -73,26 +74,26 @@ def action_of(value: str | None, otherwise: str) -> str:
 
 
 def check_delay_level(level: int) -> int:
-    """``level``, if a row may ask for it. Raises ConfigurationError."""
+    """Return ``level`` if it is valid; otherwise raise ConfigurationError."""
     if not 0 <= level <= _HIGHEST_LEVEL:
         raise ConfigurationError(_no_level(level))
     return level
 
 
-def said(column: str) -> Column:
-    """``action_of`` for a column, null for null."""
+def normalized_action(column: str) -> Column:
+    """The column ``action`` in lower case, without surrounding blanks; null stays null."""
     from pyspark.sql import functions as f
 
     return f.lower(f.btrim(f.col(column), f.lit(BLANKS)))
 
 
-def wrong_verdicts(columns: Sequence[str]) -> list[tuple[Column, Callable[[Any], str]]]:
-    """Aggregates over rows with ``columns``: each is null, or a value that a verdict must not have; and the sentence about that value."""
+def verdict_checks(columns: Sequence[str]) -> list[tuple[Column, Callable[[Any], str]]]:
+    """For each check an aggregate over the rows, which is null or an invalid value, and a function from that value to an error message."""
     from pyspark.sql import functions as f
 
     found: list[tuple[Column, Callable[[Any], str]]] = []
     if "action" in columns:
-        found.append((f.max(f.when(~said("action").isin(*ACTIONS), f.col("action"))), _no_action))
+        found.append((f.max(f.when(~normalized_action("action").isin(*ACTIONS), f.col("action"))), _no_action))
     if "delayLevel" in columns:
         level = f.col("delayLevel")
         found.append((f.max(f.when(~level.between(0, _HIGHEST_LEVEL), level)), _no_level))

@@ -1,1 +1,1 @@
-"""Rows as messages, and how they are sent."""
+"""Rows as messages, and sending them."""

@@ -1,11 +1,14 @@
-"""Plain rows into the elements of batches, by columns: no Python object per row (the elements: ``wire.records.batch``).
+"""Converts rows into the elements of batches by columns, without a Python object for each row (the elements: ``wire.records.batch``).
 
-    properties of the map, TAGS, KEYS, notes, UNIQ_KEY   --> one text a row, joined by Arrow
-    head, body, length, text                             --> one element a row, joined by Arrow: back to back as a request carries them
+    properties of the map, TAGS, KEYS, marks, UNIQ_KEY   --> one text for each row, joined by Arrow
+    head, body, length, text                             --> one element for each row, joined by Arrow: contiguous, as a request carries
+    them
 
-Law: what is made here is what ``row_messages`` and ``wire.records.batch`` make of the same rows, byte for byte but for the unique keys.
-A batch with anything else in it than plain rows is left to them, errors included: rows with a queue, a sharding key or a delay, several
-topics, values that are blank or hold separators, keys of several words.
+Law: the result is the same as that of ``row_messages`` and ``wire.records.batch`` for these rows, byte for byte except for the unique keys.
+
+Only rows of the common form are converted here. For other batches ``element_rows`` returns None, and the rows are made one by one, with
+their error messages: rows with a queue, a sharding key or a delay, several topics, values that are blank or contain separators, keys of
+several words.
 """
 
 from __future__ import annotations
@@ -39,8 +42,8 @@ _FIRST_PRINTABLE: Final = 0x21
 _LAST_PRINTABLE: Final = 0x7E
 
 
-class _Unusual(Exception):
-    """These rows are to be made one by one."""
+class _NotByColumns(Exception):
+    """These rows must be made one by one."""
 
 
 class Elements(NamedTuple):
@@ -51,7 +54,7 @@ class Elements(NamedTuple):
     data: memoryview
 
     def parts(self, most_bytes: int, most_rows: int) -> Iterator[memoryview]:
-        """The elements as bodies of batches within both limits; one that is larger than that goes alone."""
+        """The elements as bodies of batches within both limits. An element that is larger than the limit is a body of its own."""
         offsets, at, count = self.offsets, 0, len(self.offsets) - 1
         while at < count:
             upto = int(np.searchsorted(offsets, offsets[at] + most_bytes, side="right")) - 1
@@ -61,28 +64,28 @@ class Elements(NamedTuple):
 
 
 def element_rows(
-    batch: pa.RecordBatch, topic: str | None, unique_keys: list[str], notes: Mapping[str, str | range], most_bytes: int
+    batch: pa.RecordBatch, topic: str | None, unique_keys: list[str], marks: Mapping[str, str | range], most_bytes: int
 ) -> Elements | None:
-    """The rows of ``batch``; None when they are not all plain.
+    """The rows of ``batch`` as elements; None if they must be made one by one.
 
     Args:
         topic: of all rows; None: the column names it.
         unique_keys: one for each row.
-        notes: further properties, the same text for all rows or a number for each.
-        most_bytes: a body that is longer is not plain.
+        marks: further properties: the same text for all rows, or a number for each.
+        most_bytes: the longest body.
     """
     try:
-        return _elements(batch, topic, unique_keys, notes, most_bytes)
-    except _Unusual:
+        return _elements(batch, topic, unique_keys, marks, most_bytes)
+    except _NotByColumns:
         return None
 
 
 def _elements(
-    batch: pa.RecordBatch, topic: str | None, unique_keys: list[str], notes: Mapping[str, str | range], most_bytes: int
+    batch: pa.RecordBatch, topic: str | None, unique_keys: list[str], marks: Mapping[str, str | range], most_bytes: int
 ) -> Elements:
     columns = {name: batch.column(name) for name in batch.schema.names if name in SEND_COLUMNS}
     if any(columns[name].null_count < batch.num_rows for name in _UNUSUAL & columns.keys()):
-        raise _Unusual
+        raise _NotByColumns
     to = _only_topic(topic, columns.get("topic"))
     body = columns["body"].cast(pa.binary())
     body_sizes = pc.binary_length(body).to_numpy(zero_copy_only=False)
@@ -93,11 +96,11 @@ def _elements(
         or body_sizes.max() > most_bytes
         or body_sizes.sum() > _MOST_BYTES
     ):
-        raise _Unusual
-    text = _properties_text(columns, unique_keys, notes)
+        raise _NotByColumns
+    text = _properties_text(columns, unique_keys, marks)
     text_sizes = pc.binary_length(text).to_numpy(zero_copy_only=False)
     if text_sizes.max() > MAX_PROPERTIES_BYTES:
-        raise _Unusual
+        raise _NotByColumns
     heads = np.zeros(len(body), _HEAD)
     heads["size"] = ELEMENT.size + _LENGTH_BYTES + body_sizes + text_sizes
     heads["body_length"] = body_sizes
@@ -112,11 +115,11 @@ def _only_topic(topic: str | None, column: Array) -> str:
         return topic
     names = [] if column is None else pc.unique(column).to_pylist()
     if len(names) != 1 or not names[0]:
-        raise _Unusual
+        raise _NotByColumns
     try:
         check_sendable_topic(names[0])
     except ConfigurationError:
-        raise _Unusual from None
+        raise _NotByColumns from None
     return str(names[0])
 
 
@@ -129,16 +132,16 @@ def _fixed(numbers: Any, width: int) -> Array:
 # -- properties ----------------------------------------------------------------------------------------------------------------------
 
 
-def _properties_text(columns: Mapping[str, Array], unique_keys: list[str], notes: Mapping[str, str | range]) -> Array:
-    """As ``Message`` and the sink would write them: the map's, then TAGS, KEYS, notes, UNIQ_KEY."""
+def _properties_text(columns: Mapping[str, Array], unique_keys: list[str], marks: Mapping[str, str | range]) -> Array:
+    """The properties in the order in which ``Message`` and the sink write them: those of the map, then TAGS, KEYS, marks, UNIQ_KEY."""
     parts = []
     if "properties" in columns:
         parts.append(_of_map(columns["properties"]))
     if "tags" in columns:
-        parts += _optional(props.TAGS, _plain_values(columns["tags"]))
+        parts += _optional(props.TAGS, _checked_values(columns["tags"]))
     if "keys" in columns:
-        parts += _optional(props.KEYS, _plain_words(columns["keys"]))
-    for name, value in notes.items():
+        parts += _optional(props.KEYS, _single_keys(columns["keys"]))
+    for name, value in marks.items():
         numbers = pa.array(value).cast(pa.string()) if isinstance(value, range) else value
         parts += [f"{name}\x01", numbers, "\x02"]
     parts += [f"{props.UNIQ_KEY}\x01", pa.array(unique_keys, pa.string()), "\x02"]
@@ -146,7 +149,7 @@ def _properties_text(columns: Mapping[str, Array], unique_keys: list[str], notes
 
 
 def _joined(parts: list[Any]) -> list[Any]:
-    """Texts that are the same for all rows put together."""
+    """Join adjacent constant texts."""
     joined: list[Any] = []
     for part in parts:
         if isinstance(part, str) and joined and isinstance(joined[-1], str):
@@ -161,7 +164,7 @@ def _as_binary(part: Any) -> Any:
 
 
 def _optional(name: str, values: Array) -> list[Any]:
-    """A property that rows may lack: null or empty values leave it out."""
+    """A property that rows may lack: null and empty values leave it out."""
     if not values.null_count and (not len(values) or pc.min(pc.binary_length(values)).as_py()):
         return [f"{name}\x01", values, "\x02"]
     filled = pc.fill_null(values, "")
@@ -169,32 +172,32 @@ def _optional(name: str, values: Array) -> list[Any]:
     return [pc.if_else(pc.equal(filled, ""), "", pairs)]
 
 
-def _plain_values(values: Array) -> Array:
-    """Values of properties, nulls and empty ones among them, which Python would take as they are."""
+def _checked_values(values: Array) -> Array:
+    """Property values, if they can be sent as they are; null and empty values are allowed."""
     if values.type != pa.string():
-        raise _Unusual
+        raise _NotByColumns
     content = _content(values)
     if len(content) and content.min() <= 2 and ((content == 1) | (content == 2)).any():
-        raise _Unusual
+        raise _NotByColumns
     if pc.any(pc.utf8_is_space(values)).as_py() or _has_odd_blank(values, content):
-        raise _Unusual
+        raise _NotByColumns
     return values
 
 
 def _has_odd_blank(values: Array, content: Any) -> bool:
-    """Whether a value may be of nothing but those controls that only Python calls white space: then its first one is."""
+    """Whether a value may consist of control characters that only Python counts as white space: then its first character is one."""
     if not len(content) or content.min() >= _FIRST_PRINTABLE:
         return False
     return bool(pc.any(pc.match_substring_regex(values, r"^[\x00-\x1f ]")).as_py())
 
 
-def _plain_words(values: Array) -> Array:
+def _single_keys(values: Array) -> Array:
     """Keys that are one printable ASCII word each, or missing."""
     if values.type != pa.string():
-        raise _Unusual
+        raise _NotByColumns
     content = _content(values)
     if len(content) and (content.min() < _FIRST_PRINTABLE or content.max() > _LAST_PRINTABLE):
-        raise _Unusual
+        raise _NotByColumns
     return values
 
 
@@ -207,12 +210,12 @@ def _content(values: Array) -> Any:
 
 
 def _of_map(maps: Array) -> Array:
-    """The user's properties, one text a row."""
+    """The user's properties, one text for each row."""
     count = len(maps)
     offsets = np.frombuffer(maps.buffers()[1], np.int32)[maps.offset : maps.offset + count + 1]
     names, values = maps.keys, maps.items
     if maps.null_count or maps.offset or offsets[0] or offsets[-1] != len(names) or names.type != pa.string():
-        raise _Unusual
+        raise _NotByColumns
     encoded = names.dictionary_encode()
     known = encoded.dictionary.to_pylist()
     if (
@@ -220,7 +223,7 @@ def _of_map(maps: Array) -> Array:
         or len(known) > MANY_NAMES
         or any(not name or "\x01" in name or "\x02" in name for name in known)
     ):
-        raise _Unusual
+        raise _NotByColumns
     codes = encoded.indices.to_numpy(zero_copy_only=False)
     keep = _kept(values, codes, known)
     if keep is not None:
@@ -230,9 +233,9 @@ def _of_map(maps: Array) -> Array:
     seen = np.zeros(count * max(1, len(known)), bool)
     seen[rows * len(known) + codes] = True
     if np.count_nonzero(seen) != len(codes):  # a name twice: the last one counts
-        raise _Unusual
+        raise _NotByColumns
     begun = pa.array([f"{name}\x01" for name in known], pa.string()).take(pa.array(codes))
-    texts = pc.binary_join_element_wise(begun, _plain_values(values), "\x02", "")
+    texts = pc.binary_join_element_wise(begun, _checked_values(values), "\x02", "")
     if not len(texts):
         return pa.array([""] * count, pa.string())
     ends = np.frombuffer(texts.buffers()[1], np.int32)[: len(texts) + 1]
@@ -240,7 +243,7 @@ def _of_map(maps: Array) -> Array:
 
 
 def _kept(values: Array, codes: Any, known: list[str]) -> Any:
-    """Which pairs are sent: not RocketMQ's own, not those without a value. None: all."""
+    """Which pairs are sent: not RocketMQ's own, not those without a value. None for all."""
     keep = np.ones(len(codes), bool)
     left_out = [code for code, name in enumerate(known) if name in LEFT_OUT]
     if left_out:

@@ -1,13 +1,14 @@
-"""Rows into messages: which columns the sink takes, and the Message that a row becomes.
+"""Converts rows into messages: which columns the sink accepts, and the Message of a row.
 
 | column | type | what it does |
 |---|---|---|
 | body | binary or string | required, not empty; a string is sent as UTF-8 |
-| topic | string | unless the option ``topic`` names one for all rows |
+| topic | string | the topic of the row, unless the option ``topic`` names one for all rows |
 | tags, keys | string | as in Message; ``keys`` may also be array<string> |
-| properties | map<string,string> | user properties; names of RocketMQ and ours are left out: rows of the source can be sent as they are |
+| properties | map<string,string> | user properties; names of RocketMQ and ours are left out, so rows of the source can be written as they
+are |
 | shardingKey | string | rows of one key go to one queue, in the order of their task |
-| queueId | int | exactly this queue (of ``brokerName``, if that column is there too) |
+| queueId | int | exactly this queue (of ``brokerName``, if that column exists, too) |
 | delayLevel | int | 1..18 |
 | deliverTimeMs | bigint | milliseconds since 1970 |
 """
@@ -23,8 +24,8 @@ from sprocketmq.client.dead_letters.dead_letter_message import replay_copy
 from sprocketmq.client.settings.validators import MAX_BODY_BYTES, check_sendable_topic
 from sprocketmq.core.retry.retry_schedule import DLQ_PREFIX, RETRY_PREFIX
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.spark.options.given_options import other_words
-from sprocketmq.spark.options.source_columns import COLUMNS, CONTENT
+from sprocketmq.spark.options.given_options import our_name_for
+from sprocketmq.spark.options.source_columns import COLUMNS, COPY_COLUMNS
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import Message, MessageExt
 
@@ -59,7 +60,7 @@ ACK_COLUMNS: Final[dict[str, tuple[str, ...]]] = {
     "storeHost": ("string",),
     "sysFlag": ("int",),
 }
-# Dead letters go as they are: the rest of their columns tells where they were.
+# Dead letters are sent as they are; their other columns are ignored.
 REPLAY_COLUMNS: Final[dict[str, tuple[str, ...]]] = {
     "body": ("binary", "string"),
     "topic": ("string",),
@@ -71,12 +72,12 @@ _REQUIRED: Final = {
     "ack": ("brokerName", "commitLogOffset", "action"),
     "replay": ("body", "properties"),
 }
-# A row that was read and is written is a new message: no id, try, mark or place of the old one is its own. What of it is meant to go on has
+# A row that was read and is written becomes a new message, without the id, tries, marks and place of the old one. What should be kept has
 # a column (tags, keys, shardingKey).
 LEFT_OUT: Final = props.OF_ONE_MESSAGE
 
 
-# What is done with a row that cannot be a message.
+# Called with a row that cannot be a message.
 Refuse = Callable[[Mapping[str, Any], ConfigurationError], None]
 
 
@@ -86,7 +87,7 @@ def _raised(row: Mapping[str, Any], error: ConfigurationError) -> None:
 
 @dataclass(frozen=True, slots=True)
 class OutgoingRow:
-    """One row to be sent. ``queue_id`` -1: any queue."""
+    """One row to be sent. ``queue_id`` -1 means any queue."""
 
     message: Message
     sharding_key: str | None = None
@@ -96,12 +97,12 @@ class OutgoingRow:
 
     @property
     def alone(self) -> bool:
-        """Delayed messages cannot travel in a batch."""
+        """Whether the row must be sent outside of a batch, as delayed messages must."""
         return self.message.delay_level > 0 or self.deliver_time_ms is not None
 
     @property
     def is_bound(self) -> bool:
-        """Bound to a queue, by its number or by a key, so that order counts."""
+        """Whether the row is bound to a queue, by its number or by a key, so that order counts."""
         return self.queue_id >= 0 or self.sharding_key is not None
 
 
@@ -109,19 +110,19 @@ def check_columns(schema: StructType, mode: str, topic: str | None) -> None:
     """Check the columns of a write before a task runs.
 
     Raises:
-        ConfigurationError: a column is missing, unknown or of another type; the sentence names it.
+        ConfigurationError: a column is missing, unknown or of another type.
     """
     known = _KNOWN[mode]
     types = {field.name: field.dataType.simpleString() for field in schema.fields}
     for name in _REQUIRED[mode]:
         if name not in types:
-            meant = next((column for column in types if _ours(column, known) == name), None)
+            meant = next((column for column in types if _meant_column(column, known) == name), None)
             hint = f"; rename {meant!r}" if meant else ""
             there = ", ".join(types) or "no columns"
             raise ConfigurationError(
                 f"the rows have no column {name!r}, which a write with mode {mode} needs; they have {there}{hint}"
             )
-    if mode == "ack" and "reason" in types and (lacking := [name for name in CONTENT if name not in types]):
+    if mode == "ack" and "reason" in types and (lacking := [name for name in COPY_COLUMNS if name not in types]):
         raise ConfigurationError(
             f"the rows have a column 'reason' and lack {', '.join(lacking)}: a reason travels with a copy of the message; keep these "
             "columns"
@@ -131,7 +132,7 @@ def check_columns(schema: StructType, mode: str, topic: str | None) -> None:
     for name, kind in types.items():
         allowed = known.get(name)
         if allowed is None and name not in COLUMNS:
-            ours = _ours(name, known)
+            ours = _meant_column(name, known)
             hint = f"; did you mean {ours}?" if ours else ""
             raise ConfigurationError(
                 f"column {name!r} means nothing to the sink; known are {', '.join(known)}; drop or rename it{hint}"
@@ -140,11 +141,11 @@ def check_columns(schema: StructType, mode: str, topic: str | None) -> None:
             raise ConfigurationError(f"column {name!r} is {kind}; {' or '.join(allowed)} is allowed; cast it")
 
 
-def _ours(column: str, known: Mapping[str, object]) -> str | None:
-    """The known column that is probably meant: spelled in another case, called as Kafka's sink calls it, or misspelt."""
+def _meant_column(column: str, known: Mapping[str, object]) -> str | None:
+    """The known column that is probably meant: another case, the name in Kafka's sink, or a misspelling."""
     cases = {name.lower(): name for name in known}
     near = difflib.get_close_matches(column.lower(), cases, 1)
-    return other_words(column, known) or (cases[near[0]] if near else None)
+    return our_name_for(column, known) or (cases[near[0]] if near else None)
 
 
 def replayed_rows(
@@ -152,8 +153,8 @@ def replayed_rows(
 ) -> Iterator[OutgoingRow]:
     """Dead letters (rows of ``deadLettersOf``) as they were first sent: with their tags, keys, user properties and message id.
 
-    The body is the row's, so it may have been mended; without ``topic`` each goes to the topic it came from, by its sharding key if it
-    had one. ``replay_id`` is the same for all rows of one replay, however often a task of it runs.
+    The body is that of the row, so it may be corrected. Without ``topic`` each goes to the topic it came from, by its sharding key if it
+    had one. ``replay_id`` is the same for all rows of one replay, however often a task runs.
 
     Raises:
         ConfigurationError: a row does not say where it came from, or has no body.
@@ -185,11 +186,11 @@ def outgoing_rows(
     """The rows of one record batch, given as columns of Python values.
 
     Args:
-        refuse: called with each row that cannot be a message, by its columns, and why; without it the first one raises.
+        refuse: called with each row that cannot be a message, as columns, and the error; by default the first error is raised.
         max_bytes: the longest body.
 
     Raises:
-        ConfigurationError: a row has no topic or body, a topic that cannot be, too long a body, or a value that no message may hold.
+        ConfigurationError: a row has no topic or body, an invalid topic, too long a body, or a value that no message may hold.
     """
     count = len(columns["body"])
     nothing: Sequence[Any] = [None] * count

@@ -1,13 +1,13 @@
-"""What the two senders of a Spark task share: ``message_sender`` (messages that are seen at once) and ``half_messages`` (halves, which wait
-for a decision). Each has a ``send`` of its own and takes from here what a row goes through in both of them:
+"""What the two senders of a Spark task share: ``message_sender`` (ordinary messages) and ``half_messages`` (half messages, which wait for a
+decision). Each has its own ``send``.
 
     record batch --_messages_of--> rows with their messages --_queue_of--> the queue a row is bound to, or none --> the sender
-    any question to a broker --_until_answered--> its answer, though the broker was away for a while
+    any request to a broker --_until_answered--> its answer, also if the broker was unreachable for a while
 
 Laws
-1. Rows with one sharding key go to one queue, the one that Java's SelectMessageQueueByHash names; rows with a queue id to that queue, of
-   the broker they name if it has it. That such rows are stored in the task's order is for the sender.
-2. A failure that can pass is not the task's before ``retryTimeoutMs`` is over; one that cannot is at once.
+1. Rows with one sharding key go to one queue, the one that Java's SelectMessageQueueByHash chooses; rows with a queue id go to that queue,
+   of the broker they name if it has the queue. The sender keeps the task's order for them.
+2. A transient failure is retried until ``retryTimeoutMs`` is over; any other fails the task at once.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["FIRST_PAUSE_S", "LONGEST_PAUSE_S", "AsMessages", "RowSender", "may_pass"]
+__all__ = ["FIRST_PAUSE_S", "LONGEST_PAUSE_S", "AsMessages", "RowSender", "is_transient_send_error"]
 
 FIRST_PAUSE_S: Final = 0.1
 LONGEST_PAUSE_S: Final = 2.0
@@ -48,7 +48,7 @@ AsMessages = Callable[[Mapping[str, Sequence[Any]], "str | None"], Iterator[Outg
 
 
 class RowSender:
-    """One task's way to the brokers. ``sent`` counts the rows that are stored.
+    """Sends the rows of one task. ``sent`` counts the rows that are stored.
 
     Args:
         options: of the sink.
@@ -63,12 +63,12 @@ class RowSender:
         self.sent = 0
 
     def _messages_of(self, batch: pa.RecordBatch, as_messages: AsMessages) -> list[OutgoingRow]:
-        """The rows one by one. Raises ConfigurationError: a row cannot be a message."""
+        """The rows as messages, one by one. Raises ConfigurationError if a row cannot be a message."""
         columns = {name: batch.column(name).to_pylist() for name in batch.schema.names if name in SEND_COLUMNS}
         return list(as_messages(columns, self._options.topic))
 
     async def _queue_of(self, row: OutgoingRow) -> MessageQueue | None:
-        """Where a bound row goes; None for a row that may go anywhere."""
+        """The queue of a bound row; None for a row that may go to any queue."""
         topic = row.message.topic
         if row.sharding_key is not None:
             row.message.properties[props.SHARDING_KEY] = props.checked_value("shardingKey", row.sharding_key)
@@ -87,21 +87,21 @@ class RowSender:
         return (same_broker or named)[0]
 
     async def _until_answered(self, ask: Callable[[], Awaitable[Any]]) -> Any:
-        """The producer tries other brokers; this goes on after that, as long as ``retryTimeoutMs`` allows."""
+        """Retry for ``retryTimeoutMs``, after the producer's own retries at other brokers."""
         deadline_s = time.monotonic() + self._options.retry_timeout_ms / 1000
         pause_s = FIRST_PAUSE_S
         while True:
             try:
                 return await ask()
             except (NetworkError, RequestTimeout, RemoteError) as error:
-                if not may_pass(error) or time.monotonic() + pause_s > deadline_s:
+                if not is_transient_send_error(error) or time.monotonic() + pause_s > deadline_s:
                     raise
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
 
 
-def may_pass(error: RocketMQError) -> bool:
-    """Whether sending again later can help."""
+def is_transient_send_error(error: RocketMQError) -> bool:
+    """Whether sending again later may help."""
     return (
         not isinstance(error, RemoteError) or isinstance(error, SystemBusy | SignatureRefused) or error.code in _PASSING
     )

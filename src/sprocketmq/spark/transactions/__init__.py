@@ -1,1 +1,1 @@
-"""Rows that are written exactly once: half messages, the ledger of decisions, settling."""
+"""``delivery=transactional``: half messages, the ledger of decisions, and the end of half messages."""

@@ -1,7 +1,7 @@
-"""The ledger as a topic: one queue on one broker, read from its end backwards as far as a question needs, written by drivers only.
+"""The ledger as a topic: one queue on one broker, written by drivers only, read from its end backwards as far as needed.
 
-What the records mean is ``core.transactions.decision_ledger``, where the topic lies ``ledger_place``. Belongs to the process's engine loop;
-a process reads each part of the topic once.
+``core.transactions.decision_ledger`` defines what the records mean, ``ledger_location`` on which broker the topic is. The object belongs to
+the process's engine loop. A process reads each part of the topic once.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import time
 from typing import Final
 
 from sprocketmq.client.remoting.api import RemotingApi
-from sprocketmq.core.transactions.decision_ledger import Decision, DecisionLedger, Names, Record, Standing
+from sprocketmq.core.transactions.decision_ledger import BatchStatus, Decision, DecisionLedger, QuerySummary, Record
 from sprocketmq.core.transactions.open_transactions import LocalTransactionState
 from sprocketmq.errors import NetworkError, RemoteError
-from sprocketmq.spark.transactions.ledger_place import find_place, volatile_settings
+from sprocketmq.spark.transactions.ledger_location import find_ledger, volatile_settings
 from sprocketmq.wire.records.message import MessageQueue
 from sprocketmq.wire.records.record import decode_records
 
@@ -25,7 +25,7 @@ log = logging.getLogger("sprocketmq.spark")
 
 _READ_AT_ONCE: Final = 256
 _FIRST_PART: Final = 32
-# A broker that asks about thousands of halves asks all of them within a moment.
+# A broker sends thousands of check-backs at nearly the same moment.
 _FRESH_FOR_S: Final = 0.2
 _ROUTE_WAIT_S: Final = 10.0
 _POLL_S: Final = 0.05
@@ -37,14 +37,14 @@ class DecisionTopic:
     Args:
         api: to the brokers.
         topic: its name.
-        group: who reads, as the broker sees it.
+        group: the group whose name is in the requests.
     """
 
     def __init__(self, api: RemotingApi, topic: str, group: str) -> None:
         self._api, self.topic, self._group = api, topic, group
         self._queue: MessageQueue | None = None
         self._address = ""
-        self._home: str | None = None
+        self._broker_name: str | None = None
         self._warned = False
         self._ledger: DecisionLedger | None = None
         self._lock = asyncio.Lock()
@@ -54,20 +54,20 @@ class DecisionTopic:
         """The one queue that holds the decisions.
 
         Args:
-            create: make the topic when the name server does not know it; only for who knows that nothing can have been decided yet.
+            create: create the topic if the name server does not know it; only when nothing can have been decided yet.
 
         Raises:
-            NetworkError: the name server knows no such topic (now), and ``create`` is false; or its broker is away.
+            NetworkError: the name server does not know the topic (now), and ``create`` is false; or its broker is unreachable.
             ConfigurationError: decisions are on more than one broker.
         """
-        place = await find_place(self._api, self.topic, create=create)
-        if self._home not in (None, place.queue.broker_name):
-            self._ledger = None  # it was merged into another one, where the same records have other offsets
-        self._queue, self._address, self._home = place.queue, place.address, place.queue.broker_name
+        place = await find_ledger(self._api, self.topic, create=create)
+        if self._broker_name not in (None, place.queue.broker_name):
+            self._ledger = None  # it was merged into another ledger, where the same records have other offsets
+        self._queue, self._address, self._broker_name = place.queue, place.address, place.queue.broker_name
         return place.queue
 
-    async def standing(self, query: str, batch: int, *, create: bool = False) -> Standing:
-        """How a batch stands, by all that is stored now; never UNREAD."""
+    async def batch_status(self, query: str, batch: int, *, create: bool = False) -> BatchStatus:
+        """The status of a batch by all records that are stored now; never UNREAD."""
         async with self._lock:
             if self._queue is None or create:
                 await self.queue(create=create)
@@ -75,8 +75,9 @@ class DecisionTopic:
             return await self._read_older_for(ledger, query, batch)
 
     async def ledger_of(self, query: str, batch: int, upto: int = 0, *, is_new: bool = False) -> DecisionLedger:
-        """The ledger, read to its end (at least to ``upto``) and as far back as ``batch`` needs; for a query that ``is_new``, no further
-        than it is read now."""
+        """The ledger, read to its end (at least to ``upto``) and as far back as ``batch`` needs. For a query that ``is_new`` nothing older
+        is read.
+        """
         async with self._lock:
             ledger = await self._read_newer(upto)
             await self._warn_once()
@@ -86,7 +87,7 @@ class DecisionTopic:
             return ledger
 
     async def answer(self, query: str, batch: int, attempt: str, half: str) -> LocalTransactionState:
-        """What a broker is told that asks about a half."""
+        """The answer to a check-back about ``half``."""
         async with self._lock:
             ledger = self._ledger
             if ledger is None or time.monotonic() - self._read_at_s > _FRESH_FOR_S:
@@ -95,7 +96,7 @@ class DecisionTopic:
             return ledger.answer(query, batch, attempt, half)
 
     async def _warn_once(self) -> None:
-        """Say how the ledger may forget, where its broker can be asked; drivers do, once in a process."""
+        """Warn if the broker may lose acknowledged decisions. Only drivers call this, and it warns once in a process."""
         if self._warned:
             return
         self._warned = True
@@ -103,7 +104,7 @@ class DecisionTopic:
         if settings is not None:
             log.warning(
                 "the ledger %s is on broker %s with %s: a power cut of its machine may take decisions of the last moments, whose batches "
-                "would be written twice, or not appear; set flushDiskType=SYNC_FLUSH there", self.topic, self._home, settings,
+                "would be written twice, or not appear; set flushDiskType=SYNC_FLUSH there", self.topic, self._broker_name, settings,
             )  # fmt: skip
 
     # -- reading ---------------------------------------------------------------------------------------------------------------
@@ -113,7 +114,7 @@ class DecisionTopic:
             queue = self._queue or await self.queue()
             end = await self._api.max_offset(self._address, queue)
             deadline_s = time.monotonic() + _ROUTE_WAIT_S
-            while end < upto:  # stored, but the broker has not entered it into the queue yet
+            while end < upto:  # stored, but not dispatched to the consume queue yet
                 if time.monotonic() > deadline_s:
                     raise NetworkError(f"{queue} ends at {end}, before {upto}, which it said it stored", self._address)
                 await asyncio.sleep(_POLL_S)
@@ -128,9 +129,9 @@ class DecisionTopic:
         self._read_at_s = time.monotonic()
         return ledger
 
-    async def _read_older_for(self, ledger: DecisionLedger, query: str, batch: int) -> Standing:
+    async def _read_older_for(self, ledger: DecisionLedger, query: str, batch: int) -> BatchStatus:
         size = _FIRST_PART
-        while (standing := ledger.standing(query, batch)) is Standing.UNREAD:
+        while (batch_status := ledger.batch_status(query, batch)) is BatchStatus.UNREAD:
             queue = self._queue or await self.queue()
             oldest = await self._api.min_offset(self._address, queue)
             start = max(oldest, ledger.start - size)
@@ -141,17 +142,17 @@ class DecisionTopic:
                 records, start = [], ledger.start
             ledger.read_older(records, start, oldest)
             size *= 4
-        return standing
+        return batch_status
 
     async def _part(self, queue: MessageQueue, start: int, end: int) -> tuple[list[tuple[int, Record]], int]:
-        """The records from ``start`` to ``end``, and where the queue begins now."""
+        """The records from ``start`` to ``end``, and the smallest offset of the queue."""
         return await read_records(self._api, self._address, self._group, queue, start, end)
 
 
 async def read_records(
     api: RemotingApi, address: str, group: str, queue: MessageQueue, start: int, end: int
 ) -> tuple[list[tuple[int, Record]], int]:
-    """The records of a ledger from ``start`` to ``end``, and where the queue begins now."""
+    """The records of a ledger from ``start`` to ``end``, and the smallest offset of the queue."""
     found: list[tuple[int, Record]] = []
     at, oldest = start, 0
     while at < end:
@@ -159,7 +160,7 @@ async def read_records(
         oldest = answer.min_offset
         for message in decode_records(answer.body) if answer.body else ():
             if at <= message.queue_offset < end:
-                record = Decision.decode(message.body) or Names.decode(message.body)
+                record = Decision.decode(message.body) or QuerySummary.decode(message.body)
                 if record is not None:
                     found.append((message.queue_offset, record))
         if answer.next_begin_offset <= at:

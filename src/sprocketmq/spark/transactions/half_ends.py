@@ -1,14 +1,14 @@
-"""The ends of half messages, told by the driver that decided them.
+"""Ends half messages (END_TRANSACTION), from the driver that decided them.
 
-    driver    lanes (half_messages) --end_lane--> END_TRANSACTION, answered; what is too old for it (core.decision_ledger) waits for the
-                                                  broker's check
+    driver    half positions (half_messages) --end_half_messages--> END_TRANSACTION, answered
+                                              `- too old (core.transactions.decision_ledger): left to the broker's check-back
 
-Each half is a request, as RocketMQ ends none in a batch: written out by a template, many in flight.
+RocketMQ has no batch of ENDs. Each half message is a request, written from a template, with many in flight.
 
 Laws
-1. Halves of one queue that rows were bound to are ended one after the other, in the order of the task's rows; when one is left to the
-   check, those behind it are, too.
-2. An END that was not answered with success is not told again by the driver: the broker asks when it did not arrive.
+1. Half messages of one queue that rows were bound to are ended one after the other, in the order of the task's rows. When one is left to
+   the check-back, those after it are, too.
+2. An END without a successful answer is not sent again by the driver: if it did not arrive, the broker checks.
 """
 
 from __future__ import annotations
@@ -24,50 +24,51 @@ from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.core.transactions.decision_ledger import can_end_directly
 from sprocketmq.core.transactions.open_transactions import LocalTransactionState
 from sprocketmq.errors import RocketMQError
-from sprocketmq.spark.transactions.half_messages import Half, HalfLane
+from sprocketmq.spark.transactions.half_messages import Half, HalfPositions
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.end_frames import EndTransactionTemplate
 from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.headers import EndTransactionRequestHeader
 
-__all__ = ["end_lane"]
+__all__ = ["end_half_messages"]
 
-# What is written must arrive within the margin of can_end_directly.
+# Few enough that a request arrives within the margin of can_end_directly.
 _IN_FLIGHT: Final = 256
 _TIMEOUT_MS: Final = 3_000
 
 
-async def end_lane(
+async def end_half_messages(
     api: RemotingApi,
     address: str,
     group: str,
-    lane: HalfLane,
+    positions: HalfPositions,
     state: LocalTransactionState,
-    quiet_ms: int | None,
+    direct_end_window_ms: int | None,
 ) -> list[Half]:
-    """Tell the broker at ``address`` how the halves of ``lane`` end.
+    """Tell the broker at ``address`` how the half messages of ``positions`` end.
 
     Args:
-        quiet_ms: of that broker, see core.decision_ledger; None to end halves of any age (a rollback that comes twice does no harm).
+        direct_end_window_ms: of that broker, see core.transactions.decision_ledger; None for half messages of any age (a repeated rollback
+            does no harm).
 
     Returns:
-        The halves that are left to the broker's check.
+        The half messages that are left to the broker's check-back.
     """
     header = EndTransactionRequestHeader(
         producer_group=group,
         tran_state_table_offset=0,
         commit_log_offset=0,
         commit_or_rollback=state.sys_flag,
-        msg_id=lane.broker_name,
-        topic=lane.topic,
-        bname=lane.broker_name,
+        msg_id=positions.broker_name,
+        topic=positions.topic,
+        bname=positions.broker_name,
     )
-    ends = _Ends(api, address, header, quiet_ms)
-    halves = list(lane)
-    if lane.in_order:
+    ends = _EndSender(api, address, header, direct_end_window_ms)
+    halves = list(positions)
+    if positions.in_order:
         for at, half in enumerate(halves):
-            if not await _told(ends.begin(half)):
+            if not await _is_acknowledged(ends.begin(half)):
                 return halves[at:]
         return []
     left: list[Half] = []
@@ -75,25 +76,25 @@ async def end_lane(
     for half in halves:
         if len(flight) >= _IN_FLIGHT:
             first, answer = flight.popleft()
-            if not await _told(answer):
+            if not await _is_acknowledged(answer):
                 left.append(first)
         flight.append((half, ends.begin(half)))
-    return left + [half for half, answer in flight if not await _told(answer)]
+    return left + [half for half, answer in flight if not await _is_acknowledged(answer)]
 
 
-class _Ends:
-    """Writes the ENDs of one lane, whose ``header`` lacks only the two offsets."""
+class _EndSender:
+    """Sends the ENDs for half messages of one queue or broker; ``header`` lacks only the two offsets."""
 
     def __init__(
-        self, api: RemotingApi, address: str, header: EndTransactionRequestHeader, quiet_ms: int | None
+        self, api: RemotingApi, address: str, header: EndTransactionRequestHeader, direct_end_window_ms: int | None
     ) -> None:
-        self._api, self._address, self._header, self._quiet_ms = api, address, header, quiet_ms
+        self._api, self._address, self._header, self._direct_end_window_ms = api, address, header, direct_end_window_ms
         self._template = EndTransactionTemplate(header)
 
     def begin(self, half: Half) -> asyncio.Future[Any] | None:
-        """Write the END of ``half``; None when it is too old."""
-        if self._quiet_ms is not None and not can_end_directly(
-            time.time_ns() // 1_000_000 - half.sent_ms, self._quiet_ms
+        """Send the END of ``half``; None if it is too old."""
+        if self._direct_end_window_ms is not None and not can_end_directly(
+            time.time_ns() // 1_000_000 - half.sent_ms, self._direct_end_window_ms
         ):
             return None
         connection = self._api.pool.open_connection(self._address)
@@ -111,8 +112,8 @@ class _Ends:
         return await self._api.invoke(self._address, command, _TIMEOUT_MS)
 
 
-async def _told(answer: asyncio.Future[Any] | None) -> bool:
-    """Whether a broker took an END."""
+async def _is_acknowledged(answer: asyncio.Future[Any] | None) -> bool:
+    """Whether the broker acknowledged an END."""
     if answer is None:
         return False
     try:

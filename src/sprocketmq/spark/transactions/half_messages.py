@@ -1,14 +1,15 @@
-"""Half messages of a Spark write: sent by a task, remembered in few bytes; how they end is ``half_ends``.
+"""Sends the rows of a task as half messages and remembers their positions in few bytes. ``half_ends`` ends them.
 
-    task      rows --HalfSender--> halves, each named attempt/number/try;  lanes (where they lie) --commit message--> driver
+    task      rows --HalfSender--> half messages, named attempt/number/try;  their positions --commit message--> driver
 
-RocketMQ takes no half in a batch, so each row is a request: written out by a template, many in flight, and nothing but a future is made to
-wait for an answer.
+RocketMQ accepts no half messages in a batch. So each row is a request, written from a template, with many in flight, and with no object but
+a future that waits for the answer.
 
 Laws
-1. A send without an answer may have stored a half: its name is in ``lost``, and the row is sent again under another try and another key.
-2. Whatever happens, when ``send`` returns or raises nothing is on its way any more, and ``lanes`` names every half that is known to be
-   stored, in the order of the task's rows.
+1. A send without an answer may have stored a half message: its name is added to ``lost``, and the row is sent again with another try number
+   and another unique key.
+2. When ``send`` returns or raises, nothing is in flight any more, and ``half_positions`` has every half message that is known to be stored,
+   in the order of the task's rows.
 """
 
 from __future__ import annotations
@@ -30,26 +31,26 @@ from sprocketmq.client.results import SendStatus
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout
 from sprocketmq.spark.options.sink_options import SinkOptions
 from sprocketmq.spark.send.row_messages import OutgoingRow, outgoing_rows
-from sprocketmq.spark.send.row_sender import FIRST_PAUSE_S, LONGEST_PAUSE_S, RowSender, may_pass
+from sprocketmq.spark.send.row_sender import FIRST_PAUSE_S, LONGEST_PAUSE_S, RowSender, is_transient_send_error
 from sprocketmq.spark.transactions.responder import ATTEMPT, SEQUENCE, TRY, half_name
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import MessageQueue
 from sprocketmq.wire.send_frames import StoredAnswer
 
-__all__ = ["Half", "HalfLane", "HalfSender"]
+__all__ = ["Half", "HalfPositions", "HalfSender"]
 
-# Topic, broker, queue that rows were bound to (or -1).
+# Topic, broker, and the queue that rows were bound to (or -1).
 Lane = tuple[str, str, int]
 
 _NUMBERS: Final = 3
 _FOREVER_MS: Final = (1 << 63) - 1
-# A task whose sends so often go unanswered had better run again than fill the ledger.
-_MOST_LOST: Final = 10_000
+# With more unanswered sends the task fails, so that the ledger does not grow too large.
+_MAX_UNANSWERED: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Half:
-    """Where a half message lies, and when (this machine's clock) its send began."""
+    """The position of a half message, and when its send began (this machine's clock)."""
 
     queue_offset: int
     commit_log_offset: int
@@ -57,9 +58,10 @@ class Half:
 
 
 @dataclass(frozen=True, slots=True)
-class HalfLane:
-    """Halves on one broker: of one queue in the order of rows (``in_order``), or any; ``oldest_ms``: when the first of them was sent.
-    Small: eight bytes a half, or less."""
+class HalfPositions:
+    """The positions of half messages on one broker: of one queue in the order of rows (``in_order``), or of any queues. ``oldest_ms`` is
+    when the first of them was sent. Compressed to about eight bytes for each.
+    """
 
     topic: str
     broker_name: str
@@ -68,8 +70,8 @@ class HalfLane:
     packed: bytes
 
     @classmethod
-    def of(cls, topic: str, broker_name: str, in_order: bool, halves: Iterable[Half]) -> HalfLane:
-        """Numbers are noted as differences to those before, which are small."""
+    def of(cls, topic: str, broker_name: str, in_order: bool, halves: Iterable[Half]) -> HalfPositions:
+        """Stores the differences between successive numbers, which are small."""
         numbers = array("q")
         before = (0, 0, 0)
         oldest_ms = _FOREVER_MS
@@ -95,8 +97,8 @@ class HalfSender(RowSender):
     Args:
         options: of the sink.
         producer: started, without retries of its own: each try has a name.
-        marks: properties that each message carries.
-        attempt: the name of this attempt, which nobody else has.
+        marks: properties of each message.
+        attempt: the unique name of this attempt.
     """
 
     _producer: AsyncTransactionProducer
@@ -110,18 +112,18 @@ class HalfSender(RowSender):
         self.lost: set[str] = set()
 
     @property
-    def lanes(self) -> list[HalfLane]:
-        """Where all halves lie that count."""
+    def half_positions(self) -> list[HalfPositions]:
+        """The positions of all half messages that count."""
         return [
-            HalfLane.of(topic, broker_name, queue_id >= 0, halves)
+            HalfPositions.of(topic, broker_name, queue_id >= 0, halves)
             for (topic, broker_name, queue_id), halves in self._halves.items()
         ]
 
     def send(self, batch: pa.RecordBatch) -> None:
-        """Send all rows and wait until their halves are stored; what is stored when it raises is in ``lanes``, too.
+        """Send all rows and wait until their half messages are stored. If it raises, those that are stored are in ``half_positions``, too.
 
         Raises:
-            ConfigurationError: a row cannot be a message, or not one whose end is decided later.
+            ConfigurationError: a row cannot be a message, or cannot be sent in a transaction.
             NetworkError, RequestTimeout, RemoteError: not stored within ``retryTimeoutMs``.
         """
         rows = self._messages_of(batch, partial(outgoing_rows, max_bytes=self._options.max_message_bytes))
@@ -129,7 +131,7 @@ class HalfSender(RowSender):
         self.sent += len(rows)
 
     async def _send_all(self, rows: Iterable[OutgoingRow]) -> None:
-        flight = _Flight(self, self._options.max_in_flight)
+        in_flight = _RowsInFlight(self, self._options.max_in_flight)
         try:
             for sequence, row in enumerate(rows, self.sent):
                 if row.alone:
@@ -137,16 +139,16 @@ class HalfSender(RowSender):
                         f"a row for topic {row.message.topic!r} has a delay, which delivery=transactional cannot keep; leave delayLevel "
                         "and deliverTimeMs out, or write these rows with another delivery"
                     )
-                await flight.take(row, await self._queue_of(row) if row.is_bound else None, sequence)
-        finally:  # a failure must not leave sends behind that nobody waits for
-            failures = await flight.land()
-            for lane, half in flight.halves():
-                self._halves.setdefault(lane, []).append(half)
+                await in_flight.take(row, await self._queue_of(row) if row.is_bound else None, sequence)
+        finally:  # after a failure no send may be left in flight
+            failures = await in_flight.wait()
+            for key, half in in_flight.halves():
+                self._halves.setdefault(key, []).append(half)
         if failures:
             raise failures[0]
 
     def begin(self, row: OutgoingRow, queue: MessageQueue | None, sequence: int) -> PendingHalf | None:
-        """The first try of a row, or None when it cannot be begun without waiting."""
+        """Begin the first try of a row; None if it cannot begin without waiting."""
         properties = row.message.properties
         properties.update(self._marks)
         properties[SEQUENCE], properties[ATTEMPT] = str(sequence), self._attempt
@@ -155,16 +157,16 @@ class HalfSender(RowSender):
     async def store(
         self, row: OutgoingRow, queue: MessageQueue | None, sequence: int, begun: PendingHalf | None, sent_ms: int
     ) -> tuple[Lane, Half]:
-        """A row whose first try did not end with a stored half, or did not begin: until it is stored.
+        """Send a row until it is stored, after its first try did not store it or did not begin.
 
         Raises:
-            NetworkError, RequestTimeout, RemoteError: not within ``retryTimeoutMs``.
+            NetworkError, RequestTimeout, RemoteError: not stored within ``retryTimeoutMs``.
         """
         message = row.message
         deadline_s = time.monotonic() + self._options.retry_timeout_ms / 1000
         pause_s = FIRST_PAUSE_S
-        for tried in range(_MOST_LOST):
-            # Another message under another key: whoever is asked about one of them must not answer for the other.
+        for tried in range(_MAX_UNANSWERED):
+            # Another message under another key, so that an answer to a check-back is about one of them only.
             if tried:
                 message.properties[TRY] = str(tried)
                 message.properties.pop(props.UNIQ_KEY, None)
@@ -174,7 +176,7 @@ class HalfSender(RowSender):
                 asked = producer.send_prepared(message, queue=queue) if begun is None else producer.prepared(begun)
                 half, place = await asked
             except (NetworkError, RequestTimeout, RemoteError) as error:
-                if not may_pass(error) or time.monotonic() + pause_s > deadline_s:
+                if not is_transient_send_error(error) or time.monotonic() + pause_s > deadline_s:
                     raise
             else:
                 if half.status is SendStatus.SEND_OK:
@@ -187,48 +189,48 @@ class HalfSender(RowSender):
             self._note_lost(half_name(self._attempt, str(sequence), str(tried)))
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
-        raise NetworkError(f"row {sequence} could not be stored in {_MOST_LOST} tries")
+        raise NetworkError(f"row {sequence} could not be stored in {_MAX_UNANSWERED} tries")
 
     def _note_lost(self, name: str) -> None:
         self.lost.add(name)
-        if len(self.lost) > _MOST_LOST:
+        if len(self.lost) > _MAX_UNANSWERED:
             raise NetworkError(f"{len(self.lost)} sends of this task were not answered; it had better run again")
 
 
-class _Flight:
-    """Rows of one batch on their way: so many at once; where they landed, in their order."""
+class _RowsInFlight:
+    """The rows of one batch that are being sent, at most ``most`` at once, and the half messages that are stored, in the order of rows."""
 
     def __init__(self, sender: HalfSender, most: int) -> None:
         self._sender, self._most = sender, most
         self._begun: deque[tuple[int, OutgoingRow, MessageQueue | None, int, int, PendingHalf]] = deque()
-        self._landed: list[tuple[Lane, Half] | None] = []
-        self._slow: dict[asyncio.Task[tuple[Lane, Half]], int] = {}
+        self._stored: list[tuple[Lane, Half] | None] = []
+        self._retries: dict[asyncio.Task[tuple[Lane, Half]], int] = {}
         self._failures: list[BaseException] = []
 
     async def take(self, row: OutgoingRow, queue: MessageQueue | None, sequence: int) -> None:
-        """Begin to send a row; waits while as many as may be are on their way."""
+        """Begin to send a row; waits while the limit is reached."""
         sent_ms = _now_ms()
         begun = self._sender.begin(row, queue, sequence)
-        at = len(self._landed)
-        self._landed.append(None)
+        at = len(self._stored)
+        self._stored.append(None)
         if begun is None:
-            await self._slowly(at, row, queue, sequence, None, sent_ms)
+            await self._retry(at, row, queue, sequence, None, sent_ms)
         else:
             self._begun.append((at, row, queue, sequence, sent_ms, begun))
         if len(self._begun) >= self._most:
             await self._first()
 
-    async def land(self) -> list[BaseException]:
-        """Wait for all of them; what went wrong."""
+    async def wait(self) -> list[BaseException]:
+        """Wait for all sends; returns their failures."""
         while self._begun:
             await self._first()
-        while self._slow:
-            await self._some_slow(0)
+        while self._retries:
+            await self._wait_for_retries(0)
         return self._failures
 
     def halves(self) -> Iterator[tuple[Lane, Half]]:
-        """What is stored."""
-        return (landed for landed in self._landed if landed is not None)
+        """The half messages that are stored."""
+        return (stored_half for stored_half in self._stored if stored_half is not None)
 
     async def _first(self) -> None:
         at, row, queue, sequence, sent_ms, begun = self._begun.popleft()
@@ -240,23 +242,23 @@ class _Flight:
             stored, where = answer.extFields, begun.pending.target
             # An offset message id ends with the offset in the commit log.
             half = Half(stored.queue_offset, int(stored.msg_id[-16:], 16), sent_ms)
-            self._landed[at] = _lane_of(row, where.broker_name, stored.queue_id), half
+            self._stored[at] = _lane_of(row, where.broker_name, stored.queue_id), half
         else:
-            await self._slowly(at, row, queue, sequence, begun, sent_ms)
+            await self._retry(at, row, queue, sequence, begun, sent_ms)
 
-    async def _slowly(self, at: int, *how: Any) -> None:
-        """Tries of a row that needs more than one, beside the others."""
-        self._slow[asyncio.ensure_future(self._sender.store(*how))] = at
-        await self._some_slow(self._most)
+    async def _retry(self, at: int, *how: Any) -> None:
+        """Send a row that needs more than one try, while others are sent."""
+        self._retries[asyncio.ensure_future(self._sender.store(*how))] = at
+        await self._wait_for_retries(self._most)
 
-    async def _some_slow(self, most: int) -> None:
-        while len(self._slow) > most:
-            done, _ = await asyncio.wait(self._slow, return_when=asyncio.FIRST_COMPLETED)
+    async def _wait_for_retries(self, most: int) -> None:
+        while len(self._retries) > most:
+            done, _ = await asyncio.wait(self._retries, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
-                at = self._slow.pop(task)
+                at = self._retries.pop(task)
                 failure = task.exception()
                 if failure is None:
-                    self._landed[at] = task.result()
+                    self._stored[at] = task.result()
                 else:
                     self._failures.append(failure)
 

@@ -1,13 +1,13 @@
-"""Two ledgers of one name made one: the decisions that only other brokers hold are decided once more, in the same words, where it shall be.
+"""Merges two ledgers of one name: decisions that only other brokers have are appended again to the ledger that remains.
 
-    others: no writes any more --> read whole --> append to the one what it lacks, query by query, in order --> others only keep its place
+    others: writes refused --> read completely --> append missing decisions, query by query, in order --> others become placeholders
 
-Two came about before brokers kept the place (``ledger_place``), or by hand. Chains of different queries do not depend on each other
-(core.decision_ledger), so a query that is only on one side moves as it is.
+Two ledgers were created before there were placeholders (``ledger_location``), or by hand. The decisions of different queries do not depend
+on each other (core.transactions.decision_ledger), so those of a query that is in one ledger only are copied as they are.
 
-Laws (tests/inproc/spark/test_ledger_place.py)
-1. A batch that both sides decided, for different attempts, is a question for a person: nothing is changed.
-2. Stopped at any step, it is refused by every query still, and can be run again.
+Laws (tests/inproc/spark/test_ledger_location.py)
+1. If both ledgers decided a batch, for different attempts, a person must choose: nothing is changed.
+2. If the merge is stopped at any step, queries still refuse the ledger, and the merge can be run again.
 """
 
 from __future__ import annotations
@@ -19,60 +19,69 @@ from sprocketmq.client.results import SendStatus
 from sprocketmq.core.transactions.decision_ledger import Decision, DecisionLedger
 from sprocketmq.errors import ConfigurationError, NetworkError
 from sprocketmq.spark.transactions.decision_topic import read_records
-from sprocketmq.spark.transactions.ledger_place import NOTHING, READ, READ_WRITE, homes_of, masters_of, set_permission
+from sprocketmq.spark.transactions.ledger_location import (
+    PERM_NONE,
+    PERM_READ,
+    PERM_READ_WRITE,
+    ledger_brokers,
+    masters_of,
+    set_permission,
+)
 from sprocketmq.spark.transactions.responder import Responder
 from sprocketmq.wire.records.message import Message, MessageQueue
 
-__all__ = ["Known", "Merged", "merge_ledger"]
+__all__ = ["MergeResult", "MergedDecisions", "merge_ledger"]
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
-    """How many decisions were copied, of which queries, and which brokers only keep the place now."""
+class MergeResult:
+    """How many decisions were copied, of which queries, and which brokers have only a placeholder now."""
 
     decisions: int
     queries: tuple[str, ...]
     emptied: tuple[str, ...]
 
 
-async def merge_ledger(responder: Responder, topic: str, into: str, leave: Collection[str] = ()) -> Merged:
-    """Copy to the broker ``into`` what other brokers have decided.
+async def merge_ledger(responder: Responder, topic: str, into: str, leave: Collection[str] = ()) -> MergeResult:
+    """Copy the decisions of other brokers to the broker ``into``.
 
     Args:
-        leave: queries whose decisions at other brokers are left out, where both sides decided the same batches.
+        leave: queries whose decisions at other brokers are left out, where both decided the same batches.
 
     Raises:
-        ConfigurationError: ``into`` is no broker of the ledger; or both sides decided a batch (law 1).
-        NetworkError, RequestTimeout, RemoteError: a broker is away, or refuses.
+        ConfigurationError: ``into`` has no ledger; or both decided a batch (law 1).
+        NetworkError, RequestTimeout, RemoteError: a broker is unreachable, or refuses.
     """
     api = responder.cluster.api
     route = await api.route(topic)
-    homes = homes_of({} if route is None else {data.broker_name: data.perm for data in route.queue_datas})
-    if into not in homes:
+    brokers = ledger_brokers({} if route is None else {data.broker_name: data.perm for data in route.queue_datas})
+    if into not in brokers:
         raise ConfigurationError(
-            f"--into is {into!r}, and the ledger {topic!r} is on {', '.join(homes) or 'no broker'}; name one of these"
+            f"--into is {into!r}, and the ledger {topic!r} is on {', '.join(brokers) or 'no broker'}; name one of these"
         )
     masters = await masters_of(api)
-    if away := [name for name in homes if name not in masters]:
-        raise NetworkError(f"the ledger {topic!r} is on {', '.join(homes)}, and {away[0]} has no master now; start it")
-    others = [name for name in homes if name != into]
+    if away := [name for name in brokers if name not in masters]:
+        raise NetworkError(
+            f"the ledger {topic!r} is on {', '.join(brokers)}, and {away[0]} has no master now; start it"
+        )
+    others = [name for name in brokers if name != into]
     for name in others:
-        await set_permission(api, masters[name], topic, READ)
+        await set_permission(api, masters[name], topic, PERM_READ)
     kept = await _read(responder, topic, into, masters[into])
-    known = Known(kept, into)
+    known = MergedDecisions(kept, into)
     missing: list[Decision] = []
     try:
         for name in others:
             missing += known.add_missing(await _read(responder, topic, name, masters[name]), name, leave)
     except ConfigurationError:
         for name in others:
-            await set_permission(api, masters[name], topic, READ_WRITE)
+            await set_permission(api, masters[name], topic, PERM_READ_WRITE)
         raise
     await _append(responder, MessageQueue(topic, into, 0), missing, kept.end)
     for name in others:
-        await set_permission(api, masters[name], topic, NOTHING)
+        await set_permission(api, masters[name], topic, PERM_NONE)
     queries = tuple(sorted({decision.query for decision in missing}))
-    return Merged(len(missing), queries, tuple(others))
+    return MergeResult(len(missing), queries, tuple(others))
 
 
 async def _read(responder: Responder, topic: str, name: str, address: str) -> DecisionLedger:
@@ -84,8 +93,8 @@ async def _read(responder: Responder, topic: str, name: str, address: str) -> De
     return ledger
 
 
-class Known:
-    """What the one ledger will hold: its own decisions, and those that other ledgers have added; and which broker each is from."""
+class MergedDecisions:
+    """The decisions of the merged ledger: its own and those added from others, with the broker of each."""
 
     def __init__(self, kept: DecisionLedger, into: str) -> None:
         self._known = {
@@ -93,10 +102,10 @@ class Known:
         }
 
     def add_missing(self, other: DecisionLedger, name: str, leave: Collection[str]) -> list[Decision]:
-        """The decisions of the broker ``name`` that are not known yet (law 1).
+        """The decisions of the broker ``name`` that are missing (law 1).
 
         Raises:
-            ConfigurationError: it decided a batch otherwise.
+            ConfigurationError: the broker decided a batch differently.
         """
         found = []
         for query, chain in other.decided().items():

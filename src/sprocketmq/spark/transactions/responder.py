@@ -1,14 +1,16 @@
-"""A member of the producer group of transactional writes: it answers brokers that ask how half messages ended, from the ledger alone.
+"""A member of the producer group of transactional writes. It answers the check-backs of brokers, from the ledger alone.
 
-    broker --check: a half message--> query, batch, attempt, try of its properties --> ledger (decision_topic) --> COMMIT, ROLLBACK, UNKNOWN
-                                                                COMMIT, but the row is in its topic already (shown_rows) --> ROLLBACK
+    broker --check-back: a half message--> query, batch, attempt, try of its properties --> ledger (decision_topic) --> COMMIT, ROLLBACK,
+    UNKNOWN
+                                                                     COMMIT, but the row is visible already (visible_rows) --> ROLLBACK
 
-Each process that writes is one; so is ``sprocketmq settle``, for what is left when no query runs. No PySpark here: the tool needs none.
+Each process that writes is such a member. So is ``sprocketmq settle``, for half messages that are left when no query runs. It needs no
+PySpark.
 
 Laws
-1. No answer depends on what this process remembers, so it does not matter who is asked.
-2. A half whose row is shown is not committed once more: an Apache broker shows a row with each COMMIT, and asks again about one whose note
-   it did not write yet, or lost. ROLLBACK ends the copy that it asked about, and takes nothing back.
+1. No answer depends on what this process remembers, so it does not matter which member is asked.
+2. A half message whose row is visible is not committed again. An Apache broker delivers the row with each COMMIT, and checks again a half
+   message whose end it did not record yet, or lost. ROLLBACK ends the copy that the check is about, and takes nothing back.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import ClassVar, Final
 
 from sprocketmq.client.produce.transaction_producer import AsyncTransactionProducer
-from sprocketmq.core.transactions.decision_ledger import quiet_time_ms
+from sprocketmq.core.transactions.decision_ledger import direct_end_window_ms
 from sprocketmq.core.transactions.half_lifetime import HalfLifetime
 from sprocketmq.core.transactions.open_transactions import LocalTransactionState
 from sprocketmq.errors import RocketMQError
@@ -29,7 +31,7 @@ from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.cluster.shared_clients import SharedClients, close_when_dropped
 from sprocketmq.spark.options.sink_options import SinkOptions
 from sprocketmq.spark.transactions.decision_topic import DecisionTopic
-from sprocketmq.spark.transactions.shown_rows import HALF_TOPIC, ShownRows
+from sprocketmq.spark.transactions.visible_rows import HALF_TOPIC, VisibleRows
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.records import properties as props
@@ -50,7 +52,7 @@ __all__ = [
 
 log = logging.getLogger("sprocketmq.spark")
 
-# Properties of the messages, which tell the check what to look for.
+# Properties of the messages, by which a check-back finds the decision.
 QUERY: Final = props.SPARK_QUERY_ID
 BATCH: Final = props.SPARK_BATCH_ID
 PARTITION: Final = props.SPARK_PARTITION
@@ -60,25 +62,25 @@ TRY: Final = props.SPARK_TRY
 LEDGER: Final = props.SPARK_LEDGER
 
 _CONFIG_TIMEOUT_MS: Final = 3_000
-# How long halves are kept is asked again, when a broker did not say.
+# When to ask again how long half messages are kept, after a broker did not answer.
 _ASK_AGAIN_S: Final = 30.0
 _AWAY_S: Final = 72 * 3_600.0  # MessageStoreConfig.fileReservedTime
-# Below the time between two questions of a broker.
+# Below a broker's interval between two checks.
 _CHECK_PATIENCE_MS: Final = 10_000
 
 
 def half_name(attempt: str, sequence: str, tried: str | None) -> str:
-    """The name of one half, as the ledger's ``lost`` has it."""
+    """The name of a half message, as in the ledger's ``lost``."""
     return f"{attempt}/{sequence}/{tried or 0}"
 
 
 class Responder:
-    """This process's member of the producer group: sends halves, and answers the brokers' checks from the ledger. Use :meth:`at`.
+    """This process's member of the producer group: sends half messages, and answers check-backs from the ledger. Use :meth:`at`.
 
     Attributes:
-        answers: counts what it told.
-        unsettled: the brokers where a driver waited in vain until decided rows are shown (``settling``), and since when rows may be missing
-            there, milliseconds since 1970.
+        answers: counts the answers.
+        unsettled: the brokers where a driver waited in vain until decided rows were visible (``settling``), and since when rows may be
+            missing there, milliseconds since 1970.
     """
 
     shared: ClassVar[SharedClients[tuple[object, ...], Responder]] = SharedClients(drops=False)
@@ -93,7 +95,7 @@ class Responder:
         self.topics = topics
         self.group = options.group
         self._ledgers: dict[str, DecisionTopic] = {}
-        self.shown = ShownRows(self.cluster)
+        self.visible_rows = VisibleRows(self.cluster)
         self.answers: Counter[str] = Counter()
         self.unsettled: dict[str, int] = {}
         self.producer = AsyncTransactionProducer(
@@ -111,7 +113,7 @@ class Responder:
 
     @classmethod
     def at(cls, options: SinkOptions, topics: frozenset[str] = frozenset()) -> Responder:
-        """Started, and known to the brokers of ``topics``."""
+        """The started member, known to the brokers of ``topics``."""
         limits_ms = options.send_timeout_ms, options.retry_timeout_ms
         of_rows = options.producer_settings().values()
         key = (options.namesrv_addr, options.group, options.access, *limits_ms, *of_rows)
@@ -119,7 +121,7 @@ class Responder:
         def make(known: Responder | None) -> Responder:
             if known is None:
                 return cls(options, topics, key)._started()
-            # The one that lacks a topic goes when its last user has let go of it: the new one answers for its halves, too.
+            # The new member has the old topics, too: it answers for half messages of the old one, which is closed when unused.
             made = cls(options, topics | known.topics, key)
             made.unsettled = known.unsettled
             return made._started()
@@ -140,14 +142,14 @@ class Responder:
         self.shared.remove(self)
         self.engine.run(self.producer.shutdown())
 
-    def note_halves(self, topics: Iterable[str]) -> None:
-        """Halves for ``topics`` are sent now: brokers may ask about them for as long as they keep them."""
+    def record_half_messages(self, topics: Iterable[str]) -> None:
+        """Note that half messages for ``topics`` are sent now: brokers may check them for as long as they keep them."""
         self._half_topics = self._half_topics.union(topic for topic in topics if topic)
         self._last_half_s = time.monotonic()
         self.shared.keep(self._key, self)
 
     def is_needed(self) -> bool:
-        """Whether a broker may still ask about a half that was sent here."""
+        """Whether a broker may still check a half message that was sent here."""
         sent_s, now_s = self._last_half_s, time.monotonic()
         if sent_s is None:
             return False
@@ -155,7 +157,7 @@ class Responder:
             try:
                 kept_ms = self.engine.run(self._halves_kept_ms())
                 self._needed_until_s = sent_s + kept_ms / 1000
-            except RocketMQError:  # a broker is away; one that stays away asks nothing
+            except RocketMQError:  # a broker is unreachable; while it is, it sends no check-backs
                 self._needed_until_s = min(now_s + _ASK_AGAIN_S, sent_s + _AWAY_S)
         return now_s < self._needed_until_s
 
@@ -175,8 +177,10 @@ class Responder:
             known = self._ledgers[topic] = DecisionTopic(self.cluster.api, topic, self.group)
         return known
 
-    async def half_ends(self) -> dict[MessageQueue, int]:
-        """Where the half queues of this responder's topics end now: what somebody left behind who died lies before."""
+    async def half_queue_ends(self) -> dict[MessageQueue, int]:
+        """The next offset of the half-message queue at each broker of this member's topics. Half messages left by a process that died are
+        before it.
+        """
         ends: dict[MessageQueue, int] = {}
         for topic in sorted(self.topics):
             for queue in await self.producer.publish_queues(topic):
@@ -186,7 +190,7 @@ class Responder:
         return ends
 
     async def state_of(self, half: MessageExt) -> LocalTransactionState | None:
-        """How ``half`` ends, by the ledger; None when it is of no Spark write of this group."""
+        """How ``half`` ends, by the ledger; None if it does not belong to a Spark write of this group."""
         found = half.properties
         ledger, query, batch, attempt = (found.get(name) for name in (LEDGER, QUERY, BATCH, ATTEMPT))
         if not (ledger and query and attempt and batch and batch.isdigit()) or found.get(PGROUP) != self.group:
@@ -195,7 +199,7 @@ class Responder:
         return await self.ledger(ledger).answer(query, int(batch), attempt, name)
 
     async def _check(self, message: MessageExt) -> LocalTransactionState:
-        # An answer that is not known costs one of transactionCheckMax questions: better a late one.
+        # UNKNOWN uses up one of transactionCheckMax checks, so a late answer is better.
         answer = await self.cluster.retrying(lambda: self._answer(message), _CHECK_PATIENCE_MS)
         self.answers[answer.value] += 1
         return answer
@@ -205,15 +209,15 @@ class Responder:
         if answer is None:
             log.warning("group %s: %s is no half message of a Spark write; use another group", self.group, message.message_id)  # fmt: skip
             return LocalTransactionState.UNKNOWN
-        if answer is LocalTransactionState.COMMIT_MESSAGE and await self.shown.has(message):
+        if answer is LocalTransactionState.COMMIT_MESSAGE and await self.visible_rows.has(message):
             return LocalTransactionState.ROLLBACK_MESSAGE
         return answer
 
     async def lifetime(self, address: str) -> HalfLifetime:
-        """How long the broker at ``address`` keeps halves that nobody ends; Apache's defaults where this account may not ask.
+        """How long the broker at ``address`` keeps half messages that are not ended. Apache's defaults if this account may not ask.
 
         Raises:
-            NetworkError, RequestTimeout: it does not say now.
+            NetworkError, RequestTimeout: it does not answer now.
         """
         return HalfLifetime.of(await self._settings(address))
 
@@ -226,29 +230,29 @@ class Responder:
         lines = bytes(answer.body).decode("utf-8", "replace").splitlines()
         return {name: value.strip() for name, _, value in (line.partition("=") for line in lines)}
 
-    async def quiet_ms(self, address: str, topic: str) -> int:
-        """How old a half for ``topic`` may be for the broker at ``address`` to be told its END without being asked, by its settings
-        (core.decision_ledger.quiet_time_ms); 0 when it does not say.
+    async def direct_end_window_ms(self, address: str, topic: str) -> int:
+        """Up to which age a half message for ``topic`` may be ended without a check-back, by the settings of the broker at ``address``
+        (``core.transactions.decision_ledger.direct_end_window_ms``); 0 if it does not answer.
 
-        Asked anew for each batch, about a millisecond. A broker goes by its settings of the moment in each round of questions
-        (TransactionalMessageCheckService.onWaitEnd), and an administrator may lower ``transactionTimeOut`` while it runs, or take the right
-        to ask the index. By an older answer an END would be told although a question is on its way, and Apache shows the row for the END
-        and for the answer to the question.
+        This is asked again for each batch; it takes about a millisecond. A broker uses its current settings in each round of checks
+        (TransactionalMessageCheckService.onWaitEnd), and an administrator may lower ``transactionTimeOut`` while it runs, or take away the
+        right to query the index. With an older answer an END would be sent although a check-back is under way, and Apache would deliver the
+        row for both.
         """
         try:
             settings = await self._settings(address)
             is_kept = settings.get("messageIndexEnable", "true") == "true"
-            can_tell = is_kept and await self.shown.can_tell(address, topic)
+            can_tell = is_kept and await self.visible_rows.can_tell(address, topic)
         except RocketMQError:
-            return 0  # it cannot be reached: leave its halves to its check
+            return 0  # unreachable: leave its half messages to the check-back
         timeout, interval = settings.get("transactionTimeOut", ""), settings.get("transactionOpBatchInterval") or "0"
         if not (timeout.isdigit() and interval.isdigit()):
             return 0
-        return quiet_time_ms(int(timeout), 0 if can_tell else int(interval))
+        return direct_end_window_ms(int(timeout), 0 if can_tell else int(interval))
 
 
 def _check_by(responder: weakref.ref[Responder]) -> Callable[[MessageExt], Awaitable[LocalTransactionState]]:
-    """A producer that held its responder would keep it for ever."""
+    """The check function for the producer. It must not refer to the responder, which would never be collected."""
 
     async def check(message: MessageExt) -> LocalTransactionState:
         known = responder()

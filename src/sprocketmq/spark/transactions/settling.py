@@ -1,20 +1,21 @@
-"""Waiting until decided rows are shown: those that were left to the brokers' questions, and those that a broker gave up.
+"""Waits until decided rows are visible: those left to the brokers' check-backs, and those that a broker gave up.
 
-    half queue of a broker    ... | left | ... end | copies of what was asked about ... stop       TRANS_CHECK_MAX_TIME_TOPIC  given up
+    half queue of a broker    ... | left | ... end | copies made by checks ... stop       TRANS_CHECK_MAX_TIME_TOPIC  given up
 
-    1. the rounds of the broker pass ``end``: each half before it is ended, or given up, or has a copy behind ``end``
-    2. a decided half among the copies whose row is not shown is open: its answer is on its way, or got lost, or was UNKNOWN
-    3. a decided half that was given up and is not shown is put back into the half queue (RESUME_CHECK_HALF_MESSAGE), and is open
+    1. the broker's checks pass ``end``: each half message before it is ended, or given up, or has a copy behind ``end``
+    2. a decided half message among the copies whose row is not visible is open: its answer is under way, or got lost, or was UNKNOWN
+    3. a decided half message that was given up and is not visible is put back (RESUME_CHECK_HALF_MESSAGE), and is open
     4. the same with ``stop`` as the end, until nothing is open
 
-TRANS_CHECK_MAX_TIME_TOPIC holds what every group on the broker left behind for as long as the log is kept. A half is given up after it was
-sent, so of that topic only what came since the oldest half that is waited for is looked at.
+TRANS_CHECK_MAX_TIME_TOPIC has the given-up half messages of all groups for as long as the log is kept. A half message is given up after it
+was sent, so only the part of the topic since the oldest half message waited for is read.
 
 Laws
-1. That a broker asked settles nothing. What is settled is seen in its topic, unless the broker does not let this group look.
-2. A half that was given up is put back only while no newer copy of it is open: of two copies both could be committed. A copy that is older
-   than its entry among those that were given up is the one that was given up: a half has one copy at a time.
-3. What this process waited for in vain is waited for again with what comes next: ``Responder.unsettled`` says since when.
+1. A check-back alone settles nothing. A row is settled when it is visible in its topic, unless the broker does not allow this group to
+   look.
+2. A half message that was given up is put back only while no newer copy of it is open: two copies could both be committed. A copy that is
+   older than its entry in TRANS_CHECK_MAX_TIME_TOPIC is the one that was given up: a half message has one copy at a time.
+3. If this process waited in vain, it waits for the same half messages again with the next ones: ``Responder.unsettled`` says since when.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from sprocketmq.core.resource_names import TRANS_CHECK_MAX_TIME_TOPIC
 from sprocketmq.core.transactions.open_transactions import LocalTransactionState
 from sprocketmq.errors import NetworkError, RemoteError, RocketMQError
-from sprocketmq.spark.send.row_sender import may_pass
+from sprocketmq.spark.send.row_sender import is_transient_send_error
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.headers import ResumeCheckHalfMessageRequestHeader
@@ -48,18 +49,18 @@ _CHECK_GROUP: Final = "CID_RMQ_SYS_TRANS"
 _TIMEOUT_MS: Final = 3_000
 _READ_AT_ONCE: Final = 256
 _PAUSE_S: Final = 0.25
-# A copy is in its queue, and the answer about it arrived.
+# Enough for a copy to be dispatched to its queue, and for its answer to arrive.
 _ANSWER_S: Final = 1.0
 # Clocks of tasks and brokers differ; a 4.9 broker finds the message nearest to a time.
 _EARLIER_MS: Final = 3_600_000
 
 
 class LeftHalves(NamedTuple):
-    """What a broker still has to ask about.
+    """Half messages that are left to a broker's check-back.
 
     Attributes:
-        end: the offset of its half queue before which the halves lie.
-        since_ms: when the oldest of them was sent; 0 when nobody knows.
+        end: an offset of the broker's half queue; the half messages are before it.
+        since_ms: when the oldest of them was sent; 0 if unknown.
     """
 
     end: int
@@ -75,14 +76,14 @@ class _OpenRow:
 
 
 class Settling:
-    """Waits for the halves of a responder's group on some brokers.
+    """Waits for the half messages of a responder's group on some brokers.
 
     Args:
-        responder: answers while this waits.
-        left: by the half queue of each broker.
+        responder: answers check-backs meanwhile.
+        left: what is left at each broker, by its half queue.
 
     Attributes:
-        taken_up: how many halves were put back that a broker had given up.
+        resumed: how many half messages were put back that a broker had given up.
     """
 
     def __init__(self, responder: Responder, left: Mapping[MessageQueue, LeftHalves]) -> None:
@@ -90,14 +91,14 @@ class Settling:
         self._brokers = [_Broker(responder, queue, *halves) for queue, halves in left.items()]
 
     @property
-    def taken_up(self) -> int:
-        return sum(broker.taken_up for broker in self._brokers)
+    def resumed(self) -> int:
+        return sum(broker.resumed for broker in self._brokers)
 
     async def wait(self, timeout_ms: int) -> list[str]:
-        """Until all of it is settled.
+        """Wait until all are settled.
 
         Returns:
-            The brokers where it is not when ``timeout_ms`` is over.
+            The brokers that are not settled when ``timeout_ms`` is over.
         """
         deadline_s = time.monotonic() + timeout_ms / 1000
         waiting = self._brokers
@@ -116,7 +117,7 @@ class Settling:
 
 
 class _Broker:
-    """One broker's halves, of which those from ``end`` on are not looked at yet."""
+    """The half messages of one broker; those from ``end`` on are not examined yet."""
 
     def __init__(self, responder: Responder, halves: MessageQueue, end: int, since_ms: int) -> None:
         self._responder, self._cluster, self._api = responder, responder.cluster, responder.cluster.api
@@ -126,11 +127,11 @@ class _Broker:
         self._open: dict[str, _OpenRow] = {}
         self.name = halves.broker_name
         self.since_ms = min(since_ms, responder.unsettled.get(self.name, since_ms))
-        self.taken_up = 0
+        self.resumed = 0
         self._is_refused = False
 
     async def is_settled(self) -> bool:
-        """Whether nothing is open; False also when the broker cannot be asked now."""
+        """Whether nothing is open; False also if the broker cannot be asked now."""
         try:
             address = await self._cluster.address(self._halves)
             asked_upto = await self._api.query_consumer_offset(address, _CHECK_GROUP, self._halves) or 0
@@ -139,7 +140,7 @@ class _Broker:
             await asyncio.sleep(_ANSWER_S)
             await self._look(address)
         except RemoteError as error:
-            if may_pass(error):
+            if is_transient_send_error(error):
                 return False
             log.warning("%s does not let group %s see what is settled: %s", self.name, self._responder.group, error)
             return True
@@ -159,17 +160,17 @@ class _Broker:
             self._given_up_at = await self._first_given_up(address)
         given_up_stop = await self._api.max_offset(address, self._given_up)
         async for half in self._decided(address, self._given_up, self._given_up_at, given_up_stop):
-            await self._take_up(address, half)
+            await self._resume_check(address, half)
         self._given_up_at = given_up_stop
 
     async def _first_given_up(self, address: str) -> int:
-        """Where those begin that were given up after the oldest half was sent; older ones may be among them."""
+        """An offset in TRANS_CHECK_MAX_TIME_TOPIC at or before the first half message given up after the oldest one was sent."""
         if self.since_ms <= _EARLIER_MS:
             return 0
         return max(0, await self._api.search_offset(address, self._given_up, self.since_ms - _EARLIER_MS))
 
     async def _decided(self, address: str, queue: MessageQueue, start: int, end: int) -> AsyncIterator[MessageExt]:
-        """The halves of the group from ``start`` to ``end`` that are to be committed."""
+        """The half messages of the group from ``start`` to ``end`` that are to be committed."""
         at = start
         while at < end:
             answer = await self._api.read_queue(address, self._responder.group, queue, at, _READ_AT_ONCE)
@@ -188,25 +189,27 @@ class _Broker:
 
     async def _forget_shown(self, address: str) -> None:
         rows = list(self._open.values())
-        shown = self._responder.shown
-        asked = await self._cluster.gather(shown.is_shown(address, row.topic, row.key, row.born_ms) for row in rows)
-        # None: without the index nobody can say more than that it was asked about.
-        self._open = {row.key: row for row, is_shown in zip(rows, asked, strict=True) if is_shown is False}
+        shown = self._responder.visible_rows
+        asked = await self._cluster.gather(shown.is_visible(address, row.topic, row.key, row.born_ms) for row in rows)
+        # None: without the index it is only known that the broker checked.
+        self._open = {row.key: row for row, is_visible in zip(rows, asked, strict=True) if is_visible is False}
 
-    async def _take_up(self, address: str, half: MessageExt) -> None:
+    async def _resume_check(self, address: str, half: MessageExt) -> None:
         known = self._open.get(half.message_id)
         if known is not None and known.commit_log_offset > half.commit_log_offset:
             return
         topic = half.properties.get(REAL_TOPIC, "")
-        is_shown = await self._responder.shown.is_shown(address, topic, half.message_id, half.born_timestamp_ms)
-        if is_shown is not False:
+        is_visible = await self._responder.visible_rows.is_visible(
+            address, topic, half.message_id, half.born_timestamp_ms
+        )
+        if is_visible is not False:
             return
         header = ResumeCheckHalfMessageRequestHeader(msg_id=half.offset_message_id, topic=TRANS_CHECK_MAX_TIME_TOPIC)
         command = requests.messages.RESUME_CHECK_HALF_MESSAGE.command(header)
         answer = await self._api.invoke(address, command, _TIMEOUT_MS)
         if answer.code == ResponseCode.SUCCESS:
-            self.taken_up += 1
-        elif may_pass(refusal := RemoteError(answer.code, answer.remark, address)):
+            self.resumed += 1
+        elif is_transient_send_error(refusal := RemoteError(answer.code, answer.remark, address)):
             raise refusal
         elif not self._is_refused:
             self._is_refused = True

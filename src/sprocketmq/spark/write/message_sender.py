@@ -1,12 +1,13 @@
-"""Sends rows from a Spark task as messages: many batches in flight, and nobody goes on before the broker has said that it stored each of
-them. For every write but the transactional one (``half_messages``).
+"""Sends rows of a Spark task as messages: many batches in flight, and ``send`` returns when the broker has stored each of them. For every
+write but the transactional one (``half_messages``).
 
-Plain rows are written by columns (``row_columns``), all others one by one (``row_messages``). Rows without a queue of their own travel in
-batches (SEND_BATCH_MESSAGE) to queues in turn, several at once. Rows with a sharding key or a queue id are gathered by queue and sent to
-each queue one batch after the other, so their order is that of the task. Delayed rows go alone: RocketMQ takes none in a batch.
+Rows of the common form are converted by columns (``row_columns``), all others one by one (``row_messages``). Rows without a queue of their
+own are sent in batches (SEND_BATCH_MESSAGE) to the queues in turn, several at once. Rows with a sharding key or a queue id are collected by
+queue and sent to each queue one batch after the other, in the order of the task. Delayed rows are sent alone: RocketMQ accepts none in a
+batch.
 
 Law: ``send`` returns only when every row is stored, with a status that the user accepts (``acceptedSendStatus``). A row may be stored twice
-(an answer was lost, a task ran twice), never not at all.
+(an answer was lost, a task ran twice), but is never lost.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ from sprocketmq.net.process.engine import Engine
 from sprocketmq.spark.cluster.shared_clients import SharedClients, close_when_dropped
 from sprocketmq.spark.options.sink_options import SinkOptions
 from sprocketmq.spark.send.row_columns import Elements, element_rows
+from sprocketmq.spark.send.row_ids import TaskId
 from sprocketmq.spark.send.row_messages import OutgoingRow, outgoing_rows, replayed_rows
 from sprocketmq.spark.send.row_sender import AsMessages, RowSender
-from sprocketmq.spark.send.write_marks import Stamp
 from sprocketmq.spark.write.refused_rows import RefusedRows
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.batch import batch_element_size
@@ -36,17 +37,17 @@ from sprocketmq.wire.records.message import Message, MessageQueue
 
 __all__ = ["MessageSender"]
 
-# A batch must stay below the broker's message limit (4 MiB); far below it, the broker's loop is shared more evenly.
+# Below the broker's message limit (4 MiB). Much smaller, so that the broker's loop is shared evenly.
 _BATCH_BYTES: Final = 512 * 1024
 _BATCH_MESSAGES: Final = 512
-# What the client adds to a message: its unique key, a namespace.
+# Bytes that the client adds to a message: its unique key, a namespace.
 _ADDED_BYTES: Final = 256
-# Fewer rows are not worth columns.
+# Fewer rows are converted one by one.
 _FEW_ROWS: Final = 16
 
 
 class _StartedProducer:
-    """A producer that is shut down when nobody has this object; whoever uses the producer keeps it."""
+    """A started producer, shut down when this object is garbage collected. Users of the producer keep a reference to this object."""
 
     def __init__(self, options: SinkOptions) -> None:
         self.producer = AsyncProducer(
@@ -66,23 +67,24 @@ class MessageSender(RowSender):
 
     Args:
         options: of the sink.
-        stamp: (query id, batch id, partition) to be noted in each message, so that a reader can tell a replay; None for no notes.
+        task_id: (query id, batch id, partition) for the marks of each message, by which a reader recognizes a repetition; None for no
+            marks.
         replay_id: of a replay of dead letters (mode replay).
     """
 
     producers: ClassVar[SharedClients[tuple[object, ...], _StartedProducer]] = SharedClients()
 
-    def __init__(self, options: SinkOptions, stamp: Stamp | None = None, replay_id: str | None = None) -> None:
+    def __init__(self, options: SinkOptions, task_id: TaskId | None = None, replay_id: str | None = None) -> None:
         settings = options.producer_settings()
         key = (options.namesrv_addr, options.group, options.access, options.send_timeout_ms, *settings.values())
         self._started = self.producers.get(key, lambda _: _StartedProducer(options))
         super().__init__(options, self._started.producer)
-        self._stamp = stamp
-        self.refused = RefusedRows(options, stamp)
+        self._task_id = task_id
+        self.refused = RefusedRows(options, task_id)
         replayed = partial(replayed_rows, replay_id=replay_id)
         sent = partial(outgoing_rows, refuse=self.refused, max_bytes=options.max_message_bytes)
         self._as_messages: AsMessages = replayed if options.mode == "replay" else sent
-        self._longest_plain = min(_BATCH_BYTES // 2, options.max_message_bytes, options.compress_from_bytes - 1)
+        self._max_column_body_bytes = min(_BATCH_BYTES // 2, options.max_message_bytes, options.compress_from_bytes - 1)
 
     def send(self, batch: pa.RecordBatch) -> None:
         """Send all rows and wait until they are stored.
@@ -96,26 +98,26 @@ class MessageSender(RowSender):
             self.sent += batch.num_rows
         else:
             rows = self._messages_of(batch, self._as_messages)
-            if self._stamp is not None:
-                self._note(rows, self._stamp)
+            if self._task_id is not None:
+                self._add_marks(rows, self._task_id)
             self._engine.run(self._send_all(rows))
-            self.refused.settle()
+            self.refused.send_dead_letters()
             self.sent += len(rows)
 
-    def _note(self, rows: Sequence[OutgoingRow], stamp: Stamp) -> None:
-        same = _notes(stamp)
+    def _add_marks(self, rows: Sequence[OutgoingRow], task_id: TaskId) -> None:
+        same = _marks(task_id)
         for number, row in enumerate(rows, self.sent):
             row.message.properties.update({**same, props.SPARK_SEQUENCE: str(number)})
 
     def _elements(self, batch: pa.RecordBatch) -> Elements | None:
-        """The rows by columns; None when they are to be made one by one."""
+        """The rows by columns; None if they must be made one by one."""
         if self._options.mode != "send" or batch.num_rows < _FEW_ROWS or self._producer.encoded_batch_sender is None:
             return None
         unique_keys = self._engine.run(self._unique_keys(batch.num_rows))
-        notes: dict[str, str | range] = {}
-        if self._stamp is not None:
-            notes = {**_notes(self._stamp), props.SPARK_SEQUENCE: range(self.sent, self.sent + batch.num_rows)}
-        return element_rows(batch, self._options.topic, unique_keys, notes, self._longest_plain)
+        marks: dict[str, str | range] = {}
+        if self._task_id is not None:
+            marks = {**_marks(self._task_id), props.SPARK_SEQUENCE: range(self.sent, self.sent + batch.num_rows)}
+        return element_rows(batch, self._options.topic, unique_keys, marks, self._max_column_body_bytes)
 
     async def _unique_keys(self, count: int) -> list[str]:
         sender = self._producer.encoded_batch_sender
@@ -146,7 +148,7 @@ class MessageSender(RowSender):
             queue = await self._queue_of(row)
             if queue is not None:
                 bound.setdefault(queue, []).append(row)
-            elif self._goes_alone(row):
+            elif self._is_sent_alone(row):
                 work.append(self._send_one(row, None, single_gate))
             else:
                 free.setdefault(row.message.topic, []).append(row.message)
@@ -157,7 +159,7 @@ class MessageSender(RowSender):
     async def _send_in_order(self, queue: MessageQueue, rows: Sequence[OutgoingRow], gate: asyncio.Semaphore) -> None:
         run: list[Message] = []
         for row in rows:
-            if self._goes_alone(row):
+            if self._is_sent_alone(row):
                 for part in _parts(run):
                     await self._send_batch(part, queue, gate)
                 run = []
@@ -167,8 +169,8 @@ class MessageSender(RowSender):
         for part in _parts(run):
             await self._send_batch(part, queue, gate)
 
-    def _goes_alone(self, row: OutgoingRow) -> bool:
-        """A batch has no compressed messages in it."""
+    def _is_sent_alone(self, row: OutgoingRow) -> bool:
+        """Whether a row is sent outside of a batch. A batch has no compressed messages in it."""
         return row.alone or len(row.message.body) >= self._options.compress_from_bytes
 
     async def _send_batch(self, messages: list[Message], queue: MessageQueue | None, gate: asyncio.Semaphore) -> None:
@@ -185,7 +187,7 @@ class MessageSender(RowSender):
             )
 
     async def _until_stored(self, send: Callable[[], Awaitable[SendResult]]) -> None:
-        """The broker may say that it has the rows, but not where ``acceptedSendStatus`` wants them: then they are sent again."""
+        """Send until the answer has a status of ``acceptedSendStatus``."""
 
         async def stored() -> None:
             result = await send()
@@ -199,14 +201,14 @@ class MessageSender(RowSender):
 
 
 async def _all_of(work: Sequence[Awaitable[None]]) -> None:
-    """A failure must not leave sends behind that nobody waits for."""
+    """Wait for all; then raise the first failure. No send may be left in flight."""
     for outcome in await asyncio.gather(*work, return_exceptions=True):
         if isinstance(outcome, BaseException):
             raise outcome
 
 
-def _notes(stamp: Stamp) -> dict[str, str]:
-    query_id, batch_id, partition = stamp
+def _marks(task_id: TaskId) -> dict[str, str]:
+    query_id, batch_id, partition = task_id
     return {props.SPARK_QUERY_ID: query_id, props.SPARK_BATCH_ID: batch_id, props.SPARK_PARTITION: str(partition)}
 
 

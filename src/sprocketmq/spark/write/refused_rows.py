@@ -1,17 +1,17 @@
-"""Rows that cannot be messages, and what ``onError`` makes of them: a failed write, nothing but a count, or dead letters.
+"""Rows that cannot be messages, and what ``onError`` does with them: fail the write, count them, or make dead letters.
 
     row --outgoing_rows--> message
-             | no body, no topic or one that cannot be, too long, a value that RocketMQ does not take
+             | no body, no topic or an invalid one, too long, a value that RocketMQ does not accept
              v
-          RefusedRows --fail--> the write fails with the sentence      drop--> counted      dlq--> %DLQ%group, with the reason
+          RefusedRows --fail--> the write fails with the error      drop--> counted      dlq--> %DLQ%group, with the reason
 
-A dead letter of the sink is one like any other: ``deadLettersOf`` reads it with its topic and reason, ``mode=replay`` sends it there when
-it is mended. RocketMQ stores no empty body, so a row without one leaves a blank; a body that is too long is cut.
+A dead letter of the sink is like any other: ``deadLettersOf`` reads it with its topic and reason, ``mode=replay`` sends it there when it is
+corrected. RocketMQ stores no empty body, so a row without one becomes a blank; a body that is too long is cut.
 
 Laws
-1. What a row is refused for is in the row; a broker that does not answer, or refuses all, fails the write whatever ``onError`` says. So
-   does a queue that no broker has now: its broker may be away.
-2. A write that runs again gives its letters the ids they had, where its rows have marks (``write_marks``).
+1. Only the content of a row makes it a refused row. If a broker does not answer, or refuses everything, or if no broker has the queue now,
+   the write fails, whatever ``onError`` says.
+2. A write that runs again gives its dead letters the same ids, if its rows have ids (``row_ids``).
 """
 
 from __future__ import annotations
@@ -26,39 +26,39 @@ from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, Req
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.options.sink_options import SinkOptions
 from sprocketmq.spark.retry.bad_rows import DEAD_LETTER_LEVEL, BadRow
-from sprocketmq.spark.retry.sent_back import SendBack
+from sprocketmq.spark.retry.send_back import SendBackRequest
+from sprocketmq.spark.send.row_ids import TaskId
 from sprocketmq.spark.send.row_messages import LEFT_OUT
-from sprocketmq.spark.send.write_marks import Stamp
-from sprocketmq.spark.transactions.ledger_place import masters_of
+from sprocketmq.spark.transactions.ledger_location import masters_of
 from sprocketmq.wire.records import properties as props
 
 __all__ = ["RefusedRows"]
 
 log = logging.getLogger("sprocketmq.spark")
 
-# Of a letter's properties: more would leave no room for the reason.
+# The limit for the properties of a dead letter, so that there is room for the reason.
 _MOST_PROPERTIES_BYTES: Final = 16_384
 _NO_BODY: Final = b" "
-# Longer than any topic may be: of one that is too long so much is kept that it is still none.
+# Longer than any valid topic, so that a name that is too long stays invalid when it is cut.
 _TOPIC_CHARACTERS: Final = 255
 
 
 class RefusedRows:
-    """The refused rows of one task; called with each, ``settle`` is called when the rows of a batch are sent.
+    """The refused rows of one task. Called with each row; ``send_dead_letters`` is called when the rows of a batch are sent.
 
     Args:
         options: of the sink.
-        stamp: what the rows of this task are marked with, if they are.
+        task_id: of this task, if its rows have ids.
     """
 
-    def __init__(self, options: SinkOptions, stamp: Stamp | None = None) -> None:
-        self._options, self._stamp = options, stamp
-        self._letters: list[_Letter] = []
-        self._homes: list[str] = []
+    def __init__(self, options: SinkOptions, task_id: TaskId | None = None) -> None:
+        self._options, self._task_id = options, task_id
+        self._letters: list[_DeadLetter] = []
+        self._brokers: list[str] = []
         self.count = 0
 
     def __call__(self, row: Mapping[str, Any], error: ConfigurationError) -> None:
-        """Raises ``error`` itself with ``onError=fail``."""
+        """Count the row, or raise ``error`` with ``onError=fail``."""
         if self._options.on_error == "fail":
             raise error
         if not self.count:
@@ -67,32 +67,32 @@ class RefusedRows:
         if self._options.on_error == "dlq":
             self._letters.append(self._letter(row, str(error)))
 
-    def settle(self) -> None:
-        """All dead letters are stored when this returns, some of them twice if a broker fell silent. Raises as ``send_copies``."""
+    def send_dead_letters(self) -> None:
+        """Send the dead letters; all are stored when this returns, some twice if a broker did not answer. Raises as ``send_copies``."""
         if not self._letters:
             return
         letters, self._letters = self._letters, []
-        homes = self._homes = self._homes or self._masters()
-        for at, home in enumerate(homes):
+        brokers = self._brokers = self._brokers or self._masters()
+        for at, broker in enumerate(brokers):
             try:
-                self._store(letters, home, self._options.retry_timeout_ms // len(homes))
+                self._store(letters, broker, self._options.retry_timeout_ms // len(brokers))
             except (NetworkError, RequestTimeout, RemoteError) as error:
-                if home == homes[-1]:
+                if broker == brokers[-1]:
                     raise
                 log.warning(
-                    "broker %s does not take %d dead letters, another one is asked: %s", home, len(letters), error
+                    "broker %s does not take %d dead letters, another one is asked: %s", broker, len(letters), error
                 )
             else:
-                self._homes = [*homes[at:], *homes[:at]]
+                self._brokers = [*brokers[at:], *brokers[:at]]
                 return
 
-    def _store(self, letters: list[_Letter], home: str, timeout_ms: int) -> None:
+    def _store(self, letters: list[_DeadLetter], broker: str, timeout_ms: int) -> None:
         from sprocketmq.spark.retry.retry_copies import send_copies
 
         options = self._options
         rows = [
             BadRow(
-                SendBack(home, 0, message_id=letter.unique_key, delay_level=DEAD_LETTER_LEVEL),
+                SendBackRequest(broker, 0, message_id=letter.unique_key, delay_level=DEAD_LETTER_LEVEL),
                 letter.reason,
                 letter.content,
             )
@@ -100,7 +100,7 @@ class RefusedRows:
         ]
         send_copies(rows, options.group, options.namesrv_addr, retry_timeout_ms=timeout_ms, access=options.access)
 
-    def _letter(self, row: Mapping[str, Any], reason: str) -> _Letter:
+    def _letter(self, row: Mapping[str, Any], reason: str) -> _DeadLetter:
         topic, body = self._options.topic or row["topic"] or "", row["body"]
         unique_key = self._unique_key(f"{topic} {body!r}")
         content = {
@@ -110,16 +110,16 @@ class RefusedRows:
             "properties": {**_properties_of(row), props.UNIQ_KEY: unique_key},
             "reconsumeTimes": 0,
         }
-        return _Letter(unique_key, reason, content)
+        return _DeadLetter(unique_key, reason, content)
 
     def _unique_key(self, row: str) -> str:
-        if self._stamp is None:
+        if self._task_id is None:
             return uuid.uuid4().hex.upper()
-        mark = "/".join(map(str, (*self._stamp, self.count, row)))
+        mark = "/".join(map(str, (*self._task_id, self.count, row)))
         return uuid.uuid5(uuid.NAMESPACE_OID, mark).hex.upper()
 
     def _masters(self) -> list[str]:
-        """The brokers for the letters; any will do, as their topic is made where the first one comes."""
+        """The brokers for the dead letters. Any broker will do: their topic is created where the first one is stored."""
         options = self._options
         cluster = Cluster.at(options.namesrv_addr, options.retry_timeout_ms, options.access)
         names = sorted(cluster.run(lambda: masters_of(cluster.api)))
@@ -129,20 +129,21 @@ class RefusedRows:
 
 
 @dataclass(frozen=True, slots=True)
-class _Letter:
+class _DeadLetter:
     unique_key: str
     reason: str
     content: Mapping[str, Any]
 
 
 def _as_text(topic: str) -> str:
-    """The name of a topic, one that cannot be among them, as a property may hold it; what cannot be stays so, lest it be replayed
-    elsewhere."""
+    """The name of a topic, which may be invalid, as a property value. An invalid name stays invalid, so that the row is not replayed to
+    another topic.
+    """
     return "".join(letter if letter.isprintable() else "?" for letter in topic)[:_TOPIC_CHARACTERS]
 
 
 def _properties_of(row: Mapping[str, Any]) -> dict[str, str]:
-    """What of the row a message may hold."""
+    """The properties of the row that a message can hold."""
     keys = row["keys"]
     texts = {name: text for name, text in row["properties"] or () if name not in LEFT_OUT}
     texts = {

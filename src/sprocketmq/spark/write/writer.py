@@ -1,13 +1,14 @@
 # ruff: noqa: N803 - Spark calls these methods, with these argument names
-"""The sink, batch and streaming. Append only: a topic has no rows to be replaced.
+"""The sink, batch and streaming. Append only: a topic has no rows that could be replaced.
 
-``mode=send``: every row becomes a message; a task ends when all of its rows are stored (at least once; ``delivery=idempotent`` notes query,
-batch, partition and number in each message, so that a reader can drop what a replayed batch sent again).
+``mode=send``: every row becomes a message; a task ends when all of its rows are stored. At least once; with ``delivery=idempotent`` each
+message carries query, batch, partition and number, by which a reader can drop repetitions.
 
-``delivery=transactional``: the rows of a batch appear once and together, see ``exactly_once``.
+``delivery=transactional``: the rows of a batch appear exactly once and together, see ``transactional_write``.
 
-``mode=ack``: rows of the source with an ``action`` (``ack``, ``retry``, ``dlq``, ``drop``) go back to their brokers. Tasks only collect
-the bad ones; the driver sends them back once per batch, in ``commit``, when every task is done: a task that ran twice sends nothing twice.
+``mode=ack``: rows of the source with an ``action`` (``ack``, ``retry``, ``dlq``, ``drop``) are sent back to their brokers. Tasks only
+collect the bad ones. The driver sends them back once for each batch, in ``commit``, when every task is done: a task that ran twice sends
+nothing twice.
 
 ``mode=replay``: dead letters (``deadLettersOf``) are sent again as they were first sent, each to the topic it came from.
 """
@@ -27,20 +28,20 @@ from pyspark.sql.types import StructType
 
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.options.sink_options import SinkOptions
-from sprocketmq.spark.options.source_columns import CONTENT
+from sprocketmq.spark.options.source_columns import COPY_COLUMNS
+from sprocketmq.spark.retry.bad_row_sender import BadRowSender
 from sprocketmq.spark.retry.bad_rows import BadRow, bad_rows
-from sprocketmq.spark.retry.hand_back import HandBack
+from sprocketmq.spark.send.row_ids import TaskId, check_write_name, task_id_of
 from sprocketmq.spark.send.row_messages import check_columns
-from sprocketmq.spark.send.write_marks import Stamp, check_write_name, stamp_of
 from sprocketmq.spark.write.message_sender import MessageSender
 
 try:
     from pyspark.sql.datasource import DataSourceStreamArrowWriter
-except ImportError:  # PySpark 4.0, with which ``source`` refuses a stream before it asks for its writer
+except ImportError:  # PySpark 4.0, for which ``source`` refuses streams
     DataSourceStreamArrowWriter = object  # type: ignore[assignment,misc]
 
 if TYPE_CHECKING:
-    from sprocketmq.spark.transactions.exactly_once import ExactlyOnce
+    from sprocketmq.spark.transactions.transactional_write import TransactionalWrite
 
 __all__ = ["BatchWriter", "StreamWriter", "TaskResult"]
 
@@ -49,11 +50,11 @@ log = logging.getLogger("sprocketmq.spark")
 
 @dataclass
 class TaskResult(WriterCommitMessage):
-    """What one task did: rows stored, and messages that the driver is to send back."""
+    """What one task did: rows stored, rows refused, and messages that the driver is to send back."""
 
     sent: int = 0
     refused: int = 0
-    back: list[BadRow] = field(default_factory=list)
+    to_send_back: list[BadRow] = field(default_factory=list)
 
 
 class _Sink:
@@ -64,53 +65,55 @@ class _Sink:
         check_write_name(options, streaming)
         self._options = options
         self._replay_id = uuid.uuid4().hex  # of a batch; made once, on the driver
-        self._once: ExactlyOnce | None = None
+        self._transactional: TransactionalWrite | None = None
         if options.delivery == "transactional":
-            from sprocketmq.spark.transactions.exactly_once import ExactlyOnce  # only who needs it waits for its import
+            from sprocketmq.spark.transactions.transactional_write import (
+                TransactionalWrite,  # a slow import
+            )
 
-            self._once = ExactlyOnce(options, streaming)
+            self._transactional = TransactionalWrite(options, streaming)
 
     def write_batches(self, batches: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        if self._once is not None:
-            return self._once.write(batches)
+        if self._transactional is not None:
+            return self._transactional.write(batches)
         if self._options.mode == "ack":
-            return TaskResult(back=[row for batch in batches for row in bad_rows(batch, self._options)])
+            return TaskResult(to_send_back=[row for batch in batches for row in bad_rows(batch, self._options)])
         sender: MessageSender | None = None
         for batch in batches:
             if batch.num_rows:
-                sender = sender or MessageSender(self._options, self._stamp(), self._replay())
+                sender = sender or MessageSender(self._options, self._task_id(), self._replay())
                 sender.send(batch)
         return TaskResult() if sender is None else TaskResult(sender.sent, sender.refused.count)
 
     def abort(self, messages: list[WriterCommitMessage | None], what: str) -> None:
-        if self._once is not None:
-            self._once.abort(messages)
+        if self._transactional is not None:
+            self._transactional.abort(messages)
             log.warning("%s failed; none of its messages appears unless it was decided", what)
-        else:  # a retry of the write sends it again (at least once)
+        else:  # when Spark repeats the write, they are sent again (at least once)
             log.warning(
                 "%s failed; messages of its finished tasks are stored and will be sent again with the next try", what
             )
 
     def finish(self, messages: list[WriterCommitMessage | None], what: str) -> None:
-        if self._once is not None:
-            self._once.commit(messages, what)
+        if self._transactional is not None:
+            self._transactional.commit(messages, what)
             return
         results = [message for message in messages if isinstance(message, TaskResult)]
-        back = [message for result in results for message in result.back]
+        back = [message for result in results for message in result.to_send_back]
         if back:
-            hand = HandBack(
+            sender = BadRowSender(
                 self._options.group,
                 self._options.namesrv_addr,
                 access=self._options.access,
                 max_reconsume=self._options.max_reconsume_times,
                 retry_timeout_ms=self._options.retry_timeout_ms,
             )
-            refused = hand.rows(hand.first_of_each(back))
+            refused = sender.send_back(sender.first_of_each_message(back))
             if refused:
                 row, error = refused[0]
                 raise ConfigurationError(
                     f"{len(refused)} messages of {what} cannot be sent back, the first is {row.message}: {error}; their stored copies "
-                    f"are gone; keep the columns {', '.join(CONTENT)}, so that copies can be sent"
+                    f"are gone; keep the columns {', '.join(COPY_COLUMNS)}, so that copies can be sent"
                 )
         if unfit := sum(result.refused for result in results):
             log.warning(
@@ -119,14 +122,14 @@ class _Sink:
         log.info("%s: %d rows sent, %d sent back", what, sum(result.sent for result in results), len(back))
 
     def _replay(self) -> str:
-        """A batch of a stream that runs again is the same replay."""
+        """The id of a replay. A batch of a stream that runs again has the same."""
         context = TaskContext.get()
         if context is None or not (query_id := context.getLocalProperty("sql.streaming.queryId")):
             return self._replay_id
         return f"{query_id}-{context.getLocalProperty('streaming.sql.batchId')}"
 
-    def _stamp(self) -> Stamp | None:
-        return stamp_of(self._options, TaskContext.get()) if self._options.delivery == "idempotent" else None
+    def _task_id(self) -> TaskId | None:
+        return task_id_of(self._options, TaskContext.get()) if self._options.delivery == "idempotent" else None
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -142,7 +145,7 @@ class BatchWriter(DataSourceArrowWriter):
         self._sink.finish(messages, "batch write")
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """What was sent stays sent, unless the delivery is transactional."""
+        """Roll back a transactional write. Other messages stay stored."""
         self._sink.abort(messages, "batch write")
 
 
@@ -159,5 +162,5 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._sink.finish(messages, f"batch {batchId}")
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """What was sent stays sent, unless the delivery is transactional; the batch runs again."""
+        """Roll back a transactional write. Other messages stay stored, and the batch runs again."""
         self._sink.abort(messages, f"batch {batchId}")

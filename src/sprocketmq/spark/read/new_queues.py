@@ -1,11 +1,11 @@
-"""Where queues begin that a stream sees for the first time while it runs: asked of their brokers once, by the rule of the query's start.
+"""Where queues begin that appear while the stream runs. Each broker is asked once, by the rule of the query's start.
 
 Laws (tests/inproc/spark/test_late_brokers.py)
-1. A queue whose broker was away when the query began is read from where it would have been read had it been there; it makes no difference
-   when it returns, nor how often the query was restarted meanwhile.
+1. A queue whose broker was unreachable when the query began is read from where it would have been read otherwise, no matter when the broker
+   returns and how often the query was restarted meanwhile.
 2. A new queue of a broker that was there begins at its first message, whatever the clocks say.
-3. A broker is asked about a queue until it has answered, and not again. One that does not answer holds up no other, and nobody for longer
-   than a second: its new queues are left for the next look.
+3. A broker is asked about a queue until it has answered once. A broker that does not answer delays no other, and the stream by a second at
+   most: its new queues wait for the next poll.
 """
 
 from __future__ import annotations
@@ -18,89 +18,90 @@ from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, Req
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.losses import QueueBounds
 from sprocketmq.spark.offsets import StreamOffset
-from sprocketmq.spark.options.late_start import LateStart
+from sprocketmq.spark.options.new_queue_start import NewQueueStart
 from sprocketmq.spark.options.read_options import ReadOptions
 from sprocketmq.spark.read.group_progress import query_committed
 from sprocketmq.spark.read.offset_search import search_by_time
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["LateQueues", "late_rule"]
+__all__ = ["NewQueues", "new_queue_start"]
 
-# A broker whose clock is so far behind the driver's still has nothing left out.
+# No message is left out if a broker's clock is behind the driver's by up to this.
 _CLOCKS_MS: Final = 500
 _PATIENCE_MS: Final = 1_000
 
-Unheard = NetworkError | RequestTimeout | RemoteError
+BrokerFailure = NetworkError | RequestTimeout | RemoteError
 
 
-def late_rule(options: ReadOptions, now_ms: int, seen: Iterable[str]) -> LateStart | None:
-    """The rule of a query that begins now, while the brokers ``seen`` are there; None when what it does not see begins at its smallest
-    offset (``earliest``, JSON)."""
+def new_queue_start(options: ReadOptions, now_ms: int, seen: Iterable[str]) -> NewQueueStart | None:
+    """The rule of a query that begins now, while the brokers ``seen`` are there; None if other queues begin at their smallest offset
+    (``earliest``, JSON).
+    """
     kind, begun_ms = options.starting.kind, now_ms - _CLOCKS_MS
     if kind in ("latest", "timestamp"):
         ms = options.starting.timestamp_ms if kind == "timestamp" else begun_ms
-        return LateStart.of_topics("latest", ms, options.topics, options.topics_pattern, seen)
+        return NewQueueStart.of_topics("latest", ms, options.topics, options.topics_pattern, seen)
     if kind == "group":
-        return LateStart.of_topics("group", begun_ms, options.topics, options.topics_pattern, seen)
+        return NewQueueStart.of_topics("group", begun_ms, options.topics, options.topics_pattern, seen)
     return None
 
 
-class LateQueues:
-    """Remembers what it found, as a queue has no position before its first message is read."""
+class NewQueues:
+    """Remembers where new queues begin, because a queue has no position before its first message is read."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
-        self._starts: dict[MessageQueue, int | None] = {}  # None: it begins at its smallest offset
+        self._starts: dict[MessageQueue, int | None] = {}  # None: the smallest offset
 
     def starts(
         self, cluster: Cluster, position: StreamOffset, bounds: Mapping[MessageQueue, QueueBounds]
-    ) -> tuple[dict[MessageQueue, int], dict[MessageQueue, Unheard]]:
-        """Where queues of ``bounds`` begin that ``position`` does not know, one that is not named at its smallest offset; and those whose
-        broker did not say, and why.
+    ) -> tuple[dict[MessageQueue, int], dict[MessageQueue, BrokerFailure]]:
+        """Where the queues of ``bounds`` begin that are not in ``position``, and the queues whose broker did not answer, with the error.
+        Queues that are in neither begin at their smallest offset.
 
         Raises:
-            ConfigurationError: the group has no progress there, and ``groupOffsetsFallback`` is error.
+            ConfigurationError: the group has no committed offset there, and ``groupOffsetsFallback`` is error.
         """
         for queue in [queue for queue in self._starts if queue not in bounds or queue in position.queues]:
-            del self._starts[queue]  # its broker went away again, or it is no news any more
+            del self._starts[queue]  # its broker is unreachable again, or the queue has a position now
         new = {
             queue: held for queue, held in bounds.items() if queue not in position.queues and queue not in self._starts
         }
-        unheard: dict[MessageQueue, Unheard] = {}
+        unanswered: dict[MessageQueue, BrokerFailure] = {}
         if new:
-            found, unheard = self._asked(cluster, position.late, new)
-            self._starts.update({queue: found.get(queue) for queue in new if queue not in unheard})
-        return {queue: at for queue, at in self._starts.items() if at is not None}, unheard
+            found, unanswered = self._asked(cluster, position.late, new)
+            self._starts.update({queue: found.get(queue) for queue in new if queue not in unanswered})
+        return {queue: at for queue, at in self._starts.items() if at is not None}, unanswered
 
     def _asked(
-        self, cluster: Cluster, late: LateStart | None, new: Mapping[MessageQueue, QueueBounds]
-    ) -> tuple[dict[MessageQueue, int], dict[MessageQueue, Unheard]]:
-        """All brokers at once, each for itself."""
+        self, cluster: Cluster, late: NewQueueStart | None, new: Mapping[MessageQueue, QueueBounds]
+    ) -> tuple[dict[MessageQueue, int], dict[MessageQueue, BrokerFailure]]:
+        """Ask all brokers at the same time; the failure of one does not affect the others."""
         of_broker: dict[str, dict[MessageQueue, QueueBounds]] = {}
         for queue, held in new.items():
             if queue.topic.startswith(RETRY_PREFIX) or (late is not None and late.covers(queue)):
                 of_broker.setdefault(queue.broker_name, {})[queue] = held
 
-        async def one(held: Mapping[MessageQueue, QueueBounds]) -> dict[MessageQueue, int] | Unheard:
+        async def one(held: Mapping[MessageQueue, QueueBounds]) -> dict[MessageQueue, int] | BrokerFailure:
             try:
                 return await cluster.retrying(lambda: self._answer(cluster, late, held), _PATIENCE_MS)
             except (NetworkError, RequestTimeout, RemoteError) as error:
                 return error
 
         found: dict[MessageQueue, int] = {}
-        unheard: dict[MessageQueue, Unheard] = {}
+        unanswered: dict[MessageQueue, BrokerFailure] = {}
         answers = cluster.engine.run(cluster.gather(map(one, of_broker.values()))) if of_broker else []
         for queues, answer in zip(of_broker.values(), answers, strict=True):
             if isinstance(answer, dict):
                 found.update(answer)
             else:
-                unheard.update(dict.fromkeys(queues, answer))
-        return found, unheard
+                unanswered.update(dict.fromkeys(queues, answer))
+        return found, unanswered
 
     async def _answer(
-        self, cluster: Cluster, late: LateStart | None, held: Mapping[MessageQueue, QueueBounds]
+        self, cluster: Cluster, late: NewQueueStart | None, held: Mapping[MessageQueue, QueueBounds]
     ) -> dict[MessageQueue, int]:
-        """What one broker says of its queues."""
+        """Where the queues of one broker begin."""
         ruled = [queue for queue in held if not queue.topic.startswith(RETRY_PREFIX)]
         asked: Sequence[MessageQueue] = [queue for queue in held if queue.topic.startswith(RETRY_PREFIX)]
         if late is not None and late.rule == "group":

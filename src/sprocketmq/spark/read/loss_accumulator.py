@@ -1,4 +1,4 @@
-"""Losses on their way from tasks to the driver, in an accumulator that a LossReport made."""
+"""The accumulator by which tasks report losses to a LossReport on the driver."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pyspark.accumulators import AccumulatorParam
 
 from sprocketmq.spark.losses import Loss
 
-__all__ = ["LOSSES", "tell"]
+__all__ = ["LOSS_SETS", "add_losses"]
 
 
 class _Losses(AccumulatorParam[frozenset[Loss]]):
@@ -19,17 +19,17 @@ class _Losses(AccumulatorParam[frozenset[Loss]]):
         return value1 | value2
 
 
-LOSSES: Final = _Losses()
+LOSS_SETS: Final = _Losses()
 
 
-def tell(report: str | None, losses: list[Loss]) -> None:
-    """In a task: add ``losses`` to the LossReport whose option is ``report``; does nothing without one."""
+def add_losses(report: str | None, losses: list[Loss]) -> None:
+    """In a task: add ``losses`` to the LossReport whose option is ``report``. Without a report, do nothing."""
     if report is None or not losses:
         return
     from pyspark.accumulators import _accumulatorRegistry, _deserialize_accumulator
 
-    number = int(report) - 1  # options count from 1
+    number = int(report) - 1  # the option is the accumulator's id + 1
     accumulator: Any = _accumulatorRegistry.get(number)
     if accumulator is None:
-        accumulator = _deserialize_accumulator(number, frozenset(), LOSSES)
+        accumulator = _deserialize_accumulator(number, frozenset(), LOSS_SETS)
     accumulator.add(frozenset(losses))

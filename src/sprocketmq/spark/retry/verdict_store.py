@@ -1,20 +1,22 @@
-"""The verdicts of a micro-batch, kept in the checkpoint of its query: what is written and what goes back are two looks at one judgement.
+"""Keeps the verdicts of a micro-batch in the checkpoint of its query. What is written and what is sent back then follow from the same
+verdicts.
 
-    judge --judged rows--> <checkpointLocation>/sprocketmq/verdicts-<name>/rows     --> good rows: ``write``
-          (Parquet, one batch, overwritten by the next)      |                      `-> bad rows: back to the brokers
-                                                             `--> /checked: which batch, which judgement, how many rows
+    process --rows with verdicts--> <checkpointLocation>/sprocketmq/verdicts-<name>/rows     --> good rows: ``write``
+          (Parquet, one batch, overwritten by the next)      |                              `-> bad rows: back to the brokers
+                                                             `--> /checked: batch, id of the verdicts, number of rows
 
-``persist`` keeps rows in executors: those that die take them along, and Spark judges them again. A reliable checkpoint of Spark lives as
-long as its driver. A file in the query's own checkpoint, which driver and executors share anyhow, survives both, so a batch that is
-repeated by another driver finds what the first one decided (docs/decisions/0025-verdicts-in-the-checkpoint.md).
+``persist`` keeps rows in executors; if one dies, its rows are lost and Spark computes the verdicts again. A reliable checkpoint of Spark
+lives as long as its driver. Files in the query's own checkpoint, which driver and executors share anyway, survive both. So if another
+driver repeats a batch, it finds the verdicts of the first one (docs/decisions/0025-verdicts-in-the-checkpoint.md).
 
-Laws (tests/system/spark/test_kept_verdicts.py)
-1. A row is judged by one attempt of one task: Spark's output committer takes one, and what is read later is what it took.
-2. Kept verdicts are of one batch as Spark journaled it: its number and its offsets. Where an operator took the offsets away, they count
-   for nothing.
-3. They count once they are checked: ``checked`` is written last, and names the one judgement that it is about. Whoever finds it counts
-   the rows of that judgement again. Fewer or none: the batch is judged anew.
-4. Only the first call for a batch in a run can be a repeat, and one after a call that failed: the batches before it are done.
+Laws (tests/system/spark/test_verdict_store.py)
+1. The verdict of a row comes from one attempt of one task: Spark's output committer accepts one, and what is read later is what it
+   accepted.
+2. Verdicts belong to one batch as in the offset log: its number and its offsets. If an operator deleted the offsets, the verdicts do not
+   count.
+3. Verdicts count once they are complete: ``checked`` is written last and names the id of the verdicts. Whoever finds it counts their rows
+   again. If rows are missing, new verdicts are computed.
+4. Only the first call for a batch in a run can be a repetition, and a call after one that failed: earlier batches are done.
 """
 
 from __future__ import annotations
@@ -28,36 +30,36 @@ import uuid
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.spark.retry.verdict_columns import VERDICT_TYPES, wrong_verdicts
+from sprocketmq.spark.retry.verdict_columns import VERDICT_TYPES, verdict_checks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-__all__ = ["KeptVerdicts"]
+__all__ = ["VerdictStore"]
 
 log = logging.getLogger("sprocketmq.spark")
 
 _FOLDER: Final = "sprocketmq/verdicts-"
-# Which judgement a row is of; one for each time that a batch is judged.
-_JUDGEMENT: Final = "__sprocketmq_judgement"
+# The column with the id of the verdicts; a new id each time that they are computed.
+_VERDICTS_ID: Final = "__sprocketmq_judgement"
 _ROWS: Final = "__sprocketmq_rows"
 # StreamExecution.QUERY_ID_KEY, a local property of the thread that runs the batch
 _QUERY_ID: Final = "sql.streaming.queryId"
 
 
-class KeptVerdicts:
-    """The place for the verdicts of batch ``batch_id``, of which ``rows`` are.
+class VerdictStore:
+    """The verdicts of batch ``batch_id``, to which ``rows`` belong.
 
     Args:
-        name: of the judge among those of the query.
-        checkpoint_location: of the query; None asks Spark, which says it in classic sessions only.
+        name: the name of this verdict function among those of the query.
+        checkpoint_location: of the query. None asks Spark, which knows it in classic sessions only.
 
     Raises:
-        ConfigurationError: the checkpoint is not known or is another query's, or two judges have one name.
+        ConfigurationError: the checkpoint is unknown or another query's, or two functions have the same name.
     """
 
-    # Where -> the run of a query and its batch that was kept there last, by this process.
+    # Path -> the query run and batch whose verdicts this process stored there last.
     _last: ClassVar[dict[str, tuple[str, int]]] = {}
 
     def __init__(self, rows: DataFrame, batch_id: int, name: str, checkpoint_location: str | None) -> None:
@@ -85,11 +87,11 @@ class KeptVerdicts:
             self._last[self.path] = run, batch_id
 
     def call_failed(self) -> None:
-        """Another call for this batch repeats this one: it is not judged twice, and finds what this one decided."""
+        """Note that the call failed: another call for this batch is a repetition and finds the stored verdicts."""
         self._last.pop(self.path, None)
 
-    def found(self) -> DataFrame | None:
-        """What an earlier call decided about this batch; None when nobody did."""
+    def load(self) -> DataFrame | None:
+        """The rows with the verdicts of an earlier call for this batch; None if there was none."""
         from pyspark.errors import AnalysisException
         from pyspark.sql.types import StructType
 
@@ -111,12 +113,12 @@ class KeptVerdicts:
         )
         return None
 
-    def keep(self, judged: DataFrame) -> DataFrame:
-        """Judge, once: the rows as they are kept.
+    def save(self, judged: DataFrame) -> DataFrame:
+        """Compute the verdicts once, store them, and return the stored rows.
 
         Raises:
-            ConfigurationError: a verdict that does not exist, or the checkpoint is on no storage that all processes share; a mended judge
-                is asked again.
+            ConfigurationError: a verdict has an invalid value, or the checkpoint is not on storage that all processes share. A corrected
+                function is asked again.
         """
         from pyspark.sql import Observation
         from pyspark.sql import functions as f
@@ -124,27 +126,27 @@ class KeptVerdicts:
         empty = {name: VERDICT_TYPES.get(name, ("string",))[0] for name, kind in judged.dtypes if kind == "void"}
         for name, kind in empty.items():
             judged = judged.withColumn(name, f.col(name).cast(kind))
-        judgement = uuid.uuid4().hex
-        marked = judged.withColumn(_JUDGEMENT, f.lit(judgement))
+        verdicts_id = uuid.uuid4().hex
+        marked = judged.withColumn(_VERDICTS_ID, f.lit(verdicts_id))
         observed = Observation()
         marked.observe(observed, f.count(f.lit(1)).alias(_ROWS)).write.mode("overwrite").parquet(self._rows_path)
         written = observed.get.get(_ROWS, 0)
-        kept = self._kept(judgement, marked.schema)
+        kept = self._kept(verdicts_id, marked.schema)
         self._check(kept, written)
-        self._note(judgement, written, marked.schema)
+        self._mark_complete(verdicts_id, written, marked.schema)
         return kept
 
-    def _kept(self, judgement: str, schema: StructType) -> DataFrame:
+    def _kept(self, verdicts_id: str, schema: StructType) -> DataFrame:
         from pyspark.sql import functions as f
 
-        # Of a given schema: without a single file Spark knows none, and there is nothing to be found then.
-        kept = self._spark.read.schema(schema).parquet(_literally(self._rows_path))
-        return kept.where(f.col(_JUDGEMENT) == judgement).drop(_JUDGEMENT)
+        # With a given schema, because without a single file Spark cannot infer one.
+        kept = self._spark.read.schema(schema).parquet(_escaped_path(self._rows_path))
+        return kept.where(f.col(_VERDICTS_ID) == verdicts_id).drop(_VERDICTS_ID)
 
     def _check(self, kept: DataFrame, written: int) -> None:
         from pyspark.sql import functions as f
 
-        checks = wrong_verdicts(kept.columns)
+        checks = verdict_checks(kept.columns)
         seen = kept.agg(f.count(f.lit(1)), *(wrong for wrong, _ in checks)).head()
         assert seen is not None
         if seen[0] != written:
@@ -156,15 +158,15 @@ class KeptVerdicts:
             if value is not None:
                 raise ConfigurationError(sentence(value))
 
-    def _note(self, judgement: str, rows: int, schema: StructType) -> None:
-        """Say that this judgement is whole and checked."""
+    def _mark_complete(self, verdicts_id: str, rows: int, schema: StructType) -> None:
+        """Note that these verdicts are complete and checked."""
         from pyspark.sql import functions as f
 
         said = json.dumps(
             {
                 "batch": self._batch_id,
                 "offsets": self._offsets,
-                "judgement": judgement,
+                "judgement": verdicts_id,
                 "rows": rows,
                 "schema": schema.jsonValue(),
             }
@@ -173,12 +175,12 @@ class KeptVerdicts:
         line.write.mode("overwrite").text(self._checked_path)
 
     def _checked(self) -> dict[str, Any] | None:
-        """What ``_note`` said last."""
+        """What ``_mark_complete`` wrote last."""
         said = self._text(self._checked_path)
-        return json.loads(said) if said else None  # empty: a machine lost its power
+        return json.loads(said) if said else None  # empty after a power cut
 
     def _offsets_of_batch(self) -> str:
-        """What Spark journaled for this batch before it ran, as a short hash."""
+        """A short hash of the offset log's entry for this batch."""
         journal = self._text(f"{self._location}/offsets/{self._batch_id}")
         if journal is None:
             raise ConfigurationError(
@@ -188,11 +190,11 @@ class KeptVerdicts:
         return hashlib.sha256(journal.encode()).hexdigest()[:32]
 
     def _text(self, path: str) -> str | None:
-        """What is in the file at ``path``, or in the one file of the folder there; None when there is nothing."""
+        """The text of the file at ``path``, or of the one file in the folder there; None if there is nothing."""
         from pyspark.errors import AnalysisException
 
         try:
-            found = self._spark.read.text(_literally(path), wholetext=True).head()
+            found = self._spark.read.text(_escaped_path(path), wholetext=True).head()
         except AnalysisException as error:
             if "PATH_NOT_FOUND" in str(error):
                 return None
@@ -200,18 +202,19 @@ class KeptVerdicts:
         return found[0] if found else None
 
 
-def _literally(path: str) -> str:
-    """``path`` for a read of Spark, which takes a path for a pattern (``SparkHadoopUtil.isGlobPath``); a write does not."""
+def _escaped_path(path: str) -> str:
+    """``path`` for a read of Spark, which takes it as a glob pattern (``SparkHadoopUtil.isGlobPath``); a write does not."""
     return re.sub(r"[\[\]{}*?\\]", r"\\\g<0>", path)
 
 
 def _query_of(spark: SparkSession, given: str | None) -> tuple[str | None, str | None]:
-    """The checkpoint of the query whose batch is judged, and which run of it this is; None for what cannot be told.
+    """The checkpoint of the query whose batch this is, and the id of its run; None where it cannot be found.
 
-    A thread that the user started does not know its query; the checkpoint that was given does, as it has one run at a time.
+    On a thread that the user started Spark does not know the query. Then the given checkpoint identifies it, because a checkpoint has one
+    run at a time.
     """
     if not hasattr(spark, "_jsparkSession"):
-        return given, str(os.getpid())  # Connect: a process of its own for each run
+        return given, str(os.getpid())  # Spark Connect: a process for each run
     jvm: Any = spark._jvm
     queries = spark._jsparkSession.sharedState().activeStreamingQueries()
     query_id = spark.sparkContext.getLocalProperty(_QUERY_ID)

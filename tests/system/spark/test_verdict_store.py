@@ -20,7 +20,7 @@ from pyspark.sql import functions as f
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark import foreach_batch
 from sprocketmq.spark.retry import row_retry
-from sprocketmq.spark.retry.kept_verdicts import KeptVerdicts
+from sprocketmq.spark.retry.verdict_store import VerdictStore
 from sprocketmq.testing import EmbeddedRocketMQ
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def test_a_batch_that_failed_when_it_was_written_is_written_again_as_it_was_judg
     assert sorted(good.seen) == [at for at in range(10) if at != 3]
 
 
-class DiesBeforeTheCheck(KeptVerdicts):
+class DiesBeforeTheCheck(VerdictStore):
     def _check(self, kept: DataFrame, written: int) -> None:
         raise SystemError("the driver died")
 
@@ -160,7 +160,7 @@ def test_verdicts_that_nobody_checked_count_for_nothing(
         run_available_now(streaming(spark, mq, minPartitions=4).load(), retry, tmp_path)
 
     with monkeypatch.context() as patch:
-        patch.setattr(row_retry, "KeptVerdicts", DiesBeforeTheCheck)
+        patch.setattr(row_retry, "VerdictStore", DiesBeforeTheCheck)
         with pytest.raises(StreamingQueryException, match="the driver died"):
             run_with(three_says)
     if lost:
@@ -335,11 +335,11 @@ def test_a_checkpoint_that_executors_do_not_share_stops_the_batch(
     publish(mq, 0, 10)
     good = Numbers()
 
-    class LosesRows(KeptVerdicts):
+    class LosesRows(VerdictStore):
         def _check(self, kept: DataFrame, written: int) -> None:
             super()._check(kept.limit(4), written)
 
-    monkeypatch.setattr(row_retry, "KeptVerdicts", LosesRows)
+    monkeypatch.setattr(row_retry, "VerdictStore", LosesRows)
     retry = foreach_batch(Judge(), write=good, group="delays", namesrv_addr=mq.namesrv_addr)
     with pytest.raises(StreamingQueryException) as error:
         run_available_now(streaming(spark, mq).load(), retry, tmp_path)

@@ -1,7 +1,7 @@
-"""Messages sent back to the broker that stores them, to be consumed again (Java: CONSUMER_SEND_MSG_BACK, 36).
+"""Send messages back to the broker that stores them, to be consumed again (Java: CONSUMER_SEND_MSG_BACK, 36).
 
-One request names one stored record, by its place in the broker's log; the broker makes the copy. Which rows go back, and what becomes of
-those that a broker refuses, is for ``hand_back``; users call ``send_back`` for messages of their own choice.
+A request names one stored record by its offset in the broker's commit log, and the broker makes the copy. ``bad_row_sender`` decides which
+rows are sent back, and what happens to those that a broker refuses. Users call ``send_back`` for messages of their own choice.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ from typing import Final
 
 from sprocketmq.client.settings.namesrv_addr import resolve_namesrv_addr
 from sprocketmq.errors import RemoteError
-from sprocketmq.spark.cluster.cluster import Cluster, can_pass
-from sprocketmq.spark.options.access import PLAIN, Access
+from sprocketmq.spark.cluster.cluster import Cluster, is_transient
+from sprocketmq.spark.options.access import ANONYMOUS, Access
 from sprocketmq.wire import headers
 
-__all__ = ["SendBack", "send_back"]
+__all__ = ["SendBackRequest", "send_back"]
 
 _CHUNK: Final = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class SendBack:
-    """One message to be consumed again later: where its stored copy is, and how it goes back.
+class SendBackRequest:
+    """One message to be consumed again later: where its record is stored, and with which delay.
 
-    ``delay_level`` 0 lets the broker choose (10 s, 30 s, 1 min, ...), 1..18 asks for that level, -1 means straight to the dead letters.
+    ``delay_level`` 0 lets the broker choose (10 s, 30 s, 1 min, ...), 1 to 18 is a fixed level, -1 sends it to the dead letters.
     """
 
     broker_name: str
@@ -37,25 +37,25 @@ class SendBack:
 
 
 def send_back(
-    messages: Iterable[SendBack],
+    messages: Iterable[SendBackRequest],
     *,
     group: str,
     namesrv_addr: str | None = None,
     max_reconsume: int = 16,
     retry_timeout_ms: int = 60_000,
-    access: Access = PLAIN,
-) -> list[tuple[SendBack, RemoteError]]:
-    """Send messages back for another try in ``group``: many requests in flight, each tried again while its broker does not answer.
+    access: Access = ANONYMOUS,
+) -> list[tuple[SendBackRequest, RemoteError]]:
+    """Send messages back for another try in ``group``: many requests in flight, each retried while its broker does not answer.
 
     Args:
         namesrv_addr: default NAMESRV_ADDR.
         max_reconsume: after so many tries the broker makes a dead letter of a message.
 
     Returns:
-        The messages that a broker refused for good, with its answer (code 1: the stored copy is gone).
+        The messages that a broker refused for good, with its answer (code 1: the stored record is gone).
 
     Raises:
-        NetworkError, RequestTimeout, SystemBusy: a broker did not answer within ``retry_timeout_ms``; some may have gone back.
+        NetworkError, RequestTimeout, SystemBusy: a broker did not answer within ``retry_timeout_ms``; some messages may be stored.
     """
     cluster = Cluster.at(resolve_namesrv_addr(namesrv_addr), retry_timeout_ms, access)
     rest, refused = iter(messages), []
@@ -65,17 +65,17 @@ def send_back(
 
 
 async def _sent_back(
-    cluster: Cluster, group: str, messages: list[SendBack], max_reconsume: int
-) -> list[tuple[SendBack, RemoteError]]:
+    cluster: Cluster, group: str, messages: list[SendBackRequest], max_reconsume: int
+) -> list[tuple[SendBackRequest, RemoteError]]:
     for topic in sorted({message.topic for message in messages if message.topic}):
-        # The addresses of brokers come with the route: one question for a topic instead of one for each message.
+        # The route has the addresses of brokers: one request for a topic instead of one for each message.
         await cluster.retrying(lambda topic=topic: cluster.route(topic))  # type: ignore[misc]
     refused = await cluster.gather(_refusal(cluster, group, message, max_reconsume) for message in messages)
     return [(message, error) for message, error in zip(messages, refused, strict=True) if error is not None]
 
 
-async def _refusal(cluster: Cluster, group: str, message: SendBack, max_reconsume: int) -> RemoteError | None:
-    """What the broker said that does not take it; None once it is stored."""
+async def _refusal(cluster: Cluster, group: str, message: SendBackRequest, max_reconsume: int) -> RemoteError | None:
+    """The broker's error if it refuses; None once the message is stored."""
     header = headers.ConsumerSendMsgBackRequestHeader(
         offset=message.commit_log_offset,
         group=group,
@@ -92,7 +92,7 @@ async def _refusal(cluster: Cluster, group: str, message: SendBack, max_reconsum
     try:
         await cluster.retrying(ask)
     except RemoteError as error:
-        if can_pass(error):
+        if is_transient(error):
             raise
         return error
     return None

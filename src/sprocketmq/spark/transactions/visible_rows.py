@@ -1,14 +1,14 @@
-"""Whether the row of a half message is in its topic already: asked before a broker's question is answered with COMMIT.
+"""Whether the row of a half message is visible in its topic already. Asked before a check-back is answered with COMMIT.
 
-    END commit --broker--> row in its topic, and later a note that the half is done          (5.x: up to transactionOpBatchInterval later)
-    a round of questions that finds no note --> a copy of the half, asked about: its COMMIT would show the row again
+    END commit --broker--> row in its topic, and later a record that the half message is done  (5.x: up to transactionOpBatchInterval later)
+    a round of checks that finds no such record --> a copy of the half message, checked back: its COMMIT would deliver the row again
 
-The row is found in the broker's index by its unique key. A broker's log is entered into queues and index in its order, by one thread:
+The row is looked up in the broker's index by its unique key. One thread of the broker dispatches its log to queues and index, in order. So
 what was stored before the copy is in the index once the copy is in its queue.
 
 Laws
-1. None, "cannot be told", is answered only where the index cannot be asked: it is switched off, or this group may not ask it.
-2. Whoever was answered False would see a row that was stored before the copy it asked about.
+1. None ("unknown") is returned only if the index cannot be queried: it is switched off, or this group may not query it.
+2. If the result is False, no row was stored before the copy that the check-back is about.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from sprocketmq.wire.headers import UNIQUE_KEY_QUERY, QueryMessageRequestHeader
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
 from sprocketmq.wire.records.record import decode_records
 
-__all__ = ["HALF_TOPIC", "ShownRows"]
+__all__ = ["HALF_TOPIC", "VisibleRows"]
 
 HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 _TIMEOUT_MS: Final = 3_000
 _ENTERED_WITHIN_S: Final = 10.0
 _PAUSE_S: Final = 0.02
-# A broker that asks about thousands of halves asks all of them within a moment; one that was restarted may have lost some.
+# A broker sends thousands of check-backs at nearly the same moment; a broker that was restarted may have lost messages.
 _FRESH_FOR_S: Final = 1.0
 _AT_MOST: Final = 32
 _FOREVER_MS: Final = (1 << 63) - 1
@@ -39,36 +39,36 @@ _FOREVER_MS: Final = (1 << 63) - 1
 _EARLIER_MS: Final = 3_600_000
 
 
-class ShownRows:
-    """Asks the brokers of one cluster. Belongs to its loop."""
+class VisibleRows:
+    """Queries the brokers of one cluster. Belongs to its loop."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        # Address -> so many halves are in their queue, and all that was stored before them in the index; and when that was asked.
+        # Address -> the next offset of its half queue (everything stored before is in the index), and when it was requested.
         self._entered: dict[str, tuple[int, float]] = {}
 
     async def has(self, half: MessageExt) -> bool | None:
-        """Whether the row of ``half``, as a broker's question brings it, is in its topic; None when that cannot be told.
+        """Whether the row of ``half``, as in a check-back, is visible; None if unknown.
 
         Raises:
-            NetworkError, RequestTimeout, RemoteError: the broker does not say now; it will ask again.
+            NetworkError, RequestTimeout, RemoteError: the broker does not answer now; it will check again.
         """
         broker_name = half.broker_name
         queue = MessageQueue(HALF_TOPIC, broker_name, 0)
         address = await self._cluster.address(queue) if broker_name else half.store_host
         await self._until_entered(address, queue, half.queue_offset)
-        return await self.is_shown(address, half.topic, half.message_id, half.born_timestamp_ms)
+        return await self.is_visible(address, half.topic, half.message_id, half.born_timestamp_ms)
 
-    async def is_shown(self, address: str, topic: str, key: str, born_ms: int) -> bool | None:
-        """Whether the index of the broker at ``address`` has the row with that unique key now; None when that cannot be told.
+    async def is_visible(self, address: str, topic: str, key: str, born_ms: int) -> bool | None:
+        """Whether the index of the broker at ``address`` has a row with that unique key; None if unknown.
 
         Raises:
-            NetworkError, RequestTimeout, RemoteError: the broker does not say now.
+            NetworkError, RequestTimeout, RemoteError: the broker does not answer now.
         """
         return await self._asked(address, topic, key, max(0, born_ms - _EARLIER_MS))
 
     async def can_tell(self, address: str, topic: str) -> bool:
-        """Whether the broker at ``address`` answers this group about keys of ``topic``."""
+        """Whether this group may query the index of the broker at ``address`` for keys of ``topic``."""
         return await self._asked(address, topic, "-", 0) is not None
 
     async def _asked(self, address: str, topic: str, key: str, begin_ms: int) -> bool | None:

@@ -18,12 +18,18 @@ from sprocketmq.broker.broker import Broker
 from sprocketmq.broker.settings.config import BrokerConfig
 from sprocketmq.cli.settle import merge_decisions
 from sprocketmq.client.remoting.api import RemotingApi
-from sprocketmq.core.transactions.decision_ledger import Decision, DecisionLedger, Names
+from sprocketmq.core.transactions.decision_ledger import Decision, DecisionLedger, QuerySummary
 from sprocketmq.errors import ConfigurationError, NetworkError
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.source import RocketMQDataSource
-from sprocketmq.spark.transactions.ledger_merge import Known
-from sprocketmq.spark.transactions.ledger_place import NOTHING, READ, READ_WRITE, _only_hold_place, set_permission
+from sprocketmq.spark.transactions.ledger_location import (
+    PERM_NONE,
+    PERM_READ,
+    PERM_READ_WRITE,
+    _make_placeholder,
+    set_permission,
+)
+from sprocketmq.spark.transactions.ledger_merge import MergedDecisions
 from sprocketmq.spark.write.writer import BatchWriter, StreamWriter
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.records.message import MessageQueue
@@ -68,11 +74,11 @@ class Pair:
         route = self.cluster.engine.run(self.cluster.api.route(LEDGER))
         return {} if route is None else {data.broker_name: data.perm for data in route.queue_datas}
 
-    def make(self, name: str, permission: int = READ_WRITE) -> None:
+    def make(self, name: str, permission: int = PERM_READ_WRITE) -> None:
         self.cluster.engine.run(set_permission(self.cluster.api, self.address(name), LEDGER, permission))
         self.mq.wait_until(lambda: self.permissions().get(name) == permission)
 
-    def store(self, name: str, *records: Decision | Names) -> None:
+    def store(self, name: str, *records: Decision | QuerySummary) -> None:
         with self.mq.producer() as producer:
             for record in records:
                 producer.send(rmq.Message(LEDGER, record.encode()), queue=MessageQueue(LEDGER, name, 0))
@@ -125,7 +131,7 @@ def appeared(pair: Pair) -> Counter[int]:
 
 def test_every_broker_knows_where_the_ledger_is(pair: Pair) -> None:
     run(pair, 1)
-    pair.mq.wait_until(lambda: pair.permissions() == {HOME: READ_WRITE, OTHER: NOTHING})
+    pair.mq.wait_until(lambda: pair.permissions() == {HOME: PERM_READ_WRITE, OTHER: PERM_NONE})
 
 
 @pytest.mark.parametrize("begin", ["batch 0", "a batch write"])
@@ -137,7 +143,7 @@ def test_no_second_ledger_is_made_while_the_broker_of_the_first_is_away(pair: Pa
     with pytest.raises(NetworkError, match=r"lies on a broker that is not registered now, and broker-a only keep"):
         write(writer(pair) if begin == "batch 0" else batch_writer(pair), 2)
     pair.start()
-    pair.mq.wait_until(lambda: pair.permissions() == {HOME: READ_WRITE, OTHER: NOTHING})
+    pair.mq.wait_until(lambda: pair.permissions() == {HOME: PERM_READ_WRITE, OTHER: PERM_NONE})
     run(pair, 2)
     Task.query = "q-1"
     run(pair, 1)  # decided, so nothing is sent
@@ -187,7 +193,7 @@ def test_of_two_ledgers_the_one_without_decisions_keeps_the_place(pair: Pair) ->
     pair.store(OTHER, Decision("q-1", 0, frozenset({"gone"}), 0, frozenset(), 1))
     run(pair, 1)
     assert appeared(pair) == Counter(), "it was decided at the other broker"
-    pair.mq.wait_until(lambda: pair.permissions() == {HOME: NOTHING, OTHER: READ_WRITE})
+    pair.mq.wait_until(lambda: pair.permissions() == {HOME: PERM_NONE, OTHER: PERM_READ_WRITE})
 
 
 def test_of_two_ledgers_with_decisions_none_is_forgotten(pair: Pair, capsys: pytest.CaptureFixture[str]) -> None:
@@ -195,12 +201,12 @@ def test_of_two_ledgers_with_decisions_none_is_forgotten(pair: Pair, capsys: pyt
     pair.make(OTHER)
     old = [Decision("q-0", batch, frozenset({f"a{batch}"}), batch) for batch in range(3)]
     pair.store(HOME, *old)
-    pair.store(OTHER, Decision("q-1", 0, frozenset({"b"}), 0, frozenset(), 1), Names(frozenset({"q-1"}), 1))
+    pair.store(OTHER, Decision("q-1", 0, frozenset({"b"}), 0, frozenset(), 1), QuerySummary(frozenset({"q-1"}), 1))
     with pytest.raises(ConfigurationError, match=f"run 'sprocketmq merge-ledger {LEDGER} --into a-home', which copies"):
         write(writer(pair), 1)
     assert merge_decisions(LEDGER, OTHER, (), "exact", pair.mq.namesrv_addr) == 0
     assert "3 decisions of q-0 copied to broker-a; a-home keeps the place" in capsys.readouterr().out
-    pair.mq.wait_until(lambda: pair.permissions() == {HOME: NOTHING, OTHER: READ_WRITE})
+    pair.mq.wait_until(lambda: pair.permissions() == {HOME: PERM_NONE, OTHER: PERM_READ_WRITE})
     run(pair, 1)
     Task.query = "q-0"
     for Task.batch in range(3):
@@ -226,19 +232,19 @@ def test_a_home_whose_emptying_was_cut_off_can_still_be_read(pair: Pair, monkeyp
     with monkeypatch.context() as patched:
         patched.setattr(RemotingApi, "max_offset", killed)
         with pytest.raises(Killed):
-            pair.cluster.engine.run(_only_hold_place(pair.cluster.api, LEDGER, HOME, pair.address(HOME)))
-    pair.mq.wait_until(lambda: pair.permissions() == {HOME: READ, OTHER: READ_WRITE})
+            pair.cluster.engine.run(_make_placeholder(pair.cluster.api, LEDGER, HOME, pair.address(HOME)))
+    pair.mq.wait_until(lambda: pair.permissions() == {HOME: PERM_READ, OTHER: PERM_READ_WRITE})
     run(pair, 1)
     assert appeared(pair) == Counter(), "it was decided at the other broker"
-    pair.mq.wait_until(lambda: pair.permissions() == {HOME: NOTHING, OTHER: READ_WRITE})
+    pair.mq.wait_until(lambda: pair.permissions() == {HOME: PERM_NONE, OTHER: PERM_READ_WRITE})
 
 
 def test_of_two_empty_ledgers_the_one_that_can_be_written_is_kept(pair: Pair) -> None:
-    pair.make(HOME, READ)
+    pair.make(HOME, PERM_READ)
     pair.make(OTHER)
     run(pair, 1)
     assert appeared(pair) == Counter([1])
-    pair.mq.wait_until(lambda: pair.permissions() == {HOME: NOTHING, OTHER: READ_WRITE})
+    pair.mq.wait_until(lambda: pair.permissions() == {HOME: PERM_NONE, OTHER: PERM_READ_WRITE})
 
 
 def of_one_query(query: str, *batches: tuple[int, str]) -> DecisionLedger:
@@ -249,7 +255,7 @@ def of_one_query(query: str, *batches: tuple[int, str]) -> DecisionLedger:
 
 
 def test_two_other_ledgers_that_decided_a_batch_differently_are_a_question_for_a_person() -> None:
-    known = Known(of_one_query("q-0", (0, "a")), "broker-a")
+    known = MergedDecisions(of_one_query("q-0", (0, "a")), "broker-a")
     assert len(known.add_missing(of_one_query("q-1", (0, "b"), (1, "b")), "broker-b", ())) == 2
     assert known.add_missing(of_one_query("q-1", (0, "b"), (1, "b")), "broker-c", ()) == []
     with pytest.raises(ConfigurationError, match="batch 1 of q-1 was decided at broker-d and otherwise at broker-b"):
@@ -263,7 +269,7 @@ def test_the_decisions_of_the_one_ledger_are_gathered_once(monkeypatch: pytest.M
     asked: list[DecisionLedger] = []
     decided = DecisionLedger.decided
     monkeypatch.setattr(DecisionLedger, "decided", lambda self: asked.append(self) or decided(self))
-    assert len(Known(kept, "broker-a").add_missing(other, "broker-b", ())) == 49
+    assert len(MergedDecisions(kept, "broker-a").add_missing(other, "broker-b", ())) == 49
     assert asked == [kept, other]
 
 
@@ -274,7 +280,7 @@ def test_a_batch_that_both_ledgers_decided_is_a_question_for_a_person(pair: Pair
     pair.store(OTHER, Decision("q-1", 0, frozenset({"b"}), 0))
     with pytest.raises(ConfigurationError, match="batch 0 of q-1 was decided at a-home and otherwise at broker-a"):
         merge_decisions(LEDGER, OTHER, (), "exact", pair.mq.namesrv_addr)
-    assert pair.permissions() == {HOME: READ_WRITE, OTHER: READ_WRITE}
+    assert pair.permissions() == {HOME: PERM_READ_WRITE, OTHER: PERM_READ_WRITE}
     with pytest.raises(ConfigurationError, match="--into is 'nowhere', and the ledger .* is on a-home, broker-a"):
         merge_decisions(LEDGER, "nowhere", (), "exact", pair.mq.namesrv_addr)
     assert merge_decisions(LEDGER, OTHER, ("q-1",), "exact", pair.mq.namesrv_addr) == 0
@@ -287,7 +293,7 @@ def test_a_merge_that_was_stopped_half_way_is_gone_on_with(pair: Pair) -> None:
     first = Decision("q-0", 0, frozenset({"a0"}), 0)
     pair.store(HOME, first, Decision("q-0", 1, frozenset({"a1"}), 1))
     pair.store(OTHER, first)
-    pair.make(HOME, READ)
+    pair.make(HOME, PERM_READ)
     assert merge_decisions(LEDGER, OTHER, (), "exact", pair.mq.namesrv_addr) == 0
     assert pair.decided() == [("q-0", 0), ("q-0", 1)]
 

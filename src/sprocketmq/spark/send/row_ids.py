@@ -1,18 +1,18 @@
-"""The marks that ``delivery=idempotent`` leaves in each message, and how a reader drops by them what was written twice.
+"""The ids that ``delivery=idempotent`` puts into each message, and how a reader drops repeated rows by them.
 
     stream        query id / batch id        / partition / number within it      Spark keeps both ids in the checkpoint
-    batch write   txnAppId / txnVersion      / partition / number within it      the user names the write; nothing of Spark's outlives it
+    batch write   txnAppId / txnVersion      / partition / number within it      the user names the write; no id of Spark survives it
 
-Theory. A mark must name the row by what is the same when the write runs again: after a crash, in another application, on other machines.
-A stage's number begins anew with each application, two writes of one function have one query and batch, and how many tasks there are
-is journaled by the source with the end of the batch (``offsets``, law 5). What lies between source and sink is the user's: a shuffle, or a
-filter that was changed, gives a row another number. So two rows are one only if they also say the same.
+The id is in four properties (marks). It must be the same when the write runs again: after a crash, in another application, on other
+machines. Spark's stage numbers begin anew with each application, and two writes in one function have the same query and batch. The number
+of tasks is in the offset log (``offsets``, law 5). What lies between source and sink belongs to the user: a shuffle, or a changed filter,
+gives a row another number. So two rows count as one only if their bodies are equal, too.
 
 Laws
-1. No two rows of one write have the same mark; two writes have different names, or are runs of one write.
-2. A row has the same mark in each run of its batch, as long as the partitions have the same rows in the same order.
-3. Where law 2 does not hold, rows come twice; none is dropped that says something else than the one it is taken for.
-4. A message that came back (a retry, a replay of a dead letter) is no repeat of itself.
+1. No two rows of one write have the same id. Two writes have different names, or are runs of one write.
+2. A row has the same id in each run of its batch, as long as the partitions have the same rows in the same order.
+3. Where law 2 does not hold, rows come twice; no row is dropped whose content differs.
+4. A message that came back (a retry, a replayed dead letter) is not a repetition of itself.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 
     from sprocketmq.spark.options.sink_options import SinkOptions
 
-__all__ = ["Stamp", "check_write_name", "each_write_once", "stamp_of"]
+__all__ = ["TaskId", "check_write_name", "each_write_once", "task_id_of"]
 
-# Query, batch and partition of a task's rows.
-Stamp = tuple[str, str, int]
+# Query, batch and partition of a task.
+TaskId = tuple[str, str, int]
 
 _MARKS: Final = (props.SPARK_QUERY_ID, props.SPARK_BATCH_ID, props.SPARK_PARTITION, props.SPARK_SEQUENCE)
 _NEEDED: Final = ("messageId", "reconsumeTimes", "body", "properties")
 
 
 def check_write_name(options: SinkOptions, streaming: bool) -> None:
-    """Refuse, before a task runs, a write whose rows could not be told from another one's.
+    """Refuse, before a task runs, a write whose rows could not be distinguished from those of another write.
 
     Raises:
         ConfigurationError: an idempotent batch write has no name, or a stream has one of its own.
@@ -57,11 +57,11 @@ def check_write_name(options: SinkOptions, streaming: bool) -> None:
         )
 
 
-def stamp_of(options: SinkOptions, context: TaskContext | None) -> Stamp:
-    """What the rows of this task are marked with.
+def task_id_of(options: SinkOptions, context: TaskContext | None) -> TaskId:
+    """The query, batch and partition of the rows of this task.
 
     Raises:
-        ConfigurationError: Spark does not say of which query they are.
+        ConfigurationError: Spark does not name the query.
     """
     partition = context.partitionId() if context is not None else 0
     if options.txn_app_id is not None:
@@ -76,18 +76,18 @@ def stamp_of(options: SinkOptions, context: TaskContext | None) -> Stamp:
 
 
 def each_write_once(rows: DataFrame, within: str = "3 hours") -> DataFrame:
-    """Rows that a sink with ``delivery=idempotent`` wrote, without those that it wrote again after a crash, and without its marks.
+    """Rows that a sink with ``delivery=idempotent`` wrote, without repetitions after a crash, and without its marks.
 
-    A repeat has the marks and the body of a row that came before. Rows without marks, which somebody else has sent, are told apart by
-    their ``messageId``. What comes back as a retry (``includeRetry``) or was replayed is no repeat.
+    A repetition has the marks and the body of an earlier row. Rows without marks, from another sender, are compared by their ``messageId``.
+    A retry (``includeRetry``) or a replayed dead letter is not a repetition.
 
     Args:
         rows: of the source, batch or stream, with the columns ``messageId``, ``reconsumeTimes``, ``body`` and ``properties``.
-        within: of a stream: for how long repeats are known, counted from when a row was first read. Longer than the writer may be down
-            between two runs of one batch. A batch compares all rows that it reads.
+        within: for a stream: how long repetitions are recognized, counted from when a row was first read. Choose more than the time that
+            the writer may be down between two runs of one batch. In a batch all rows are compared.
 
     Returns:
-        The rows, each once; ``properties`` has no marks.
+        The rows, each once; ``properties`` without the marks.
     """
     from pyspark.sql import functions as f
 

@@ -1,12 +1,13 @@
-"""How a queue begins that a stream could not see when it was new: its broker was away. Pure.
+"""Where a queue begins whose broker was unreachable when the query began. No I/O.
 
     {"v":1,"q":...,"late":{"rule":"latest","ms":1700000000000,"of":"flights,trains","seen":["broker-a"]}}
 
-A queue that appears later is new, or it was there before. If its broker was there when the query began (``seen``), it is new, and begins at
-its first message, whatever the clocks say. Another broker does not say which, and it need not: by the rule of the query's own start both
-begin where they should, as all messages of a new queue were stored after the query began.
+A queue that appears later is either new, or it existed before and its broker was down. If the broker was there when the query began
+(``seen``), the queue is new and begins at its first message, whatever the clocks say. For another broker nobody knows which, and it does
+not matter: the starting point of the query gives the right offset in both cases, because all messages of a new queue were stored after the
+query began.
 
-The rule covers the topics (or the pattern) that the query had then: one that is added to it later begins at its smallest offset.
+The rule is for the topics (or the pattern) that the query had when it began. A topic that is added later begins at its smallest offset.
 """
 
 from __future__ import annotations
@@ -18,16 +19,21 @@ from typing import Any, Final, Literal
 
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["LateStart"]
+__all__ = ["NewQueueStart"]
 
 _PATTERN: Final = "/"
 
 
 @dataclass(frozen=True)
-class LateStart:
-    """``rule``: ``latest`` (the first message stored at or after ``ms``), or ``group`` (where the group is; ``ms`` where it has no progress
-    and the fall-back is latest). ``of``: topics with commas between, or a pattern between slashes. ``seen``: the brokers that were there,
-    sorted."""
+class NewQueueStart:
+    """The rule for queues of brokers that were not seen when the query began.
+
+    Attributes:
+        rule: ``latest`` (the first message stored at or after ``ms``) or ``group`` (the group's committed offset; ``ms`` if there is none
+            and the fallback is latest).
+        of: topics separated by commas, or a pattern between slashes.
+        seen: the brokers that were there when the query began, sorted.
+    """
 
     rule: Literal["latest", "group"]
     ms: int
@@ -42,8 +48,8 @@ class LateStart:
         topics: tuple[str, ...],
         pattern: str | None,
         seen: Iterable[str],
-    ) -> LateStart:
-        """The rule of a query that reads these topics, or all that match, and began while the brokers ``seen`` were there."""
+    ) -> NewQueueStart:
+        """The rule of a query that reads these topics, or those that match, and began while the brokers ``seen`` were there."""
         of = ",".join(topics) if pattern is None else f"{_PATTERN}{pattern}{_PATTERN}"
         return cls(rule, ms, of, tuple(sorted(seen)))
 
@@ -59,8 +65,8 @@ class LateStart:
         return {"rule": self.rule, "ms": self.ms, "of": self.of, "seen": list(self.seen)}
 
     @classmethod
-    def from_json(cls, document: Mapping[str, Any] | None) -> LateStart | None:
-        """None where there is none; raises KeyError, TypeError or ValueError for anything else."""
+    def from_json(cls, document: Mapping[str, Any] | None) -> NewQueueStart | None:
+        """The rule in an offset; None if there is none. Raises KeyError, TypeError or ValueError for anything else."""
         if document is None:
             return None
         rule, ms, of, seen = document["rule"], document["ms"], document["of"], document["seen"]

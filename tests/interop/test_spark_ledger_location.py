@@ -11,7 +11,7 @@ from interop.peers import VERSIONS, ApacheCluster
 from sprocketmq.broker.broker import Broker
 from sprocketmq.errors import NetworkError
 from sprocketmq.spark.cluster.cluster import Cluster
-from sprocketmq.spark.transactions.ledger_place import NOTHING, READ_WRITE, find_place
+from sprocketmq.spark.transactions.ledger_location import PERM_NONE, PERM_READ_WRITE, find_ledger
 from sprocketmq.wire.records.message import MessageQueue
 
 LEDGER = "SPROCKETMQ_DECISIONS_place"
@@ -33,15 +33,15 @@ def test_an_apache_broker_keeps_the_place_of_a_ledger_that_is_elsewhere(apache: 
     home = Broker(apache.namesrv_addr, "127.0.0.1", 0, tmp_path, "a-home")
     home.start()
     try:
-        place = cluster.run(lambda: find_place(cluster.api, LEDGER, create=True))
+        place = cluster.run(lambda: find_ledger(cluster.api, LEDGER, create=True))
         assert place.queue == MessageQueue(LEDGER, "a-home", 0)
-        assert permissions(cluster) == {"a-home": READ_WRITE, "broker-a": NOTHING}
-        again = cluster.run(lambda: find_place(cluster.api, LEDGER, create=True))
+        assert permissions(cluster) == {"a-home": PERM_READ_WRITE, "broker-a": PERM_NONE}
+        again = cluster.run(lambda: find_ledger(cluster.api, LEDGER, create=True))
         assert again == place
     finally:
         home.stop()
     with pytest.raises(NetworkError, match="lies on a broker that is not registered now, and broker-a only keep"):
-        cluster.engine.run(find_place(cluster.api, LEDGER, create=True))
+        cluster.engine.run(find_ledger(cluster.api, LEDGER, create=True))
 
 
 def test_an_apache_broker_is_home(apache: ApacheCluster, tmp_path: Path) -> None:
@@ -49,8 +49,8 @@ def test_an_apache_broker_is_home(apache: ApacheCluster, tmp_path: Path) -> None
     other = Broker(apache.namesrv_addr, "127.0.0.1", 0, tmp_path, "other")
     other.start()
     try:
-        place = cluster.run(lambda: find_place(cluster.api, LEDGER, create=True))
+        place = cluster.run(lambda: find_ledger(cluster.api, LEDGER, create=True))
         assert place.queue == MessageQueue(LEDGER, "broker-a", 0)
-        assert permissions(cluster) == {"broker-a": READ_WRITE, "other": NOTHING}
+        assert permissions(cluster) == {"broker-a": PERM_READ_WRITE, "other": PERM_NONE}
     finally:
         other.stop()

@@ -1,0 +1,113 @@
+"""Sends bad rows back: which are sent by request, which as a copy, and each message once.
+
+    row with action retry / dlq --bad_row--> BadRow --BadRowSender-+-- no reason --> CONSUMER_SEND_MSG_BACK (36): the broker copies its
+    record
+                                                                   |                     | refused: the stored record is gone
+                                                                   |                     v
+                                                                   `-- reason ------> a copy made here, of the row's own body and properties
+                                                                                         `--> %RETRY%group, or %DLQ%group at the last try
+
+A copy by the broker is cheap: 100 bytes name the record. But it cannot carry anything new. So a row with a ``reason`` is sent as a whole,
+with the reason as property RETRY_REASON. The property stays on later copies until another reason replaces it, and on the dead letter.
+
+Laws
+1. A message is sent back once for a batch, however many of its rows are bad (an exploded body): the first row decides.
+2. A copy made here is what the broker would have made, except for the reason: id, origin topic, number of tries, delay (``retry_copies``).
+3. Rows that can be sent back in neither way are returned, never dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Final
+
+from sprocketmq.errors import RemoteError
+from sprocketmq.spark.options.access import ANONYMOUS, Access
+from sprocketmq.spark.retry.bad_rows import BadRow, Place
+from sprocketmq.spark.retry.send_back import SendBackRequest, send_back
+
+__all__ = ["BadRowSender"]
+
+_CHUNK: Final = 4096
+
+
+class BadRowSender:
+    """Sends back one group's rows, for one batch. ``send_back`` may be called many times; law 1 holds over all calls.
+
+    Args:
+        group: the consumer group that retries.
+        max_reconsume: for the brokers; after so many tries they make a dead letter.
+        retry_timeout_ms: how long a request is retried while its broker does not answer.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        namesrv_addr: str,
+        *,
+        access: Access = ANONYMOUS,
+        max_reconsume: int = 16,
+        retry_timeout_ms: int = 60_000,
+    ) -> None:
+        self.group, self.namesrv_addr, self.access = group, namesrv_addr, access
+        self.max_reconsume, self.retry_timeout_ms = max_reconsume, retry_timeout_ms
+        self._done: set[Place] = set()
+
+    def first_of_each_message(self, rows: Iterable[BadRow]) -> Iterator[BadRow]:
+        """The rows whose messages were not sent back yet."""
+        for row in rows:
+            if row.place not in self._done:
+                self._done.add(row.place)
+                yield row
+
+    def send_back(self, rows: Iterable[BadRow]) -> list[tuple[BadRow, RemoteError]]:
+        """Send ``rows`` back; all of them are stored when this returns.
+
+        Returns:
+            The rows whose stored records are gone and that lack the content of a copy, with the broker's answer.
+
+        Raises:
+            NetworkError, RequestTimeout, SystemBusy: a broker did not answer within ``retry_timeout_ms``; some rows may be stored.
+        """
+        rest, left = iter(rows), []
+        while chunk := list(islice(rest, _CHUNK)):
+            left += self._chunk(chunk)
+        return left
+
+    def _chunk(self, rows: list[BadRow]) -> list[tuple[BadRow, RemoteError]]:
+        copied = [row for row in rows if row.reason]
+        asked = {row.message: row for row in rows if not row.reason}
+        left = []
+        if asked:
+            for message, error in self._refused(asked):
+                if asked[message].content is None:
+                    left.append((asked[message], error))
+                else:
+                    copied.append(asked[message])
+        if copied:
+            self.send_copies(copied)
+        return left
+
+    def _refused(self, messages: Iterable[SendBackRequest]) -> list[tuple[SendBackRequest, RemoteError]]:
+        return send_back(
+            messages,
+            group=self.group,
+            namesrv_addr=self.namesrv_addr,
+            max_reconsume=self.max_reconsume,
+            retry_timeout_ms=self.retry_timeout_ms,
+            access=self.access,
+        )
+
+    def send_copies(self, rows: Iterable[BadRow]) -> None:
+        """Send rows that have content as copies."""
+        from sprocketmq.spark.retry.retry_copies import send_copies
+
+        send_copies(
+            rows,
+            self.group,
+            self.namesrv_addr,
+            max_reconsume=self.max_reconsume,
+            retry_timeout_ms=self.retry_timeout_ms,
+            access=self.access,
+        )
