@@ -173,7 +173,9 @@ def test_the_brokers_of_a_connection_that_closes_go_one_in_a_turn_of_the_loop(cl
 
     def register(number: int, by: object) -> None:
         address = f"127.0.0.1:{number + 1}"
-        table.begin_registration("c", f"flood-{number}", 0, address, 2, DataVersion(), cluster.clock.steady_ms(), owner=by)
+        table.begin_registration(
+            "c", f"flood-{number}", 0, address, 2, DataVersion(), cluster.clock.steady_ms(), owner=by
+        )
 
     def flood() -> list[str]:
         return [live.broker_name for live in table._live.values() if live.broker_name.startswith("flood-")]
