@@ -69,8 +69,8 @@ class RemoteError(RocketMQError):
 
     Args:
         code: the response code of the remoting protocol; an attribute, as the others.
-        remark: the server's own words; None when it said nothing.
-        address: who answered.
+        remark: the server's text; None if there is none.
+        address: the server that answered, ``host:port``.
     """
 
     def __init__(self, code: int, remark: str | None, address: str = "") -> None:
@@ -85,23 +85,23 @@ class RemoteError(RocketMQError):
 
 
 class TopicNotExist(RemoteError):
-    """Code 17."""
+    """The topic does not exist (response code 17)."""
 
 
 class GroupNotExist(RemoteError):
-    """Code 26."""
+    """The consumer group does not exist (response code 26)."""
 
 
 class NoPermission(RemoteError):
-    """Code 16."""
+    """Access control refused the request (response code 16)."""
 
 
 class SignatureRefused(NoPermission):
-    """Code 16, or 1 of 4.9: the signature does not fit, and was made with the keys of a file, which may be renewed."""
+    """The signature is wrong, and was made with the keys of a file, which may have been renewed (response code 16, or 1 of a 4.9 broker)."""
 
 
 class SystemBusy(RemoteError):
-    """Code 2."""
+    """The broker is busy; try again later (response code 2)."""
 
 
 _BY_CODE: dict[int, type[RemoteError]] = {2: SystemBusy, 16: NoPermission, 17: TopicNotExist, 26: GroupNotExist}
@@ -113,10 +113,10 @@ def remote_error(code: int, remark: str | None, address: str = "") -> RemoteErro
 
 
 class NetworkError(RocketMQError, ConnectionError):
-    """No answer could be had from ``address``.
+    """There is no answer from ``address``.
 
     Args:
-        message: the sentence.
+        message: the text of the error.
         address: ``host:port``; an attribute.
     """
 
@@ -137,7 +137,7 @@ class RequestTimeout(RocketMQError, TimeoutError):
     """No answer within ``timeout_ms``; the request may have been carried out.
 
     Args:
-        message: the sentence.
+        message: the text of the error.
         address: ``host:port``; an attribute.
         timeout_ms: how many milliseconds were waited; an attribute.
     """
