@@ -97,7 +97,7 @@ class NoPermission(RemoteError):
 
 
 class SignatureRefused(NoPermission):
-    """The signature is wrong, and was made with the keys of a file, which may have been renewed (response code 16, or 1 of a 4.9 broker)."""
+    """The signature is wrong, and was made with the keys of a file, which may have changed (response code 16; 1 of a 4.9 broker)."""
 
 
 class SystemBusy(RemoteError):
