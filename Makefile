@@ -56,6 +56,7 @@ format: $(VENV)/.ready ## let ruff put the code in shape
 
 bench: setup ## our broker and Apache RocketMQ 5.4.0 side by side, our client and others, our Spark source and Kafka's, as ratios
 	@$(BIN)/python bench/broker_bench.py $(BENCH_ARGS)
+	@$(BIN)/python bench/send_forms.py
 	@$(BIN)/python bench/client_bench.py $(CLIENT_BENCH_ARGS)
 	@$(BIN)/python bench/spark_bench.py $(SPARK_BENCH_ARGS)
 

@@ -11,7 +11,7 @@ BROKER_MUTANTS = [
         "S4",
         "an offset in a queue that never had a message is waited at",
         "src/sprocketmq/broker/handlers/messages/pull.py",
-        "if status is ReadStatus.NO_MESSAGE_IN_QUEUE and header.queue_offset != 0:",
+        "if result.status is ReadStatus.NO_MESSAGE_IN_QUEUE and header.queue_offset != 0:",
         "if False:",
         "tests/inproc/broker/test_broker_pull.py::test_an_empty_queue_is_not_found_at_zero_and_moved_elsewhere",
     ),

@@ -8,12 +8,12 @@ The table of handlers is made here, above handlers and ``BrokerController``: so 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
 
-from sprocketmq.broker.controller import BrokerController, Handler
+from sprocketmq.broker.controller import BrokerController
 from sprocketmq.broker.delivery.parked import PullRequest
 from sprocketmq.broker.handlers import handler_table, with_interceptor
 from sprocketmq.broker.handlers.messages.pull import answer_pull
@@ -21,7 +21,6 @@ from sprocketmq.broker.listening import limits_of
 from sprocketmq.broker.security.access import with_access_checks
 from sprocketmq.broker.security.name_checks import refusal_of_names
 from sprocketmq.broker.settings.config import BrokerConfig
-from sprocketmq.broker.short_ways import ShortWays
 from sprocketmq.errors import RocketMQError, StoreError
 from sprocketmq.extras import needs_extra
 from sprocketmq.net.address import packed_address
@@ -33,6 +32,7 @@ from sprocketmq.wire import requests
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.requests.declaration import Peer
+from sprocketmq.wire.requests.readers import READERS
 
 __all__ = ["Broker"]
 
@@ -98,7 +98,7 @@ class Broker(BrokerController):
             self._handle,
             on_open=self._connection_opened,
             on_close=self.connection_closed,
-            short_ways=ShortWays(self),
+            readers=READERS,
             tls=self._tls,
             limits=limits_of(self.config),
             queued=self.queued_bytes,
@@ -121,11 +121,6 @@ class Broker(BrokerController):
             return handler(self, connection, command, self.clock.now_ms())
         except StoreError as error:  # no space, a failed disk: the client may try another broker
             return response(command, ResponseCode.SERVICE_NOT_AVAILABLE, str(error))
-
-    @property
-    def open_handlers(self) -> Mapping[int, Handler]:
-        """The handlers that a request meets first: none while something stands in front of all of them (see ``short_ways``)."""
-        return self._handlers if self.intercept is None else {}
 
     def before_request(self, code: int, look: Callable[[Connection, Command], Command | None]) -> None:
         """From now on ``look`` sees each request with ``code`` that passed the gate; an answer of its own takes the handler's place."""

@@ -273,11 +273,6 @@ class BrokerController(Service):
 
     # -- what serves the requests: ``Broker`` ---------------------------------------------------------------------------------
 
-    @property
-    @abstractmethod
-    def open_handlers(self) -> Mapping[int, Handler]:
-        """The handlers that a request meets first: none while something stands in front of all of them (see ``short_ways``)."""
-
     @abstractmethod
     def before_request(self, code: int, look: Callable[[Connection, Command], Command | None]) -> None:
         """From now on ``look`` sees each request with ``code`` that passed the gate; an answer of its own takes the handler's place."""

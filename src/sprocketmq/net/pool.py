@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from sprocketmq.errors import ClosedError, ConfigurationError, ConnectFailed, RequestTimeout, SignatureRefused
-from sprocketmq.net.connection import Connection, RequestHandler, close_all, ways_of_a_client
+from sprocketmq.net.connection import WAYS_OF_A_CLIENT, Connection, RequestHandler, close_all
 from sprocketmq.net.process import fork
 from sprocketmq.net.waiting_line import WaitingLine
 from sprocketmq.wire.codes import ResponseCode
@@ -235,7 +235,7 @@ class ConnectionPool:
         loop = asyncio.get_running_loop()
         opening = loop.create_connection(
             lambda: Connection(
-                self._handler, on_close=lambda gone: self._forget(address, gone), short_ways=ways_of_a_client
+                self._handler, on_close=lambda gone: self._forget(address, gone), short_ways=WAYS_OF_A_CLIENT
             ),
             host,
             port,

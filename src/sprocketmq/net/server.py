@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from msgspec import Struct
 
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.net.connection import Connection, RequestHandler, ShortWays, close_all
+from sprocketmq.net.connection import Connection, RequestHandler, close_all
 from sprocketmq.net.output.queued_bytes import COUNTED_OUT_BYTES, QueuedBytes
 from sprocketmq.net.process import fork
 from sprocketmq.net.process.descriptors import connection_share
@@ -24,6 +24,7 @@ from sprocketmq.net.rate_limited_log import RateLimitedLog
 from sprocketmq.net.tls import ServerTls
 from sprocketmq.net.tls_listener import TlsListener
 from sprocketmq.wire.frames.frame import MAX_FRAME_BYTES
+from sprocketmq.wire.frames.raw_command import HeaderReader
 
 __all__ = ["Limits", "Server"]
 
@@ -69,13 +70,13 @@ class Server:
         on_close: Callable[[Connection], None] | None = None,
         tls: ServerTls | None = None,
         limits: Limits | None = None,
-        short_ways: ShortWays = dict,
+        readers: Mapping[bytes, HeaderReader] | None = None,
         queued: QueuedBytes | None = None,
     ) -> None:
         self._handler = handler
         self.queued = queued or QueuedBytes()
         """Shared by all servers of one process part, so that they have one limit."""
-        self._short_ways = short_ways
+        self._readers = readers or {}
         self._user_on_open, self._user_on_close = on_open, on_close
         self._tls, self._limits = tls, limits or Limits()
         self._share = connection_share()
@@ -155,7 +156,7 @@ class Server:
             self._opened,
             self._closed,
             self._limits.max_frame_bytes,
-            self._short_ways,
+            readers=self._readers,
             is_served=True,
             queued=self.queued,
         )

@@ -56,9 +56,6 @@ class _Answering:
     def send_with_body(self, command: Command, body: Iterable[Any], body_bytes: int) -> None:
         self._write(self._connection, b"".join([encode_head(command, body_bytes), *body]))
 
-    def send_pieces(self, chunks: Iterable[Any], body_bytes: int) -> None:
-        self._write(self._connection, b"".join(chunks))
-
 
 class Fault:
     """One fault that was asked for. ``hits`` counts the requests it struck; ``remove`` (or leaving its ``with``) ends it early."""

@@ -14,10 +14,10 @@ from written_to import WrittenTo
 
 from sprocketmq.broker import Broker
 from sprocketmq.broker.replication.durability import DurableAnswers
-from sprocketmq.broker.short_ways import ShortWays
 from sprocketmq.net.connection import Connection, bytes_while_waiting
 from sprocketmq.net.process.clock import ManualClock
 from sprocketmq.wire.frames.command import Command, encode_command
+from sprocketmq.wire.requests.readers import READERS
 
 NOW_MS = 1_795_276_800_000
 KIB = 1024
@@ -32,8 +32,7 @@ class Side:
         self.broker = Broker(clock=ManualClock(NOW_MS))
         self.broker.store.load()
         self.broker.topics.create_if_absent("plain", 4, NOW_MS)
-        self.ways = ShortWays(self.broker)
-        self.connection = Connection(self.broker._handle, short_ways=self.ways, is_served=True)
+        self.connection = Connection(self.broker._handle, readers=READERS, is_served=True)
 
         async def begin() -> None:
             self.connection.connection_made(self.peer)  # type: ignore[arg-type]
@@ -76,7 +75,7 @@ def element(raw: bytes, body: bytes = b"b" * 600) -> bytes:
 
 
 def pull_frame(
-    *, short: bool = True, more: dict[str, str] | None = None, language: str = "JAVA", **changed: str
+    *, typed: bool = True, more: dict[str, str] | None = None, language: str = "JAVA", **changed: str
 ) -> bytes:
     fields = {
         "consumerGroup": "g",
@@ -93,7 +92,7 @@ def pull_frame(
     }
     fields.update(changed, **(more or {}))
     rest = {"extFields": fields, "flag": 0, "language": language, "opaque": 7, "version": 409}
-    return frame({"code": 11, **rest} if short else {**rest, "code": 11})
+    return frame({"code": 11, **rest} if typed else {**rest, "code": 11})
 
 
 def remembered(found: dict[Any, Any]) -> int:
@@ -104,15 +103,14 @@ def remembered(found: dict[Any, Any]) -> int:
 # -- what is remembered ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_long_header_goes_no_short_way(side: Side) -> None:
-    """It is refused as on the long way, before anything of it is looked at."""
-    taken: list[int] = []
-    name, way = b"310,", side.ways()[b"310,"]
-    side.connection._short_ways = lambda: {name: lambda *frame: taken.append(1) or way(*frame)}  # type: ignore[func-returns-value]
+def test_a_long_header_is_refused_before_anything_of_it_is_read(side: Side) -> None:
+    read: list[int] = []
+    name, reader = b"310,", READERS[b"310,"]
+    side.connection._readers = {name: lambda *parts: read.append(1) or reader(*parts)}  # type: ignore[func-returns-value]
     side.feed(send_frame(310, "UNIQ_KEY\x01a\x02", b"b" * 300 * KIB))
-    assert len(taken) == 1, "a long body is as usual"
+    assert len(read) == 1, "a long body is as usual"
     side.feed(send_frame(310, f"UNIQ_KEY\x01a\x02P\x01{'x' * 300 * KIB}\x02"))
-    assert (len(taken), side.peer.closed) == (1, True)
+    assert (len(read), side.peer.closed) == (1, True)
 
 
 @pytest.mark.parametrize("serialize_type", [0, 1])
@@ -124,26 +122,13 @@ def test_a_long_header_closes_the_connection_in_either_encoding(side: Side, seri
 
 
 def test_long_properties_of_a_send_are_judged_and_not_remembered(side: Side) -> None:
-    sends = side.ways._sends
+    shapes = side.broker.stamps.shapes
     for number in range(20):
         side.feed(send_frame(310, f"UNIQ_KEY\x01{number:04}\x02P{number}\x01{LONG}\x02"))
     assert [answer.code for answer in side.peer.answers()] == [0] * 20
-    assert remembered(sends._shapes) <= 20 * KIB
+    assert remembered(shapes._known) <= 20 * KIB
     side.feed(send_frame(310, "UNIQ_KEY\x0199\x02P\x01short\x02"))
-    assert remembered(sends._shapes) > 0
-
-
-def test_long_properties_of_a_batch_are_judged_and_not_remembered(side: Side) -> None:
-    way = side.ways()[b"320,"]
-    batches = way.__self__  # type: ignore[attr-defined]
-    for number in range(20):
-        raw = f"P{number}\x01{LONG}\x02".encode()
-        side.feed(send_frame(320, "", element(raw) * 3))
-        side.feed(send_frame(320, f"P{number}\x01{LONG}\x02", element(b"TAGS\x01A\x02") * 3))
-    assert [answer.code for answer in side.peer.answers()] == [0] * 40
-    assert remembered(batches._shapes) <= 40 * KIB
-    side.feed(send_frame(320, "", element(b"TAGS\x01A\x02") * 3))
-    assert remembered(batches._shapes) > 0
+    assert remembered(shapes._known) > 0
 
 
 def test_a_long_filter_of_a_pull_is_not_remembered(side: Side) -> None:
@@ -173,10 +158,10 @@ def test_each_field_of_a_request_that_waits_counts() -> None:
         assert bytes_while_waiting(one) >= 10_000
 
 
-@pytest.mark.parametrize("short", [True, False])
-def test_a_pull_that_waits_keeps_none_of_its_fields(side: Side, short: bool) -> None:
+@pytest.mark.parametrize("typed", [True, False])
+def test_a_pull_that_waits_keeps_none_of_its_fields(side: Side, typed: bool) -> None:
     junk = {f"z{number:x}": "" for number in range(5_000)}
-    side.feed(pull_frame(short=short, more=junk))
+    side.feed(pull_frame(typed=typed, more=junk))
     assert len(side.broker.parked) == 1
     (pull,) = side.broker.parked._room.drain()
     assert not pull.request.command.ext_fields
@@ -184,22 +169,22 @@ def test_a_pull_that_waits_keeps_none_of_its_fields(side: Side, short: bool) -> 
 
 
 @pytest.mark.parametrize("name", ["subscription", "proxyFrowardClientId", "language", "subscription of tags"])
-@pytest.mark.parametrize("short", [True, False])
-def test_all_texts_of_a_pull_that_waits_count(side: Side, short: bool, name: str) -> None:
+@pytest.mark.parametrize("typed", [True, False])
+def test_all_texts_of_a_pull_that_waits_count(side: Side, typed: bool, name: str) -> None:
     text = "\U0001f600" * 4_000
     changed: dict[str, str] = {name: text}
     if name == "subscription of tags":
         changed = {"subscription": "||".join(f"{number:x}" for number in range(3_000))}
     language = changed.pop("language", "JAVA")
-    side.feed(pull_frame(short=short, more=changed, language=language))
+    side.feed(pull_frame(typed=typed, more=changed, language=language))
     assert len(side.broker.parked) == 1
     kept = side.broker.parked._room.total_bytes
     assert kept >= (200_000 if name == "subscription of tags" else 16_000)
 
 
-@pytest.mark.parametrize("short", [True, False])
-def test_a_pull_waits_no_longer_than_a_pull_may(side: Side, short: bool) -> None:
-    side.feed(pull_frame(short=short, suspendTimeoutMillis=str(2**63 - 1)))
+@pytest.mark.parametrize("typed", [True, False])
+def test_a_pull_waits_no_longer_than_a_pull_may(side: Side, typed: bool) -> None:
+    side.feed(pull_frame(typed=typed, suspendTimeoutMillis=str(2**63 - 1)))
     assert len(side.broker.parked) == 1
     due_ms = side.broker.parked._room.next_deadline_ms()
     assert due_ms is not None

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from typing import Any
 
 import pytest
 from test_loop_share import Fields, Turns, turns  # noqa: F401 - a fixture
 
-from interop.remoting import request_frame
 from sprocketmq.broker.chunked_work import CHUNK_SIZE
 from sprocketmq.broker.handlers.group import assignment
-from sprocketmq.net.connection import Connection
 from sprocketmq.wire.bodies import QueryConsumeQueueResponseBody, ResetOffsetBody
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.text.java_properties import parse_properties
 
 QUEUES = 10 * CHUNK_SIZE
-
-
-class EveryCode(dict[bytes, Any]):
-    """Short ways that take whatever comes."""
-
-    def get(self, code: bytes, default: Any = None) -> Any:
-        return lambda *_: b"."
 
 
 @pytest.fixture
@@ -88,28 +77,3 @@ def test_long_settings_are_refused(cluster, client, server, code):
 def test_lines_that_go_on_are_read_as_they_are_joined():
     assert parse_properties("a=1\\\n  2\\\n3\nb\\\n=4\nc=5\\") == {"a": "123", "b": "4", "c": "5"}
     assert parse_properties("x\\\n" * 200_000 + "y=1") == {"x" * 200_000 + "y": "1"}
-
-
-def test_large_requests_that_go_a_short_way_have_no_larger_share_than_others(monkeypatch):
-    """16 small ones take as long as a look at the clock is worth; 16 of 30 KB take a tenth of a second."""
-    looks = 0
-
-    def clock() -> float:
-        nonlocal looks
-        looks += 1
-        return 0.0
-
-    monkeypatch.setattr("sprocketmq.net.connection.perf_counter", clock)
-
-    async def looked(size: int) -> int:
-        nonlocal looks
-        served = Connection(short_ways=EveryCode, is_served=True)
-        frames = request_frame(310, {"a": "x" * size}) * 32
-        looks = 0
-        whole, spans = served._decoder.cut(frames)
-        served._out = []
-        served._take(whole, spans)
-        return looks
-
-    assert asyncio.run(looked(10)) <= 3
-    assert asyncio.run(looked(30_000)) >= 32

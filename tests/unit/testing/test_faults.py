@@ -92,8 +92,6 @@ class Writing(Served):
             return answer
         if self.how == "with body":
             connection.send_with_body(answer, [b"re", b"cord"], 6)
-        elif self.how == "in pieces":
-            connection.send_pieces([encode_head(answer, 6), b"record"], 6)
         elif self.how == "later":
             self.later.append(lambda: connection.send(answer))
         return None
@@ -102,7 +100,7 @@ class Writing(Served):
 def _whole(how: str) -> bytes:
     """What is written without a fault."""
     answer = response(request(RequestCode.PULL_MESSAGE))
-    return encode_head(answer, 6) + b"record" if how in ("with body", "in pieces") else encode_command(answer)
+    return encode_head(answer, 6) + b"record" if how == "with body" else encode_command(answer)
 
 
 def _strike(fault: Callable[[FaultInjector], Fault], how: str, clock: Any = None) -> RecordingConnection:
@@ -132,7 +130,7 @@ class _Alarm(ManualClock):
             call()
 
 
-HOW = pytest.mark.parametrize("how", ["returned", "with body", "in pieces", "later"])
+HOW = pytest.mark.parametrize("how", ["returned", "with body", "later"])
 
 
 @HOW

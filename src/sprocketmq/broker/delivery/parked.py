@@ -94,9 +94,8 @@ class ParkedPulls:
         ):
             return False
         # Neither the body, a view of the whole read that it came in, nor fields that nobody reads again are kept alive for 15 s.
+        command.ext_fields = {}  # first: a raw command would make them before anything else of it is changed
         command.body = b""
-        if command.ext_fields:
-            command.ext_fields = {}
         if command.remark:
             command.remark = None
         request = PullRequest(connection, command, header)

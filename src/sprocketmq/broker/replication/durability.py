@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sprocketmq.errors import StoreError
-from sprocketmq.net.connection import Connection
+from sprocketmq.net.connection import Connection, text_bytes
 from sprocketmq.net.gathered_answers import GatheredAnswers
 from sprocketmq.store.message_store import MessageStore
 from sprocketmq.wire.codes import ResponseCode
@@ -72,7 +72,7 @@ class DurableAnswers:
     def wait(self, connection: Connection, command: Command, answer: Command, end: int) -> None:
         """Send ``answer`` when everything before physical offset ``end`` is on the disk."""
         loop = asyncio.get_running_loop()
-        kept_bytes = _WAITING_BYTES + len(answer.ext_fields.get("msgId", ""))  # of a batch they may be megabytes
+        kept_bytes = _WAITING_BYTES + text_bytes(answer)  # of a batch they may be megabytes
         connection.hold(kept_bytes)
         self._waiting.append(_Waiting(end, connection, command, answer, loop.time(), kept_bytes))
         if not self._flushing:

@@ -3,14 +3,14 @@
 Whatever a request does with a name, a name that would lead through the file system is refused here, and so is a line break in any other
 text that names something. Which further characters a new topic or group may have, its handler says. Names inside of bodies are checked by
 the handlers that keep them.
-
-One thing passes here without its name being looked at: a send or pull by one of the short ways, which go to known topics only.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from operator import attrgetter
 from typing import Final, TypeVar
 
 from sprocketmq.core.resource_names import (
@@ -31,6 +31,8 @@ from sprocketmq.wire.bodies import (
 )
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Command, response
+from sprocketmq.wire.frames.raw_command import RawCommand
+from sprocketmq.wire.headers import ExtHeader
 
 __all__ = [
     "NAMES",
@@ -100,6 +102,12 @@ _OTHERWISE_CALLED: Final = _by_other_names()
 
 def refusal_of_names(command: Command) -> Command | None:
     """The answer to a request whose header has a name that is never used; None: let it in."""
+    if type(command) is RawCommand and command.typed_header is not None:
+        header: ExtHeader = command.typed_header
+        if _good.issuperset(_names_in(type(header))(header)):
+            return None
+        problem = _problem_of_typed(header)
+        return None if problem is None else response(command, ResponseCode.INVALID_PARAMETER, problem)
     fields = command.ext_fields
     problem = None
     for field in NAMES.intersection(fields):
@@ -110,6 +118,33 @@ def refusal_of_names(command: Command) -> Command | None:
         look = _problem_of_name if is_name else control_character_problem
         problem = problem or look(usual, fields.get(field, ""))
     return None if problem is None else response(command, ResponseCode.INVALID_PARAMETER, problem)
+
+
+def _problem_of_typed(header: ExtHeader) -> str | None:
+    """The same by the fields that the header declares: others are read by nobody."""
+    problem = None
+    for attribute, usual in _declared_names(type(header)):
+        look = _problem_of_name if usual in NAMES else _problem_of_text
+        problem = problem or look(usual, getattr(header, attribute) or "")
+    return problem
+
+
+@cache
+def _names_in(header_type: type[ExtHeader]) -> Callable[[ExtHeader], tuple[str | None, ...]]:
+    """What gives the names in a header. Each type has several."""
+    return attrgetter(*(attribute for attribute, _ in _declared_names(header_type)))
+
+
+@cache
+def _declared_names(header_type: type[ExtHeader]) -> tuple[tuple[str, str], ...]:
+    """Of the fields that are looked at: attribute, usual name on the wire."""
+    fields = ((attribute, _usual(attribute)) for attribute in header_type.__struct_fields__)
+    return tuple((attribute, usual) for attribute, usual in fields if usual in _LOOKED_AT)
+
+
+def _problem_of_text(field: str, text: str) -> str | None:
+    """As for a name first, since those are remembered: what is taken as a name has no control characters."""
+    return None if _problem_of_name(field, text) is None else control_character_problem(field, text)
 
 
 def _problem_of_name(field: str, name: str) -> str | None:

@@ -10,6 +10,8 @@ import os
 import time
 from typing import TYPE_CHECKING
 
+from sprocketmq.broker.tables.property_shapes import PropertyShapes
+from sprocketmq.broker.tables.sent_answers import SentAnswers
 from sprocketmq.net.address import packed_address
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message_id import offset_message_id, unique_key_after, unique_key_prefix
@@ -27,7 +29,7 @@ class Stamps:
     """Made once the broker's address is known, because host and port are part of both ids.
 
     Attributes: ``host`` (address bytes, port) goes into each record, ``region_id`` and ``trace_on`` into each answer to a send;
-    ``message_id_prefix`` begins each offset message id.
+    ``message_id_prefix`` begins each offset message id; ``shapes`` knows what properties say, ``answers`` makes answers to sends.
     """
 
     def __init__(self, config: BrokerConfig, host: str, port: int) -> None:
@@ -41,6 +43,8 @@ class Stamps:
             }
         )
         self.message_id_prefix = offset_message_id(self.host, 0)[:-16]
+        self.shapes = PropertyShapes(self.mark)
+        self.answers = SentAnswers(self.message_id_prefix, config.region_id, self.trace_on)
         self._unique_key_prefix = unique_key_prefix(self.host[0], os.getpid(), id(self) & 0x7FFFFFFF)
         self._counter = itertools.count()
         self._month_start_ms = self._next_month_ms = 0

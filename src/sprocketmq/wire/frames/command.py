@@ -16,7 +16,7 @@ A peer answers in its own configured encoding, not in that of the request, so bo
 from __future__ import annotations
 
 import struct
-from typing import Annotated, Final, Protocol, TypeVar
+from typing import Annotated, Any, Final, Protocol, TypeVar
 
 import msgspec
 
@@ -28,7 +28,10 @@ __all__ = [
     "FLAG_RESPONSE",
     "Command",
     "Header",
+    "binary_field",
+    "binary_header",
     "decode_command",
+    "decode_header",
     "encode_command",
     "request",
     "response",
@@ -84,6 +87,10 @@ class Command(msgspec.Struct):
             return msgspec.convert(self.ext_fields, header_type, strict=False)
         except msgspec.ValidationError as error:
             raise ProtocolError(f"request code {self.code}: {header_type.__name__}: {error}") from error
+
+    def header_bytes(self) -> bytes:
+        """The header as it is written. Raises ProtocolError if the encoding cannot carry it."""
+        return _encode_binary(self) if self.serialize_type == _ROCKETMQ else _encode_text(self)
 
 
 def request(code: int, header: Header | None = None, body: Buffer = b"", *, oneway: bool = False) -> Command:
@@ -144,10 +151,13 @@ class _ReadHeader(msgspec.Struct):
 
 
 class _ReadHeaderWithNulls(msgspec.Struct):
-    """The same from a peer that writes nulls, or numbers where texts belong, as Apache's C++ client does: fastjson makes texts of them."""
+    """The same from a peer that writes nulls, or numbers where texts belong, as Apache's C++ client does: fastjson makes texts of them.
+
+    It does so with objects and arrays, too (StringCodec of fastjson, readString of fastjson2).
+    """
 
     code: _Int32
-    extFields: dict[str, str | int | float | bool | None] | None = None  # noqa: N815
+    extFields: dict[str, Any] | None = None  # noqa: N815
     flag: _Int32 | None = 0
     language: str | None = None
     opaque: _Int32 | None = 0
@@ -159,7 +169,7 @@ _decode_json = msgspec.json.Decoder(_ReadHeader).decode
 _decode_json_with_nulls = msgspec.json.Decoder(_ReadHeaderWithNulls, strict=False).decode
 _encode_json = msgspec.json.Encoder().encode
 _FIXED = struct.Struct(">hbhii")
-_PREFIX = struct.Struct(">ii")
+_pack_prefix = struct.Struct(">ii").pack
 _I32 = struct.Struct(">i")
 _I16 = struct.Struct(">h")
 _TYPE_SHIFT = 24
@@ -168,14 +178,17 @@ _HEADER_LENGTH_MASK = 0xFFFFFF
 
 def encode_command(command: Command) -> bytes:
     """The head of the frame **with** the body appended: ready to write."""
-    return encode_head(command, len(command.body)) + bytes(command.body)
+    header, body = command.header_bytes(), command.body
+    size = len(header)
+    word = (command.serialize_type << _TYPE_SHIFT) | size
+    return _pack_prefix(4 + size + len(body), word) + header + body if body else _pack_prefix(4 + size, word) + header
 
 
 def encode_head(command: Command, body_bytes: int) -> bytes:
     """Frame up to, not including, the body: lets a pull answer go out as head + views of the commit log without a copy."""
-    header = _encode_binary(command) if command.serialize_type == _ROCKETMQ else _encode_text(command)
+    header = command.header_bytes()
     size = len(header)
-    return _PREFIX.pack(4 + size + body_bytes, (command.serialize_type << _TYPE_SHIFT) | size) + header
+    return _pack_prefix(4 + size + body_bytes, (command.serialize_type << _TYPE_SHIFT) | size) + header
 
 
 def _encode_text(command: Command) -> bytes:
@@ -199,14 +212,29 @@ def _encode_binary(command: Command) -> bytes:
         raise ProtocolError(
             f"code {command.code} does not fit the 16 bits of a ROCKETMQ header; send it with a JSON header"
         )
-    ext = bytearray()
-    for key, value in command.ext_fields.items():
-        key_bytes, value_bytes = key.encode(), value.encode()
-        ext += _I16.pack(len(key_bytes)) + key_bytes + _I32.pack(len(value_bytes)) + value_bytes
-    remark = (command.remark or "").encode()
-    language = LANGUAGE_CODES.get(command.language, LANGUAGE_CODES["OTHER"])
-    fixed = _FIXED.pack(command.code, language, command.version & 0x7FFF, command.opaque, command.flag)
+    ext = b"".join([binary_field(key, value.encode()) for key, value in command.ext_fields.items()])
+    return binary_header(
+        command.code,
+        command.language,
+        command.version,
+        command.opaque,
+        command.flag,
+        (command.remark or "").encode(),
+        ext,
+    )
+
+
+def binary_header(code: int, language: str, version: int, opaque: int, flag: int, remark: bytes, ext: bytes) -> bytes:
+    """A ROCKETMQ header of its parts; ``ext`` is made of :func:`binary_field`."""
+    number = LANGUAGE_CODES.get(language, LANGUAGE_CODES["OTHER"])
+    fixed = _FIXED.pack(code, number, version & 0x7FFF, opaque, flag)
     return b"".join((fixed, _I32.pack(len(remark)), remark, _I32.pack(len(ext)), ext))
+
+
+def binary_field(key: str, value: bytes) -> bytes:
+    """One ext field of a ROCKETMQ header."""
+    key_bytes = key.encode()
+    return _I16.pack(len(key_bytes)) + key_bytes + _I32.pack(len(value)) + value
 
 
 def decode_command(frame: memoryview, max_header_bytes: int = _HEADER_LENGTH_MASK) -> Command:
@@ -223,7 +251,11 @@ def decode_command(frame: memoryview, max_header_bytes: int = _HEADER_LENGTH_MAS
         raise ProtocolError(f"header length {header_length} exceeds the frame's {len(frame) - 4} bytes")
     if header_length > max_header_bytes:
         raise ProtocolError(f"a header has {header_length} bytes, {max_header_bytes} are allowed")
-    header, body = frame[4 : 4 + header_length], frame[4 + header_length :]
+    return decode_header(serialize_type, frame[4 : 4 + header_length], frame[4 + header_length :])
+
+
+def decode_header(serialize_type: int, header: bytes | memoryview, body: memoryview) -> Command:
+    """A command of its two parts. Raises ProtocolError."""
     if serialize_type == _JSON:
         return _decode_text(header, body)
     if serialize_type == _ROCKETMQ:
@@ -231,7 +263,7 @@ def decode_command(frame: memoryview, max_header_bytes: int = _HEADER_LENGTH_MAS
     raise ProtocolError(f"header encoding {serialize_type} is unknown, 0 (JSON) or 1 (ROCKETMQ) are allowed")
 
 
-def _decode_text(header: memoryview, body: memoryview) -> Command:
+def _decode_text(header: bytes | memoryview, body: memoryview) -> Command:
     try:
         text = _decode_json(header)
     except msgspec.ValidationError:
@@ -243,7 +275,7 @@ def _decode_text(header: memoryview, body: memoryview) -> Command:
     )
 
 
-def _decode_text_with_nulls(header: memoryview, body: memoryview) -> Command:
+def _decode_text_with_nulls(header: bytes | memoryview, body: memoryview) -> Command:
     try:
         text = _decode_json_with_nulls(header)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -262,35 +294,58 @@ def _decode_text_with_nulls(header: memoryview, body: memoryview) -> Command:
     )
 
 
-def _as_text(value: str | float | bool) -> str:
+def _as_text(value: Any) -> str:
+    if isinstance(value, dict | list):
+        return _encode_json(value).decode()
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _decode_binary(header: memoryview, body: memoryview) -> Command:
+def _decode_binary(header: bytes | memoryview, body: memoryview) -> Command:
+    data = bytes(header)  # no copy of bytes; a memoryview gives numbers and pieces at twice the time
     try:
-        code, language, version, opaque, flag = _FIXED.unpack_from(header, 0)
+        code, language, version, opaque, flag = _FIXED.unpack_from(data, 0)
         at = _FIXED.size
-        (remark_length,) = _I32.unpack_from(header, at)
-        remark, at = _text(header, at + 4, remark_length)
-        (ext_length,) = _I32.unpack_from(header, at)
+        (remark_length,) = _I32.unpack_from(data, at)
+        remark, at = _text(data, at + 4, remark_length)
+        (ext_length,) = _I32.unpack_from(data, at)
         at += 4
-        if ext_length < 0 or at + ext_length > len(header):
-            raise ProtocolError(f"ext length {ext_length} exceeds the header's {len(header)} bytes")
-        end, ext = at + ext_length, {}
-        while at < end:
-            (key_length,) = _I16.unpack_from(header, at)
-            key, at = _text(header, at + 2, key_length)
-            (value_length,) = _I32.unpack_from(header, at)
-            value, at = _text(header, at + 4, value_length)
-            if key and value:
-                ext[key] = value
+        if ext_length < 0 or at + ext_length > len(data):
+            raise ProtocolError(f"ext length {ext_length} exceeds the header's {len(data)} bytes")
+        ext = _decode_fields(data, at, at + ext_length)
     except (struct.error, UnicodeDecodeError) as error:
         raise ProtocolError(f"the ROCKETMQ header cannot be read: {error}") from error
     name = LANGUAGE_NAMES.get(language, "OTHER")
     return Command(code, opaque, flag, version, name, remark or None, ext, body, _ROCKETMQ)
 
 
-def _text(header: memoryview, at: int, length: int) -> tuple[str, int]:
+def _decode_fields(data: bytes, at: int, end: int) -> dict[str, str]:
+    """A loop with hardly a call: each request of a binary client has a dozen fields. The last one may reach into what follows."""
+    ext: dict[str, str] = {}
+    limit, text = len(data), data.decode("latin-1")  # of which the pieces that are ASCII are taken as they are
+    unpack_i32 = _I32.unpack_from
+    while at < end:
+        key_at = at + 2
+        if key_at > limit:
+            raise struct.error("a field is cut in its length")
+        key_end = key_at + (data[at] << 8 | data[at + 1])
+        if key_end - key_at > 0x7FFF or key_end > limit:
+            _text(data, key_at, key_end - key_at if key_end - key_at <= 0x7FFF else key_end - key_at - 0x10000)
+        (length,) = unpack_i32(data, key_end)
+        value_at = key_end + 4
+        at = value_at + length
+        if length < 0 or at > limit:
+            _text(data, value_at, length)
+        key, value = text[key_at:key_end], text[value_at:at]
+        if not value.isascii():
+            value = data[value_at:at].decode()
+        if not key.isascii():
+            key = data[key_at:key_end].decode()
+        if key and value:
+            ext[key] = value
+    return ext
+
+
+def _text(header: bytes, at: int, length: int) -> tuple[str, int]:
     if length < 0 or at + length > len(header):
         raise ProtocolError(f"a text of {length} bytes at {at} exceeds the header's {len(header)} bytes")
     return str(header[at : at + length], "utf-8"), at + length

@@ -3,7 +3,7 @@
 Fields: topic, queueId, index (an offset), count, consumerGroup. Answer: the range of the queue, its entries from index on, and with a group
 its subscription. An index outside of the range is answered with success and no body, as Java does.
 
-Gaps: entries of the extended queue and what a filter's bit map says of them; there is no extended queue here.
+Gaps: an entry is not shown with its extension (``store.queue.consume_queue_ext``), nor with what a filter's bit map says of it.
 """
 
 from __future__ import annotations

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NO_FILTER", "PullFilter", "check_pull", "no_property_filter", "wants_everything"]
 
+_PULL: Final = int(RequestCode.PULL_MESSAGE)
 # Java: ForbiddenType
 _BROKER, _GROUP, _TOPIC, _BROADCASTING, _SUBSCRIPTION = 1, 2, 3, 4, 5
 # Java: MixAll.isSysConsumerGroupPullMessage, whom rejectPullConsumerEnable does not mean.
@@ -81,11 +82,8 @@ def check_pull(
     return wanted
 
 
-def wants_everything(broker: Broker, header: PullMessageRequestHeader, now_ms: int) -> bool:
-    """Whether :func:`check_pull` would say NO_FILTER and note nothing, seen at a glance; False where that needs a closer look.
-
-    It may be asked for PULL_MESSAGE alone, and also tells that the answer needs none of what is rare: resets, a slave that is suggested.
-    """
+def wants_everything(broker: Broker, command: Command, header: PullMessageRequestHeader, now_ms: int) -> bool:
+    """Whether :func:`check_pull` would say NO_FILTER and note nothing, seen at a glance; False where that needs a closer look."""
     group_name, topic_name = header.consumer_group, header.topic
     config = broker.config
     group, topic = broker.groups.table.get(group_name), broker.topics.table.get(topic_name)
@@ -96,8 +94,7 @@ def wants_everything(broker: Broker, header: PullMessageRequestHeader, now_ms: i
         or not topic.perm & config.broker_permission & PERM_READ
         or not 0 <= header.queue_id < topic.read_queue_nums
         or config.reject_pull_consumer_enable
-        or config.slave_read_enable
-        or broker.offsets.resets
+        or command.code != _PULL
     ):
         return False
     if header.sys_flag & PULL_SUBSCRIPTION:

@@ -1,9 +1,7 @@
 """Messages that are more than stored: delayed, timed, transactional, dead letters. Java: HookUtils, SendMessageProcessor.
 
 ``send`` comes here only when the letters of a property below are somewhere in the properties (or the topic is a retry topic), so what is
-done here costs an ordinary message nothing. A new property of that kind: its letters into ``send``'s one look, its meaning here.
-
-Gaps: timer messages are refused with one sentence, never stored as if they were plain ones.
+done here costs an ordinary message nothing. A new property of that kind: its letters into ``property_shapes``, its meaning here.
 """
 
 from __future__ import annotations
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
 __all__ = [
     "attach_recall_handle",
     "is_delayed",
-    "is_special",
     "retry_topic_rules",
     "special_message",
     "timer_topic_problem",
@@ -38,11 +35,6 @@ __all__ = [
 ]
 
 _TIMER_MARKS: Final = (b"TIMER_DELAY_SEC\x01", b"TIMER_DELAY_MS\x01", b"TIMER_DELIVER_MS\x01")
-
-
-def is_special(raw: bytes) -> bool:
-    """Whether these properties may be more than stored: one of the letters below is in them. ``special_message`` looks closely."""
-    return b"DELAY" in raw or b"TIMER_" in raw or b"TRAN_MSG\x01" in raw or b"POP_CK\x01" in raw
 
 
 def special_message(

@@ -1,0 +1,180 @@
+"""What each form of a send costs a broker beside a plain one: `python bench/send_forms.py [--rounds 200]`.
+
+No socket: frames are given to a connection of the broker, as they come out of one read. The forms take turns in one process, and what is
+printed is processor time in proportion to a plain send: one-way, first version, delayed, binary header, access control of both generations,
+and SYNC_FLUSH with a store on the disk. Accounts and users sign with one key; the signature is checked each time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import logging
+import struct
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "inproc" / "broker")]
+
+from written_to import WrittenTo  # noqa: E402
+
+from golden.pipeline.scenes import PROPERTIES, alike, pull, request, send, send_fields  # noqa: E402
+from sprocketmq.broker import Broker, BrokerConfig  # noqa: E402
+from sprocketmq.net.connection import Connection  # noqa: E402
+from sprocketmq.wire.frames.acl_signature import signed_fields  # noqa: E402
+
+KEYS: Final = ("producer", "12345678-secret")
+IN_ONE_READ: Final = 32
+_FIRST_VERSION: Final = {
+    "a": "producerGroup",
+    "b": "topic",
+    "c": "defaultTopic",
+    "d": "defaultTopicQueueNums",
+    "e": "queueId",
+    "f": "sysFlag",
+    "g": "bornTimestamp",
+    "h": "flag",
+    "i": "properties",
+    "j": "reconsumeTimes",
+    "k": "unitMode",
+    "m": "batch",
+}
+
+
+class Peer(WrittenTo):
+    """Counts answers, and keeps none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = self.awaited = 0
+        self.all_came = asyncio.Event()
+
+    def expect(self, answers: int) -> None:
+        """Set ``all_came`` after so many answers."""
+        self.count, self.awaited = 0, answers
+        self.all_came.clear()
+
+    def write(self, data: bytes) -> None:
+        at = 0
+        while at < len(data):
+            self.count += 1
+            at += 4 + struct.unpack_from(">i", data, at)[0]
+        if self.count >= self.awaited:
+            self.all_came.set()
+
+    def writelines(self, chunks: list[bytes]) -> None:
+        self.write(b"".join(chunks))
+
+
+class Form(NamedTuple):
+    """Frames of one read, how many requests and answers they are, and the broker's settings."""
+
+    frames: bytes
+    requests: int = IN_ONE_READ
+    answers: int = IN_ONE_READ
+    settings: Mapping[str, Any] = MappingProxyType({})
+
+
+def sends(more: str = "", **changed: Any) -> bytes:
+    """Sends of 1 KB, each with a key of its own."""
+    return b"".join(
+        send(b"x" * 1024, i=f"{PROPERTIES.replace('0001', f'{number:04}')}{more}", **changed)
+        for number in range(IN_ONE_READ)
+    )
+
+
+def signed() -> bytes:
+    """The same, signed."""
+    body = b"x" * 1024
+    found = []
+    for number in range(IN_ONE_READ):
+        fields = send_fields(i=PROPERTIES.replace("0001", f"{number:04}"))
+        found.append(request(310, signed_fields(fields, body, *KEYS), body))
+    return b"".join(found)
+
+
+def forms(folder: Path) -> dict[str, Form]:
+    """By name; a plain send is the first."""
+    accounts = folder / "accounts.yml"
+    accounts.write_text(f"accounts:\n- accessKey: {KEYS[0]}\n  secretKey: {KEYS[1]}\n  admin: true\n")
+    users = {
+        "authentication_enabled": True,
+        "authorization_enabled": True,
+        "init_authentication_user": f'{{"username":"{KEYS[0]}","password":"{KEYS[1]}"}}',
+    }
+    first = {_FIRST_VERSION[letter]: value for letter, value in send_fields().items()}
+    batch = send(b"".join([alike(number) for number in range(100)]), code=320, i="", m="true")
+    return {
+        "plain": Form(sends()),
+        "keys of its own": Form(sends("KEYS\x01order\x02")),
+        "one-way": Form(sends(flag=2), answers=0),
+        "first version": Form(request(10, first, b"x" * 1024) * IN_ONE_READ),
+        "delayed": Form(sends("DELAY\x013\x02")),
+        "binary header": Form(sends(binary=True)),
+        "accounts": Form(signed(), settings={"acl_enable": True, "acl_file": str(accounts)}),
+        "users": Form(signed(), settings={**users, "store_path_root_dir": str(folder / "users")}),
+        "on the disk": Form(sends(), settings={"store_path_root_dir": str(folder / "async")}),
+        "SYNC_FLUSH": Form(
+            sends(), settings={"store_path_root_dir": str(folder / "sync"), "flush_disk_type": "SYNC_FLUSH"}
+        ),
+        "pull of 8": Form(pull(queueId="1", maxMsgNums="8") * IN_ONE_READ),
+        "pull of 8, binary": Form(pull(queueId="1", maxMsgNums="8", binary=True) * IN_ONE_READ),
+        "batch of 100": Form(batch * 4, 4, 4),
+    }
+
+
+async def measure(folder: Path, rounds: int) -> dict[str, float]:
+    """Processor time of a request of each form, in microseconds, the best of all rounds."""
+    best: dict[str, float] = {}
+    peers: dict[str, tuple[Form, Connection, Peer]] = {}
+    async with AsyncExitStack() as started:
+        for name, form in forms(folder).items():
+            broker = await started.enter_async_context(Broker(port=0, config=BrokerConfig(**form.settings)))
+            broker.topics.create_if_absent("plain", 4, broker.clock.now_ms())
+            peer = Peer()
+            connection = broker._new_server()._new_connection()
+            connection.connection_made(peer)  # type: ignore[arg-type]
+            if name.startswith("pull"):
+                await _feed(connection, peer, sends(), IN_ONE_READ)
+            peers[name], best[name] = (form, connection, peer), float("inf")
+        gc.collect()
+        gc.freeze()
+        for _ in range(rounds):
+            for name, (form, connection, peer) in peers.items():
+                began_s = time.process_time()
+                await _feed(connection, peer, form.frames, form.answers)
+                best[name] = min(best[name], (time.process_time() - began_s) / form.requests * 1e6)
+    return best
+
+
+async def _feed(connection: Connection, peer: Peer, frames: bytes, answers: int) -> None:
+    peer.expect(answers)
+    connection.data_received(frames)
+    if answers:
+        await asyncio.wait_for(peer.all_came.wait(), 60)
+    else:
+        await asyncio.sleep(0)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=200)
+    args = parser.parse_args()
+    logging.disable(logging.WARNING)  # no broker has a name server
+    with tempfile.TemporaryDirectory() as folder:
+        best = asyncio.run(measure(Path(folder), args.rounds))
+    for name, each_us in best.items():
+        print(f"{name:20} {each_us:8.2f} us   {each_us / best['plain']:6.2f} of a plain send")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""What the properties of a send say to the broker, remembered by their shape: the text without the values of UNIQ_KEY and KEYS.
+
+A producer sends thousands of messages whose properties differ in these two alone. They are judged once.
+
+Laws
+1. A shape says what :func:`judged` says of each of its texts. It is judged with a probe in the place of the unique key and without KEYS: as
+   neither value holds a separator, they cannot change what the rest says. UNIQ_KEY must be there once: of two the last counts.
+2. Shapes come from the network: some are remembered, not all, and no long ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from sprocketmq.wire.hashing import tags_code
+from sprocketmq.wire.records import properties as props
+
+__all__ = ["PropertyShapes", "Shape", "judged", "waits_for_disk"]
+
+_MOST_SHAPES: Final = 1024
+_MOST_CHARACTERS: Final = 1024
+_UNIQUE_KEY: Final = f"{props.UNIQ_KEY}\x01"
+_KEYS: Final = f"{props.KEYS}\x01"
+_PROBE: Final = "0"
+
+
+class Shape(msgspec.Struct, frozen=True, gc=False):
+    """What properties say.
+
+    Attributes:
+        added: what the broker writes behind them: its marks, and a separator where the last one is missing.
+        tags_code: for the consume queue.
+        waits: whether the sender wants to know that the disk has the message.
+        is_special: whether the message may be more than stored; ``special_messages`` looks closely.
+    """
+
+    added: str
+    tags_code: int
+    waits: bool
+    is_special: bool
+
+
+class PropertyShapes:
+    """The shapes of one broker. ``mark`` adds its marks to raw properties."""
+
+    def __init__(self, mark: Callable[[bytes], bytes]) -> None:
+        self._mark = mark
+        # By what is before and behind the unique key; mostly nothing is before.
+        self._known: dict[str | tuple[str, str], Shape | None] = {}
+
+    def look(self, text: str) -> tuple[str, Shape] | None:
+        """The unique key of properties and what they say; None: they have no shape, and are judged one by one."""
+        before, _, rest = text.partition(_UNIQUE_KEY)
+        key, end, behind = rest.partition("\x02")
+        if not end or not key.isalnum():
+            return None
+        if _KEYS in text:
+            before, behind = _without_keys(before), _without_keys(behind)
+        around = (before, behind) if before else behind
+        shape = self._known.get(around)
+        if shape is None:
+            if around in self._known:
+                return None
+            shape = self._judge(around, before, behind)
+            if shape is None:
+                return None
+        return key, shape
+
+    def _judge(self, around: str | tuple[str, str], before: str, behind: str) -> Shape | None:
+        text = f"{before}{_UNIQUE_KEY}{_PROBE}\x02{behind}"
+        raw = text.encode()
+        marked, shape = self._mark(raw), None
+        # The key found is the only one, not that of a name that ends alike; and another broker's marks have to go.
+        if (
+            text.count(_UNIQUE_KEY) == 1
+            and props.get_property(raw, props.UNIQ_KEY) == _PROBE
+            and marked.startswith(raw)
+        ):
+            shape = judged(raw, marked, marked[len(raw) :].decode())
+        if len(text) <= _MOST_CHARACTERS:
+            if len(self._known) >= _MOST_SHAPES:
+                self._known.clear()
+            self._known[around] = shape
+        return shape
+
+
+def _without_keys(part: str) -> str:
+    begin = len(_KEYS) if part.startswith(_KEYS) else part.find(f"\x02{_KEYS}") + 1 + len(_KEYS)
+    if begin <= len(_KEYS) and not part.startswith(_KEYS):
+        return part
+    end = part.find("\x02", begin)
+    if end < 0:
+        end = len(part)
+    return part if part.find("\x01", begin, end) >= 0 else part[:begin] + part[end:]
+
+
+def judged(raw: bytes, marked: bytes, added: str = "") -> Shape:
+    """What ``raw`` says, which is ``marked`` with the broker's marks."""
+    tags = props.get_property(marked, props.TAGS) if b"TAGS\x01" in marked else None
+    return Shape(added, tags_code(tags), waits_for_disk(raw), _is_special(marked))
+
+
+def waits_for_disk(raw: bytes) -> bool:
+    """Whether the sender wants to know that the disk has it. Looked at twice: another property may end in the same letters."""
+    return b"WAIT\x01false" not in raw or props.get_property(raw, props.WAIT) != "false"
+
+
+def _is_special(raw: bytes) -> bool:
+    """Whether these properties may be more than stored: one of the letters below is in them. ``special_message`` looks closely."""
+    return b"DELAY" in raw or b"TIMER_" in raw or b"TRAN_MSG\x01" in raw or b"POP_CK\x01" in raw

@@ -1,0 +1,168 @@
+"""A command that keeps its header as it is on the wire: its fields are made when somebody asks for them.
+
+A request is decoded once, straight into the typed header of its code (``header_reader``). An answer may bring the text of its header with
+it, made of constant parts. In both cases nobody pays for a dictionary that nobody reads: signatures of access control and interceptors do.
+
+Laws
+1. ``ext_fields`` are what ``decode_command`` reads from the same bytes.
+2. Whoever reads ``ext_fields``, or changes any attribute, gets an ordinary command from then on: it is written as its attributes say.
+3. The header that is kept is a copy. It does not keep the read alive that it came in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Final, TypeVar
+
+import msgspec
+
+from sprocketmq.errors import ProtocolError
+from sprocketmq.wire.codes import ANNOUNCED_VERSION
+from sprocketmq.wire.frames.command import FLAG_RESPONSE, Command, H, decode_header
+
+__all__ = ["HeaderReader", "RawCommand", "binary_header_reader", "header_reader", "raw_answer"]
+
+# (header, body) -> the request, or None: the header is not what a typed decode understands.
+HeaderReader = Callable[[bytes, memoryview], "Command | None"]
+
+_Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+_Fields = dict[str, str]
+
+
+class RawCommand(Command):
+    """See the module.
+
+    Attributes:
+        raw_header: the header on the wire, None once ``ext_fields`` were made.
+        typed_header: the header of a request as its declared type; None for an answer, and once ``ext_fields`` were made: they may be
+            changed.
+    """
+
+    raw_header: bytes | None = None
+    typed_header: Any = None
+
+    @property  # type: ignore[misc]  # in front of the attribute of the same name
+    def ext_fields(self) -> _Fields:
+        raw = self.raw_header
+        if raw is None:
+            fields: _Fields = _get_fields(self)
+            return fields
+        try:
+            fields = decode_header(self.serialize_type, raw, memoryview(b"")).ext_fields
+        except ProtocolError:  # half of a surrogate pair in a field that the header does not declare
+            fields = self.typed_header.to_ext()
+        self.ext_fields = fields
+        return fields
+
+    @ext_fields.setter
+    def ext_fields(self, fields: _Fields) -> None:
+        _set_fields(self, fields)
+        _set_raw(self, None)
+        _set_typed(self, None)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if self.raw_header is not None and name != "ext_fields":
+            _ = self.ext_fields  # law 2
+        super().__setattr__(name, value)
+
+    def header(self, header_type: type[H]) -> H:
+        typed = self.typed_header
+        return typed if type(typed) is header_type else super().header(header_type)
+
+    def header_bytes(self) -> bytes:
+        raw = self.raw_header
+        return super().header_bytes() if raw is None else raw
+
+
+_get_fields: Final = Command.__dict__["ext_fields"].__get__
+_set_fields: Final = Command.__dict__["ext_fields"].__set__
+_set_raw: Final = RawCommand.__dict__["raw_header"].__set__
+_set_typed: Final = RawCommand.__dict__["typed_header"].__set__
+
+T = TypeVar("T")
+
+
+def header_reader(code: int, header_type: type[T]) -> HeaderReader:
+    """A reader of JSON headers of requests with ``code``.
+
+    It gives None for what ``decode_command`` has to look at: another code, an answer, numbers where texts belong, bytes that are no JSON.
+    """
+
+    header_struct = msgspec.defstruct(
+        "Header",
+        [
+            ("code", int),
+            ("extFields", header_type),
+            ("flag", _Int32, 0),
+            ("language", str, "JAVA"),
+            ("opaque", _Int32, 0),
+            ("remark", str | None, None),
+            ("version", _Int32, 0),
+        ],
+        gc=False,
+    )
+    decode: Callable[[bytes], Any] = msgspec.json.Decoder(header_struct, strict=False).decode
+
+    def read(header: bytes, body: memoryview) -> Command | None:
+        try:
+            known = decode(header)
+            if not header.isascii():
+                header.decode()  # what is skipped is UTF-8 as well
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return None
+        if known.code != code or known.flag & 1:
+            return None
+        return RawCommand(
+            code,
+            known.opaque,
+            known.flag,
+            known.version,
+            known.language,
+            known.remark,
+            _NOT_MADE,
+            body,
+            0,
+            header,
+            known.extFields,
+        )
+
+    return read
+
+
+_BINARY: Final = 1
+_NOT_MADE: Final[_Fields] = {}  # in the place of the fields until somebody asks for them
+
+
+def binary_header_reader(header_type: type[T]) -> HeaderReader:
+    """The same for ROCKETMQ headers. Raises ProtocolError for what ``decode_command`` refuses."""
+
+    def read(header: bytes, body: memoryview) -> Command | None:
+        known = decode_header(_BINARY, header, body)
+        try:
+            typed = msgspec.convert(known.ext_fields, header_type, strict=False)
+        except msgspec.ValidationError:
+            return known  # the handler tells which field it is
+        return RawCommand(
+            known.code,
+            known.opaque,
+            known.flag,
+            known.version,
+            known.language,
+            known.remark,
+            _NOT_MADE,
+            body,
+            _BINARY,
+            header,
+            typed,
+        )
+
+    return read
+
+
+def raw_answer(
+    opaque: int, header: bytes, serialize_type: int = 0, code: int = 0, remark: str | None = None
+) -> RawCommand:
+    """An answer whose header is written out already: ``header`` says the same as the other arguments."""
+    return RawCommand(
+        code, opaque, FLAG_RESPONSE, ANNOUNCED_VERSION, "PYTHON", remark, _NOT_MADE, b"", serialize_type, header
+    )

@@ -1,0 +1,25 @@
+"""Readers of the requests that come by the hundred thousand: straight into the typed header (see ``wire.frames.raw_command``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from sprocketmq.wire.frames.raw_command import HeaderReader, binary_header_reader, header_reader
+from sprocketmq.wire.requests import messages
+
+__all__ = ["READERS"]
+
+_REQUESTS: Final = (
+    messages.SEND_MESSAGE_V2,
+    messages.SEND_MESSAGE,
+    messages.SEND_BATCH_MESSAGE,
+    messages.PULL_MESSAGE,
+    messages.LITE_PULL_MESSAGE,
+)
+
+READERS: Final[Mapping[bytes, HeaderReader]] = {
+    **{f'{int(one.code)},"'.encode()[:4]: header_reader(int(one.code), one.header) for one in _REQUESTS if one.header},
+    **{int(one.code).to_bytes(2, "big"): binary_header_reader(one.header) for one in _REQUESTS if one.header},
+}
+"""JSON by the four bytes behind ``{"code":``, ROCKETMQ by the two of its code."""

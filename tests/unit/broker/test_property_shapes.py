@@ -1,0 +1,70 @@
+"""What a shape says is what its properties say when they are judged alone."""
+
+from __future__ import annotations
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from sprocketmq.broker.settings.config import BrokerConfig
+from sprocketmq.broker.tables.property_shapes import judged
+from sprocketmq.broker.tables.stamps import Stamps
+from sprocketmq.wire.records.properties import UNIQ_KEY, get_property
+
+NAMES = ("UNIQ_KEY", "KEYS", "TAGS", "WAIT", "CLUSTER", "TRACE_ON", "X_UNIQ_KEY", "MYKEYS", "own", "POP_CK", "DELAY")
+VALUES = st.sampled_from(("A", "true", "false", "0", "1", "KEYS\x01v", "UNIQ_KEY\x01w", "a b", "é", "DELAY", ""))
+TEXTS = st.builds(
+    lambda pairs, cut: "".join(f"{name}\x01{value}\x02" for name, value in pairs)[: -1 if cut else None],
+    st.lists(st.tuples(st.sampled_from(NAMES), VALUES), max_size=5),
+    st.booleans(),
+)
+
+
+def stamps() -> Stamps:
+    return Stamps(BrokerConfig(), "127.0.0.1", 10911)
+
+
+@settings(max_examples=600, deadline=None)
+@example(["UNIQ_KEY\x01a\x02TAGS\x01KEYS\x01v\x02", "UNIQ_KEY\x01a\x02TAGS\x01KEYS\x01w\x02"])
+@example(["UNIQ_KEY\x01a\x02UNIQ_KEY\x010\x02"])
+@example(["X_UNIQ_KEY\x01a\x02UNIQ_KEY\x010\x02"])
+@given(st.lists(TEXTS, min_size=1, max_size=4))
+def test_a_shape_says_what_each_of_its_texts_says(texts: list[str]) -> None:
+    own = stamps()
+    for text in [*texts, *texts]:
+        known = own.shapes.look(text)
+        if known is None:
+            continue
+        key, shape = known
+        raw = text.encode()
+        marked = own.mark(raw)
+        alone = judged(raw, marked)
+        assert key == get_property(raw, UNIQ_KEY)
+        assert (text + shape.added).encode() == marked
+        assert (shape.tags_code, shape.waits) == (alone.tags_code, alone.waits)
+        # These letters in a value that a shape leaves out are no delay; ``special_message`` would find none.
+        left_out = key + (get_property(raw, "KEYS") or "") + (get_property(raw, "MYKEYS") or "")
+        assert shape.is_special == alone.is_special or "DELAY" in left_out
+
+
+def test_properties_that_differ_in_key_and_keys_share_a_shape() -> None:
+    shapes = stamps().shapes
+    for number in range(50):
+        assert shapes.look(f"KEYS\x01order-{number}\x02UNIQ_KEY\x01{number:032X}\x02TAGS\x01A\x02") is not None
+        assert shapes.look(f"UNIQ_KEY\x01{number:032X}\x02TAGS\x01A\x02KEYS\x01order-{number}\x02") is not None
+    assert len(shapes._known) == 2
+
+
+def test_two_unique_keys_have_no_shape() -> None:
+    shapes = stamps().shapes
+    assert shapes.look("UNIQ_KEY\x01a\x02UNIQ_KEY\x01b\x02") is None
+    assert shapes.look("UNIQ_KEY\x01a\x02UNIQ_KEY\x01b\x02") is None
+    assert shapes.look("UNIQ_KEY\x01a\x02CLUSTER\x01far\x02") is None  # marks of another broker have to go
+
+
+def test_shapes_from_the_network_take_bounded_memory() -> None:
+    shapes = stamps().shapes
+    for number in range(3_000):
+        assert shapes.look(f"UNIQ_KEY\x01a\x02own{number}\x01x\x02") is not None
+    assert len(shapes._known) <= 1024
+    assert shapes.look(f"UNIQ_KEY\x01a\x02own\x01{'x' * 5_000}\x02") is not None
+    assert all(len(part) < 1100 for part in shapes._known)

@@ -1,0 +1,136 @@
+"""A request that is decoded straight into its typed header is the request that ``decode_command`` reads."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import pytest
+
+from golden.pipeline.scenes import pull, send, send_fields, text_frame
+from sprocketmq.net.connection import bytes_while_waiting, text_bytes
+from sprocketmq.wire.frames import raw_command
+from sprocketmq.wire.frames.command import Command, decode_command, encode_command
+from sprocketmq.wire.frames.raw_command import RawCommand, raw_answer
+from sprocketmq.wire.headers import PullMessageRequestHeader, SendMessageRequestHeaderV2
+from sprocketmq.wire.requests.readers import READERS
+
+TYPES: dict[bytes, Any] = {b"310,": SendMessageRequestHeaderV2, b'11,"': PullMessageRequestHeader}
+
+
+def read(frame: bytes) -> Command | None:
+    """By the reader of the frame's code."""
+    size = int.from_bytes(frame[5:8], "big")
+    reader = READERS.get(frame[8:10] if frame[4] else frame[16:20])
+    return None if reader is None else reader(frame[8 : 8 + size], memoryview(frame)[8 + size :])
+
+
+def parts(command: Command) -> tuple[Any, ...]:
+    return (
+        command.code, command.opaque, command.flag, command.version, command.language, command.remark,
+        dict(command.ext_fields), bytes(command.body), command.serialize_type,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "frame", [send(), send(flag=2), send(binary=True), send(zz="nobody"), pull(), pull(binary=True)]
+)
+def test_a_typed_decode_makes_the_same_request(frame: bytes) -> None:
+    found, expected = read(frame), decode_command(memoryview(frame)[4:])
+    assert isinstance(found, RawCommand)
+    header_type = SendMessageRequestHeaderV2 if expected.code == 310 else PullMessageRequestHeader
+    assert found.header(header_type) is found.typed_header
+    assert found.header(header_type) == expected.header(header_type)
+    assert parts(found) == parts(expected)
+
+
+def test_json_and_binary_headers_make_the_same_request() -> None:
+    text, binary = read(send()), read(send(binary=True))
+    assert text is not None
+    assert binary is not None
+    assert text.header(SendMessageRequestHeaderV2) == binary.header(SendMessageRequestHeaderV2)
+    assert text.ext_fields == binary.ext_fields
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        {"code": 310, "extFields": {**send_fields(), "b": 7}, "opaque": 7},
+        {"code": 310, "extFields": {**send_fields(), "b": None}, "opaque": 7},
+        {"code": 310, "extFields": None, "opaque": 7},
+        {"code": 310, "extFields": send_fields(), "flag": 1},
+        {"code": 310, "extFields": send_fields(), "opaque": None},
+        b'{"code":310,"code":11,"extFields":{},"opaque":1}',
+        b'{"code":310,"extFields":{"zz":"\xff"}}',
+        b'{"code":310,"extFields":{"zz":' + b"[" * 100_000 + b"}}",
+        b'{"code":310,"extFields":{',
+    ],
+)
+def test_what_a_typed_decode_does_not_understand_is_left_to_the_other(header: dict[str, Any] | bytes) -> None:
+    assert read(text_frame(header, b"body")) is None
+
+
+def test_no_dictionary_is_made_of_a_plain_send_until_somebody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    decode_header = raw_command.decode_header
+    monkeypatch.setattr(raw_command, "decode_header", lambda *args: asked.append(1) or decode_header(*args))
+    command = read(send())
+    assert command is not None
+    command.header(SendMessageRequestHeaderV2)
+    assert not asked
+    assert command.ext_fields == send_fields()
+    assert command.ext_fields == send_fields()
+    assert len(asked) == 1
+
+
+def test_fields_that_were_changed_are_what_the_header_says() -> None:
+    command = read(send())
+    assert command is not None
+    command.ext_fields["b"] = "other"
+    assert command.header(SendMessageRequestHeaderV2).topic == "other"
+    command = read(send())
+    assert command is not None
+    command.ext_fields = send_fields(b="third")
+    assert command.header(SendMessageRequestHeaderV2).topic == "third"
+
+
+def test_a_nested_value_of_a_field_that_nobody_declares_is_its_text_as_in_java() -> None:
+    """As fastjson reads a map of texts (StringCodec)."""
+    frame = text_frame({"code": 310, "extFields": {**send_fields(), "zz": {"a": [1, "b"]}}, "opaque": 7}, b"body")
+    typed, other = read(frame), decode_command(memoryview(frame)[4:])
+    assert typed is not None
+    assert typed.header(SendMessageRequestHeaderV2) == other.header(SendMessageRequestHeaderV2)
+    assert typed.ext_fields["zz"] == other.ext_fields["zz"] == '{"a":[1,"b"]}'
+
+
+def test_half_of_a_surrogate_pair_in_a_field_that_nobody_declares_costs_that_field() -> None:
+    text = b'{"code":310,"extFields":{"zz":"\\ud800\\u0041",' + b'"a":"p","b":"t","c":"d","d":"4","e":"0","f":"0",'
+    command = read(text_frame(text + b'"g":"1","h":"0"},"opaque":1}'))
+    if command is not None:
+        assert "zz" not in command.ext_fields
+        assert command.ext_fields["b"] == "t"
+
+
+def test_a_request_that_waits_keeps_neither_its_read_nor_its_raw_header() -> None:
+    frame = send(b"body" * 10)
+    whole = bytearray(frame * 10)
+    command = READERS[b"310,"](bytes(whole[8 : 8 + int.from_bytes(frame[5:8], "big")]), memoryview(whole)[300:310])
+    assert isinstance(command, RawCommand)
+    before = sys.getrefcount(whole)
+    size = bytes_while_waiting(command)
+    assert command.raw_header is None
+    assert sys.getrefcount(whole) < before
+    assert size > sum(len(value) for value in send_fields().values())
+
+
+def test_an_answer_that_is_changed_is_written_as_it_was_changed() -> None:
+    plain = Command(0, 7, 1, ext_fields={"msgId": "1"})
+    header = plain.header_bytes()
+    assert encode_command(raw_answer(7, header)) == encode_command(plain)
+    answer = raw_answer(7, header)
+    assert text_bytes(answer) == len(header)
+    answer.code = plain.code = 10
+    assert encode_command(answer) == encode_command(plain)
+    answer = raw_answer(7, header)
+    answer.ext_fields["more"] = "2"
+    assert decode_command(memoryview(encode_command(answer))[4:]).ext_fields == {"msgId": "1", "more": "2"}
