@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ROWS ?=
 
-.PHONY: help setup demo test test-all test-old-spark test-pythons lint format mixed-groups soak spark-soak transaction-soak bench bench-client bench-spark bench-delay crash outage full-disk spark-kills hostile loop-share fuzz docs interop lock mechanisms mutants mutation coverage clean
+.PHONY: help setup demo test test-all test-old-spark test-pythons lint format mixed-groups soak spark-soak transaction-soak bench bench-client bench-spark bench-shapes bench-delay crash outage full-disk spark-kills hostile loop-share fuzz docs interop lock mechanisms mutants mutation coverage clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
@@ -65,6 +65,9 @@ bench-client: setup ## our client, Java's and two Python peers side by side (BEN
 
 bench-spark: setup ## our Spark source and sink beside Spark's Kafka connector (BENCH_ARGS=--quick for a look)
 	@$(BIN)/python bench/spark_bench.py $(BENCH_ARGS)
+
+bench-shapes: setup ## how fast the Spark source decodes messages of each kind of producer, beside our own uniform ones
+	@$(BIN)/python bench/shapes_bench.py $(BENCH_ARGS)
 
 bench-delay: setup ## how late delayed messages come, with 100,000 of them waiting
 	@$(BIN)/python bench/delay_bench.py $(BENCH_ARGS)
