@@ -317,7 +317,6 @@ SPARK_COLUMN = Addition(
     (
         Edit("spark/options/source_columns.py", r'^    "sysFlag": "int",\n', '    "flag": "int",\n'),
         Edit("spark/columns/decode.py", r"^_BUILDERS: Final.*\{\n", '    "flag": _integers("flag", np.int32),\n'),
-        Edit("spark/columns/decode.py", r"^_PLAIN: Final.*\{\n", '    "flag": lambda message, entry: message.flag,\n'),
     ),
     """
 import sprocketmq as rmq

@@ -29,7 +29,7 @@ OWN_FORMATS = {
     "broker/tables/stamps.py": "offsets within ids, of which a batch has many",
     "client/remoting/unique_keys.py": "the counter of a block of keys",
     "core/group/allocation.py": "four bytes of a digest",
-    "spark/columns/decode.py": "hosts as one number each",
+    "spark/columns/records.py": "hosts as one number each",
     "store/files/mapped_progress.py": "numbers in the machine's own byte order, written and read there alone",
 }
 # Numbers that say where a field of a record is, or how long records are at least, and nothing else by chance.

@@ -1,23 +1,27 @@
-"""Both ways of decoding give the same batch, and that batch holds what the records hold."""
+"""A batch holds what its records hold: each of them decoded alone with the client's decoder gives the same row."""
 
 from __future__ import annotations
 
+import random
 import zlib
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
+from golden import VERSIONS, store_file
+from one_by_one import batch_one_by_one
+from producer_shapes import Shape, pull_bodies, shapes
 from sprocketmq.errors import ProtocolError
-from sprocketmq.spark.columns import decode
+from sprocketmq.spark.columns import opened_bodies
 from sprocketmq.spark.columns.decode import BatchDecoder
 from sprocketmq.spark.columns.pull_body import PullBody
 from sprocketmq.wire.records.batch import encode_batch
 from sprocketmq.wire.records.message import Message, MessageQueue
 from sprocketmq.wire.records.properties import encode_properties
-from sprocketmq.wire.records.record import encode_record
-from sprocketmq.wire.records.sys_flag import INNER_BATCH, NEED_UNWRAP
+from sprocketmq.wire.records.record import RecordView, encode_record
+from sprocketmq.wire.records.sys_flag import COMPRESSED, INNER_BATCH, NEED_UNWRAP
 
 QUEUE = MessageQueue("flights", "broker-a", 3)
 RETRY_QUEUE = MessageQueue("%RETRY%delays", "broker-a", 0)
@@ -47,6 +51,12 @@ V6 = st.tuples(st.binary(min_size=16, max_size=16), st.integers(0, 65_535))
 TEXT = st.text(st.characters(exclude_characters="\x01\x02", exclude_categories=["Cs"]), min_size=1, max_size=20)
 NAMES = st.one_of(st.sampled_from(["TAGS", "KEYS", "UNIQ_KEY", "WAIT", "RETRY_TOPIC", "CLUSTER"]), TEXT)
 PROPERTIES = st.dictionaries(NAMES, TEXT, max_size=6).map(encode_properties)
+# Names that repeat, empty names and values, separators that stray or lack, zeros, and what is not UTF-8.
+PIECES = st.sampled_from(
+    [b"TAGS", b"KEYS", b"UNIQ_KEY", b"RETRY_TOPIC", b"UA", b"\x01", b"\x02", b"\0", b"\xff", b"\xc3\xa9", b"x" * 20]
+)
+ANY_TEXT = st.one_of(st.lists(PIECES, max_size=12).map(b"".join), PROPERTIES, PROPERTIES.map(lambda raw: raw[:-1]))
+SHAPES = shapes()
 
 
 def record(offset: int = 0, body: bytes = b"hello", properties: bytes = b"", **fields: object) -> bytes:
@@ -72,67 +82,90 @@ def pull(*records: bytes, start: int = 0, end: int = 1 << 62, queue: MessageQueu
 def records(
     draw: st.DrawFn, hosts: st.SearchStrategy[tuple[bytes, int]], properties: st.SearchStrategy[bytes]
 ) -> bytes:
-    body = draw(st.binary(max_size=60))
-    compressed = draw(st.booleans())
+    body, sys_flag = draw(st.binary(max_size=60)), draw(st.sampled_from([0, 2, 8]))
+    kind = draw(st.sampled_from(["as it is", "as it is", "inner batch", "broken"]))
+    if kind == "inner batch":
+        inner = [Message("flights", part, tags=draw(st.sampled_from(["UA", None]))) for part in (body, b"2", b"3")]
+        body = encode_batch(inner[: draw(st.integers(0, 3))]) + draw(st.sampled_from([b"", b"", b"odd"]))
+    if kind != "as it is":
+        sys_flag |= draw(st.sampled_from([NEED_UNWRAP | INNER_BATCH, NEED_UNWRAP, INNER_BATCH, COMPRESSED]))
+    if draw(st.booleans()):
+        body, sys_flag = zlib.compress(body), sys_flag | COMPRESSED
     return record(
         draw(st.integers(0, 1 << 40)),
-        zlib.compress(body) if compressed else body,
+        body,
         draw(properties),
         queue_id=draw(st.integers(0, 1 << 30)),
         physical_offset=draw(st.integers(0, 1 << 50)),
-        sys_flag=(1 if compressed else 0) | draw(st.sampled_from([0, 2, 8])),
+        sys_flag=sys_flag,
         born_timestamp_ms=draw(st.integers(0, 1 << 43)),
         store_timestamp_ms=draw(st.integers(0, 1 << 43)),
         born_host=draw(hosts),
         store_host=draw(hosts),
         reconsume_times=draw(st.integers(0, 100)),
-        topic=draw(st.sampled_from([b"flights", b"t" * 127])),
+        topic=draw(st.sampled_from([b"flights", b"t" * 127, b"t" * 200])),
+        version=draw(st.sampled_from([None, 2])),
     )
 
 
-def assert_both_ways_agree(pulls: list[PullBody], tags: frozenset[str] = frozenset()) -> pa.RecordBatch:
-    decoder = BatchDecoder(SCHEMA, tags)
-    (batch,) = decoder.decode(pulls)
+def assert_as_one_by_one(pulls: list[PullBody], tags: frozenset[str] = frozenset()) -> pa.RecordBatch:
+    (batch,) = BatchDecoder(SCHEMA, tags).decode(pulls)
     batch.validate(full=True)
     assert batch.schema.equals(SCHEMA)
-    (plain,) = decoder.decode_plain(pulls)
-    assert batch.to_pylist() == plain.to_pylist()
+    expected = batch_one_by_one(SCHEMA, pulls, tags)
+    for name in SCHEMA.names:
+        assert batch.column(name).to_pylist() == expected.column(name).to_pylist(), name
     return batch
 
 
 @settings(deadline=None)
 @given(st.lists(st.lists(records(V4, PROPERTIES), max_size=8), max_size=4))
 def test_ordinary_records_decode_as_one_by_one(groups: list[list[bytes]]) -> None:
-    assert_both_ways_agree([pull(*group, queue=QUEUE if at % 2 else RETRY_QUEUE) for at, group in enumerate(groups)])
+    assert_as_one_by_one([pull(*group, queue=QUEUE if at % 2 else RETRY_QUEUE) for at, group in enumerate(groups)])
 
 
-@settings(deadline=None)
-@given(st.lists(records(V4, PROPERTIES), min_size=1, max_size=6))
-def test_ordinary_records_never_need_the_plain_way(group: list[bytes]) -> None:
-    decoder = BatchDecoder(SCHEMA)
-    decoder.decode_plain = None  # type: ignore[method-assign, assignment]
-    (batch,) = decoder.decode([pull(*group)])
-    assert batch.num_rows == len(group)
-
-
-@given(st.lists(st.one_of(records(V4, st.binary(max_size=40)), records(V6, PROPERTIES)), max_size=8))
+@given(st.lists(st.one_of(records(V4, ANY_TEXT), records(st.one_of(V4, V6), ANY_TEXT)), max_size=8))
 @settings(max_examples=200, deadline=None)
 def test_odd_records_decode_as_one_by_one(group: list[bytes]) -> None:
-    assert_both_ways_agree([pull(*group)])
+    assert_as_one_by_one([pull(*group), pull(*group, start=100, end=1 << 39, queue=RETRY_QUEUE)])
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 2**32), st.lists(st.sampled_from(SHAPES), min_size=1, max_size=4, unique=True))
+def test_mixes_of_what_all_producers_make_decode_as_one_by_one(seed: int, mix: list[Shape]) -> None:
+    note(f"seed {seed}, {[shape.name for shape in mix]}")
+    dice = random.Random(seed)
+    mixed = Shape("mix", lambda number, own: own.choice(mix).make(own.randrange(1 << 31), own))
+    assert_as_one_by_one(pull_bodies(mixed, dice, 20_000) + pull_bodies(mix[0], dice, 5_000))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_java_stored_decodes_as_one_by_one(version: str) -> None:
+    log = store_file(version, "commitlog-head.bin")
+    queues: dict[str, list[bytes]] = {}
+    at = 0
+    while at < len(log):
+        view = RecordView(log, at)
+        queues.setdefault(view.topic, []).append(bytes(view.raw))
+        at += view.size
+    pulls = [pull(*stored, queue=MessageQueue(topic, "broker-a", 0)) for topic, stored in queues.items()]
+    assert assert_as_one_by_one(pulls).num_rows > 50
+    retried = [one for one in pulls if one.queue.topic == "%RETRY%golden-group"]
+    assert assert_as_one_by_one(retried).column("topic").unique().to_pylist() == ["golden"]
 
 
 @pytest.mark.parametrize("topic_bytes", [128, 200, 255, 256, 1000])
 def test_records_of_a_topic_too_long_for_one_length_byte_decode_as_one_by_one(topic_bytes: int) -> None:
     long = record(1, b"long", encode_properties({"TAGS": "A"}), topic=b"t" * topic_bytes)
-    batch = assert_both_ways_agree([pull(record(0), long, record(2))])
+    batch = assert_as_one_by_one([pull(record(0), long, record(2))])
     assert batch.column("body").to_pylist() == [b"hello", b"long", b"hello"]
     assert batch.column("tags").to_pylist() == [None, "A", None]
 
 
 @settings(deadline=None)
 @given(st.lists(records(V4, PROPERTIES), max_size=8), st.frozensets(TEXT, min_size=1, max_size=2))
-def test_the_tag_filter_keeps_the_same_rows_both_ways(group: list[bytes], tags: frozenset[str]) -> None:
-    assert_both_ways_agree([pull(*group), pull(*group, queue=RETRY_QUEUE)], tags)
+def test_the_tag_filter_keeps_the_same_rows_as_one_by_one(group: list[bytes], tags: frozenset[str]) -> None:
+    assert_as_one_by_one([pull(*group), pull(*group, queue=RETRY_QUEUE)], tags)
 
 
 @settings(deadline=None)
@@ -143,8 +176,7 @@ def test_garbage_raises_protocol_error_or_decodes_as_one_by_one(garbage: bytes) 
         (batch,) = decoder.decode([pull(garbage)])
     except ProtocolError:
         return
-    (plain,) = decoder.decode_plain([pull(garbage)])
-    assert batch.to_pylist() == plain.to_pylist()
+    assert batch.to_pylist() == batch_one_by_one(SCHEMA, [pull(garbage)]).to_pylist()
 
 
 @settings(deadline=None)
@@ -162,7 +194,7 @@ def test_a_flipped_byte_never_reads_outside_the_record(good: bytes, at: int, val
 
 def test_every_column_holds_what_was_stored() -> None:
     properties = encode_properties({"TAGS": "UA", "KEYS": "k1 k2", "UNIQ_KEY": "ID7", "year": "2013"})
-    batch = assert_both_ways_agree([pull(record(7, b"late", properties, reconsume_times=2, sys_flag=8))])
+    batch = assert_as_one_by_one([pull(record(7, b"late", properties, reconsume_times=2, sys_flag=8))])
     row = batch.to_pylist()[0]
     assert row.pop("bornTimestamp").timestamp() == 1_700_000_000
     assert row.pop("storeTimestamp").timestamp() == 1_700_000_000.001
@@ -185,14 +217,14 @@ def test_every_column_holds_what_was_stored() -> None:
 
 
 def test_a_message_without_unique_key_is_named_by_its_stored_copy() -> None:
-    batch = assert_both_ways_agree([pull(record(123_456 - 1000))])
+    batch = assert_as_one_by_one([pull(record(123_456 - 1000))])
     assert batch["messageId"].to_pylist() == ["0A00000100002A9F000000000001E240"]
 
 
 def test_a_retried_message_keeps_the_name_of_its_origin_topic() -> None:
     body = record(0, properties=encode_properties({"RETRY_TOPIC": "flights"}), topic=b"%RETRY%delays")
     other = record(1, topic=b"%RETRY%delays")
-    batch = assert_both_ways_agree([pull(body, other, queue=RETRY_QUEUE), pull(record(2))])
+    batch = assert_as_one_by_one([pull(body, other, queue=RETRY_QUEUE), pull(record(2))])
     assert batch["topic"].to_pylist() == ["flights", "%RETRY%delays", "flights"]
 
 
@@ -200,12 +232,12 @@ def test_a_dead_letter_goes_by_the_name_of_its_origin_topic() -> None:
     letters = MessageQueue("%DLQ%delays", "broker-a", 0)
     retried = record(0, properties=encode_properties({"RETRY_TOPIC": "flights", "DLQ_ORIGIN_TOPIC": "%RETRY%delays"}))
     marked = record(1, properties=encode_properties({"DLQ_ORIGIN_TOPIC": "planes"}))
-    batch = assert_both_ways_agree([pull(retried, marked, record(2), queue=letters), pull(record(3))])
+    batch = assert_as_one_by_one([pull(retried, marked, record(2), queue=letters), pull(record(3))])
     assert batch["topic"].to_pylist() == ["flights", "planes", "%DLQ%delays", "flights"]
 
 
 def test_records_outside_the_wanted_range_are_left_out() -> None:
-    batch = assert_both_ways_agree([pull(*[record(at) for at in range(10)], start=3, end=6)])
+    batch = assert_as_one_by_one([pull(*[record(at) for at in range(10)], start=3, end=6)])
     assert batch["queueOffset"].to_pylist() == [3, 4, 5]
 
 
@@ -216,7 +248,7 @@ def test_only_wanted_columns_are_made() -> None:
 
 
 def test_a_broken_compressed_body_stays_as_it_is_and_says_so() -> None:
-    batch = assert_both_ways_agree(
+    batch = assert_as_one_by_one(
         [pull(record(0, b"no zlib", sys_flag=1), record(1, zlib.compress(b"fine"), sys_flag=1))]
     )
     assert batch["body"].to_pylist() == [b"no zlib", b"fine"]
@@ -229,13 +261,30 @@ def test_a_truncated_body_is_refused_as_a_whole(cut: int) -> None:
         list(BatchDecoder(SCHEMA).decode([pull(record(0), record(1)[:-cut])]))
 
 
+def test_an_inner_batch_that_was_broken_or_is_not_wanted_keeps_its_neighbours() -> None:
+    wrapped = NEED_UNWRAP | INNER_BATCH
+    inner = encode_batch([Message("flights", b"one"), Message("flights", b"two")])
+    kept = [record(0), record(1, inner, sys_flag=wrapped), record(3, inner[:-1], sys_flag=wrapped), record(4)]
+    unwanted = [record(5, inner, sys_flag=wrapped), record(7, b"broken", sys_flag=wrapped)]
+    batch = assert_as_one_by_one([pull(*kept, *unwanted, start=1, end=5)])
+    assert batch["body"].to_pylist() == [b"one", b"two", inner[:-1], b"hello"]
+    assert batch["sysFlag"].to_pylist() == [INNER_BATCH, INNER_BATCH, wrapped, 0]
+
+
+def test_a_wrong_magic_number_is_refused() -> None:
+    broken = bytearray(record(1))
+    broken[4:8] = b"\xda\xa3\x20\xa8"
+    with pytest.raises(ProtocolError, match="magic"):
+        list(BatchDecoder(SCHEMA).decode([pull(record(0), bytes(broken))]))
+
+
 def test_no_pulls_make_an_empty_batch_of_the_schema() -> None:
-    assert assert_both_ways_agree([]).num_rows == 0
+    assert assert_as_one_by_one([]).num_rows == 0
 
 
 def test_a_batch_stored_as_one_record_becomes_its_messages() -> None:
     inner = encode_batch([Message("flights", b"one", tags="UA"), Message("flights", b"two", tags="AA")])
-    batch = assert_both_ways_agree(
+    batch = assert_as_one_by_one(
         [pull(record(5, inner, sys_flag=NEED_UNWRAP | INNER_BATCH), record(7), start=6, end=8)]
     )
     assert (batch["body"].to_pylist(), batch["queueOffset"].to_pylist()) == ([b"two", b"hello"], [6, 7])
@@ -250,7 +299,7 @@ def test_many_bodies_of_unequal_length_decode_as_one_by_one(counts: list[int]) -
         )
         for number, count in enumerate(counts)
     ]
-    batch = assert_both_ways_agree(pulls)
+    batch = assert_as_one_by_one(pulls)
     assert batch["queueOffset"].to_pylist() == [at for count in counts for at in range(count)]
 
 
@@ -265,7 +314,7 @@ def test_the_body_that_does_not_fit_is_named_among_many(broken: int) -> None:
         list(BatchDecoder(SCHEMA).decode(pulls))
 
 
-@pytest.mark.parametrize("properties", [b"", b"\xff\x01broken"], ids=["by columns", "one by one"])
+@pytest.mark.parametrize("properties", [b"", b"\xff\x01broken"], ids=["ordinary", "odd"])
 def test_bodies_that_unpack_to_more_than_fits_come_in_several_batches(properties: bytes) -> None:
     """600 of them were more than Arrow counts in one column, and a task failed for good."""
     body = zlib.compress(bytes(3_900_000))
@@ -286,9 +335,9 @@ def test_bodies_that_unpack_to_more_than_fits_come_in_several_batches(properties
 @given(st.lists(records(V4, PROPERTIES), max_size=8), st.frozensets(TEXT, max_size=2), st.integers(1, 200))
 def test_rows_are_the_same_in_however_many_batches(group: list[bytes], tags: frozenset[str], most_bytes: int) -> None:
     decoder = BatchDecoder(SCHEMA, tags)
-    (whole,) = decoder.decode_plain([pull(*group)])
+    whole = batch_one_by_one(SCHEMA, [pull(*group)], tags)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(decode, "_MOST_BYTES", most_bytes)
+        patched.setattr(opened_bodies, "_MOST_BYTES", most_bytes)
         batches = list(decoder.decode([pull(*group)]))
     for batch in batches:
         batch.validate(full=True)
@@ -302,7 +351,6 @@ def test_rows_are_the_same_in_however_many_batches(group: list[bytes], tags: fro
 def test_a_time_that_no_clock_shows_costs_no_batch(time_ms: int, properties: bytes) -> None:
     odd = record(1, properties=properties, born_timestamp_ms=time_ms, store_timestamp_ms=time_ms)
     pulls = [pull(record(0), odd, record(2))]
-    decoder = BatchDecoder(SCHEMA)
-    ((decoded,), (plain,)) = decoder.decode(pulls), decoder.decode_plain(pulls)
-    assert decoded.equals(plain)
+    (decoded,) = BatchDecoder(SCHEMA).decode(pulls)
+    assert decoded.equals(batch_one_by_one(SCHEMA, pulls))
     assert decoded.column("queueOffset").to_pylist() == [0, 1, 2]

@@ -1,4 +1,4 @@
-"""Properties as columns: by shape or by separators, both give what decoding one text after the other gives."""
+"""Properties as columns: by shape or by separators, both give what decoding one text after the other gives (decision 37)."""
 
 from __future__ import annotations
 
@@ -10,14 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sprocketmq.spark.columns import property_pairs
 from sprocketmq.spark.columns.byte_columns import SPARE_BYTES
-from sprocketmq.spark.columns.property_columns import (
-    OddProperties,
-    PropertyColumns,
-    ShapedProperties,
-    SplitProperties,
-    property_columns,
-)
+from sprocketmq.spark.columns.property_columns import PropertyColumns, property_columns
+from sprocketmq.spark.columns.property_pairs import PairedProperties
+from sprocketmq.spark.columns.property_shapes import ShapedProperties, shapes_of
+from sprocketmq.spark.columns.property_texts import texts_of
 from sprocketmq.wire.records.properties import decode_properties
 
 KIND = pa.map_(pa.string(), pa.field("value", pa.string(), True))
@@ -29,6 +27,9 @@ TEXTS = st.lists(
     ),
     max_size=30,
 )
+# Whatever bytes a text can be made of: names that repeat, empty names and values, separators that stray or lack, zeros, no UTF-8.
+PIECES = st.sampled_from([b"KEYS", b"TAGS", b"a", b"\x01", b"\x02", b"\0", b"\xff", b"\xc3", b"\xa9", b"x" * 20])
+ANY_TEXTS = st.lists(st.lists(PIECES, max_size=9).map(b"".join), max_size=30)
 
 
 def laid_out(texts: list[bytes]) -> tuple[object, object, object]:
@@ -51,13 +52,27 @@ def assert_they_are(columns: PropertyColumns, texts: list[bytes]) -> None:
         assert column.to_pylist() == [pairs.get(name) for pairs in expected]
 
 
+def assert_both_ways_read(texts: list[bytes]) -> None:
+    whole = texts_of(*laid_out(texts))
+    shapes = shapes_of(whole)
+    if shapes is not None:
+        assert_they_are(ShapedProperties(len(texts), shapes), texts)
+    assert_they_are(PairedProperties(whole), texts)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(property_pairs, "_MOST_CELLS", 0)
+        assert_they_are(PairedProperties(whole), texts)
+
+
 @settings(deadline=None)
 @given(TEXTS)
 def test_both_ways_give_what_one_by_one_gives(texts: list[bytes]) -> None:
-    columns = property_columns(*laid_out(texts))
-    assert isinstance(columns, ShapedProperties)
-    assert_they_are(columns, texts)
-    assert_they_are(SplitProperties(*laid_out(texts)), texts)
+    assert_both_ways_read(texts)
+
+
+@settings(max_examples=300, deadline=None)
+@given(ANY_TEXTS)
+def test_both_ways_read_whatever_bytes_there_are(texts: list[bytes]) -> None:
+    assert_both_ways_read(texts)
 
 
 def test_texts_of_one_shape_with_and_without_filled_words() -> None:
@@ -72,20 +87,20 @@ def test_texts_of_one_shape_with_and_without_filled_words() -> None:
     ids=["place", "no end", "one more", "name", "turned round"],
 )
 def test_a_text_of_the_same_length_and_another_shape_is_not_taken_for_the_first(other: bytes) -> None:
-    texts = [b"a\x01bbbbb\x02", other, b"a\x01ccccc\x02"]
-    try:
-        columns = property_columns(*laid_out(texts))
-    except OddProperties:
-        assert other in (b"a\x01b\x02a2\x012", b"a\x02bbbbb\x01")
-    else:
-        assert_they_are(columns, texts)
+    assert_both_ways_read([b"a\x01bbbbb\x02", other, b"a\x01ccccc\x02"])
 
 
 def test_very_many_shapes_are_read_by_their_separators() -> None:
     texts = [b"TAGS\x01" + b"x" * number + b"\x02" for number in range(1, 100)]
     columns = property_columns(*laid_out(texts))
-    assert isinstance(columns, SplitProperties)
+    assert isinstance(columns, PairedProperties)
     assert_they_are(columns, texts)
+
+
+def test_the_search_for_shapes_ends_though_all_texts_have_one_size() -> None:
+    texts = [b"%04d\x01v\x02" % number for number in range(1000)]
+    assert shapes_of(texts_of(*laid_out(texts))) is None
+    assert_they_are(property_columns(*laid_out(texts)), texts)
 
 
 @pytest.mark.parametrize(
@@ -96,11 +111,20 @@ def test_very_many_shapes_are_read_by_their_separators() -> None:
         b"a\x02",
         b"a\x01b",
         b"a\x01b\x02a\x01c\x02",
+        b"a\x01b\x02KEYS\x01k\x02a\x01c\x02KEYS\x01\x02",
         b"a\x01b\x01c\x02",
         b"a\x01\xff\x02",
         b"\xff\x01a\x02",
+        b"\xfe\x01a\x02\xff\x01b",
+        b"a\x01b\0\x02",
+        b"\x02",
+        b"",
     ],
 )
-def test_odd_texts_are_left_to_one_by_one(odd: bytes) -> None:
-    with pytest.raises(OddProperties):
-        property_columns(*laid_out([b"TAGS\x01x\x02", odd])).maps(KIND)
+@pytest.mark.parametrize("times", [1, 5])
+def test_an_odd_text_is_read_beside_others(odd: bytes, times: int) -> None:
+    texts = [b"TAGS\x01x\x02", *[odd] * times, b"TAGS\x01y"]
+    columns = property_columns(*laid_out(texts))
+    assert isinstance(columns, ShapedProperties)
+    assert_they_are(columns, texts)
+    assert_both_ways_read(texts)

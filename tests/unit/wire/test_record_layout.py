@@ -92,13 +92,13 @@ def test_records_that_java_stored_are_what_the_table_says(version: str) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_columns_of_store_and_spark_are_the_fields_of_javas_records(version: str) -> None:
-    from sprocketmq.spark.columns import decode
+    from sprocketmq.spark.columns import records as spark_records
     from sprocketmq.store.log import record_batch
 
     records = records_of_java(version)
     heads = b"".join(raw[: RECORD.size] for raw in records)
     expected = [as_java_reads(raw) for raw in records]
-    for columns in (np.frombuffer(heads, record_batch.HEAD), np.frombuffer(heads, decode._HEAD)):
+    for columns in (np.frombuffer(heads, record_batch.HEAD), np.frombuffer(heads, spark_records.HEAD)):
         for name in RECORD.types:
             if name.endswith("_host"):
                 told = [octets + struct.pack(">I", port) for octets, port in (said[name] for said in expected)]

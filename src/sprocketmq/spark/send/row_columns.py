@@ -23,7 +23,6 @@ import pyarrow.compute as pc
 from sprocketmq.client.settings.validators import check_sendable_topic
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.columns.byte_columns import binary
-from sprocketmq.spark.columns.property_columns import MANY_NAMES
 from sprocketmq.spark.send.row_messages import LEFT_OUT, SEND_COLUMNS
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.batch import ELEMENT
@@ -37,6 +36,7 @@ Array = Any  # pyarrow has no type information
 _HEAD: Final = np.dtype(ELEMENT.columns())
 _LENGTH_BYTES: Final = PROPERTIES_LENGTH.size
 _UNUSUAL: Final = frozenset(SEND_COLUMNS) - {"body", "topic", "tags", "keys", "properties", "brokerName"}
+_MOST_NAMES: Final = 256  # of properties in one batch of rows: beyond, columns by name no longer pay
 _MOST_BYTES: Final = 1 << 30  # of bodies in one batch of rows: Arrow counts with 32 bits
 _FIRST_PRINTABLE: Final = 0x21
 _LAST_PRINTABLE: Final = 0x7E
@@ -220,7 +220,7 @@ def _of_map(maps: Array) -> Array:
     known = encoded.dictionary.to_pylist()
     if (
         names.null_count
-        or len(known) > MANY_NAMES
+        or len(known) > _MOST_NAMES
         or any(not name or "\x01" in name or "\x02" in name for name in known)
     ):
         raise _NotByColumns

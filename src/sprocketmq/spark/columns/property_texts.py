@@ -1,0 +1,82 @@
+"""The texts of the properties of many messages, made alike: each ends with its last separator, and all of it is UTF-8.
+
+Properties are ``name \\x01 value \\x02`` runs. Apache 4.9 leaves out the last separator, 5.x and we write it; readers take both (Java:
+MessageDecoder.string2messageProperties). A text that is not UTF-8 is written anew, as Java would read it: U+FFFD for what is broken.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from sprocketmq.spark.columns.byte_columns import NOT_ASCII, SPARE_BYTES, binary, is_utf8
+
+__all__ = ["END", "MIDDLE", "Texts", "broken", "is_separator", "texts_of"]
+
+MIDDLE: Final = 1
+END: Final = 2
+
+
+class Texts(NamedTuple):
+    """Where the texts are.
+
+    Attributes:
+        sizes: with the last separator, which is to be written behind those that lack it.
+        is_cut: some lack it.
+    """
+
+    data: Any
+    starts: Any
+    sizes: Any
+    is_cut: bool
+
+    def mended(self, rows: Any) -> Texts:
+        """The texts of ``rows`` alone, which are not UTF-8, written anew."""
+        raw = [
+            self.data[at : at + size].tobytes() for at, size in zip(self.starts[rows], self.sizes[rows], strict=True)
+        ]
+        own = [_mended(text[:-1]) for text in raw]
+        sizes = np.array([len(text) for text in own], np.int64)
+        data = np.frombuffer(b"".join([*own, bytes(SPARE_BYTES)]), np.uint8)
+        return Texts(data, np.cumsum(sizes) - sizes, sizes, False)
+
+    def with_mended(self, rows: Any) -> Texts:
+        """All texts, those of ``rows`` written anew."""
+        own = self.mended(rows)
+        starts, sizes = self.starts.copy(), self.sizes.copy()
+        starts[rows], sizes[rows] = own.starts + len(self.data), own.sizes
+        return Texts(np.concatenate([self.data, own.data]), starts, sizes, self.is_cut)
+
+
+def _mended(text: bytes) -> bytes:
+    return text.decode("utf-8", "replace").encode() + bytes((END,))
+
+
+def texts_of(data: Any, starts: Any, sizes: Any) -> Texts:
+    """The texts at ``starts`` of ``data``, behind whose last one ``SPARE_BYTES`` follow."""
+    lacking: Any = (data[starts + sizes - 1] != END) & (sizes > 0)
+    is_cut = bool(lacking.any())
+    return Texts(data, starts, sizes + lacking if is_cut else sizes, is_cut)
+
+
+def broken(raw: Any, offsets: Any) -> Any:
+    """Which of the texts in ``raw``, one after the other, are not UTF-8."""
+    if is_utf8(binary(offsets, raw)):
+        return ()
+    high = np.flatnonzero(raw[: offsets[-1]] >= NOT_ASCII)
+    rows = np.unique(np.searchsorted(offsets, high, side="right") - 1).tolist()
+    return np.array([row for row in rows if not _is_text(raw[offsets[row] : offsets[row + 1]].tobytes())], np.int64)
+
+
+def _is_text(raw: bytes) -> bool:
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def is_separator(content: Any) -> Any:
+    """Which bytes are one of the two."""
+    return (content - np.uint8(MIDDLE)) < END
