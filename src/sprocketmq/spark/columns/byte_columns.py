@@ -26,7 +26,6 @@ __all__ = [
     "offsets_of",
     "slices",
     "text",
-    "words_of",
 ]
 
 Array = Any  # pyarrow has no type information
@@ -76,18 +75,13 @@ def gathered(data: Any, starts: Any, size: int) -> Any:
     return blocks.view(np.uint8).reshape(len(starts), size)
 
 
-def words_of(data: Any) -> Any:
-    """The eight bytes from each place on as one number."""
-    return np.ndarray((len(data) - _WORD.itemsize + 1,), _WORD, data, strides=(1,))
-
-
 def slices(data: Any, starts: Any, sizes: Any) -> Array:
     """``binary`` array of slices of ``data``, which must reach ``SPARE_BYTES`` beyond the last start."""
     count = len(starts)
     if count and sizes[0] > 0 and (sizes == sizes[0]).all():
         block = gathered(data, starts, int(sizes[0]))
         return binary(np.arange(count + 1, dtype=np.int32) * np.int32(sizes[0]), block.reshape(-1))
-    words = words_of(data)
+    words = np.ndarray((len(data) - _WORD.itemsize + 1,), _WORD, data, strides=(1,))
     places = starts.astype(np.uint64)
     views = np.empty((count, 2), _WORD)
     views[:, 0] = words[starts] << _HALF_BITS | sizes.astype(np.uint64)

@@ -8,15 +8,14 @@ import numpy as np
 import pyarrow as pa
 
 from sprocketmq.spark.columns.byte_columns import SPARE_BYTES, slices, text
-from sprocketmq.spark.columns.name_codes import coded
 from sprocketmq.spark.columns.property_texts import END, Texts, broken, is_separator
 
 __all__ = ["PairedProperties"]
 
 Array = Any  # pyarrow has no type information
 
-# A table of all names of all rows up to this size finds repeated names fastest.
-_MOST_CELLS: Final = 1 << 24
+# Of the table that finds names that repeat: 4 MiB.
+_MOST_CELLS: Final = 1 << 20
 
 
 class PairedProperties:
@@ -39,7 +38,9 @@ class PairedProperties:
             begins, middles, ends = begins[counted], middles[counted], ends[counted]
             self._keep(counted)
         self._values_at, self._value_sizes = middles + 1, ends - middles - 1
-        self._name_codes, self._names = coded(self._raw, begins, middles - begins)
+        encoded = slices(self._raw, begins, middles - begins).dictionary_encode()
+        self._names: list[str] = [name.decode() for name in encoded.dictionary.to_pylist()]
+        self._name_codes = encoded.indices.to_numpy(zero_copy_only=False)
         self._merge_repeated()
 
     def _keep(self, pairs: Any) -> None:
@@ -52,24 +53,33 @@ class PairedProperties:
         return np.repeat(np.arange(self._count), np.diff(self._pair_offsets))
 
     def _merge_repeated(self) -> None:
-        """Of a name that a message has several times the first place counts, and the last value."""
-        cells = self._pair_rows() * len(self._names) + self._name_codes
-        count = self._count * len(self._names)
-        if count > _MOST_CELLS:
-            encoded = pa.array(cells).dictionary_encode()
-            cells, count = encoded.indices.to_numpy(zero_copy_only=False), len(encoded.dictionary)
-        pairs = np.arange(len(cells), dtype=np.int32)
-        last = np.empty(count, np.int32)
-        last[cells] = pairs  # of an index that repeats NumPy keeps what was assigned last
-        if (last[cells] == pairs).all():
-            return
-        first = np.empty(count, np.int32)
-        first[cells[::-1]] = pairs[::-1]
-        kept = first[cells] == pairs
-        valued = last[cells[kept]]
-        self._values_at, self._value_sizes = self._values_at[valued], self._value_sizes[valued]
-        self._name_codes = self._name_codes[kept]
-        self._keep(kept)
+        """Of a name that a message has several times the first place counts, and the last value.
+
+        A table has a cell for each name of each row, of as many rows as keep it in a processor's cache. Each pair writes its number into
+        its cell; one that does not find it there afterwards was not the last.
+        """
+        count, names = len(self._name_codes), len(self._names)
+        most_rows = max(1, _MOST_CELLS // max(1, names))
+        kept, valued = np.ones(count, bool), np.arange(count, dtype=np.int32)
+        last, first = np.empty((2, most_rows * names), np.int32)
+        has_repeated = False
+        for row in range(0, self._count, most_rows):
+            offsets = self._pair_offsets[row : row + most_rows + 1]
+            begin, end = int(offsets[0]), int(offsets[-1])
+            own = slice(begin, end)
+            cells = np.repeat(np.arange(len(offsets) - 1) * names, np.diff(offsets)) + self._name_codes[own]
+            pairs = np.arange(begin, end, dtype=np.int32)
+            last[cells] = pairs  # of an index that repeats NumPy keeps what was assigned last
+            valued[own] = last[cells]
+            if (valued[own] != pairs).any():
+                has_repeated = True
+                first[cells[::-1]] = pairs[::-1]
+                kept[own] = first[cells] == pairs
+        if has_repeated:
+            valued = valued[kept]
+            self._values_at, self._value_sizes = self._values_at[valued], self._value_sizes[valued]
+            self._name_codes = self._name_codes[kept]
+            self._keep(kept)
 
     def column(self, name: str) -> Array:
         if name not in self._names:
@@ -90,12 +100,14 @@ class PairedProperties:
 
 def _whole(texts: Texts) -> tuple[Any, Any]:
     """All texts one after the other, with ``SPARE_BYTES`` behind, and where each begins and ends."""
-    blob = slices(texts.data, texts.starts, texts.sizes)
-    offsets = np.frombuffer(blob.buffers()[1], np.int32)[: len(blob) + 1]
-    raw = np.zeros(int(offsets[-1]) + SPARE_BYTES, np.uint8)
-    if offsets[-1]:
-        raw[: offsets[-1]] = np.frombuffer(blob.buffers()[2], np.uint8)[: offsets[-1]]
+    spare_at = len(texts.data) - SPARE_BYTES
+    blob = slices(texts.data, np.append(texts.starts, spare_at), np.append(texts.sizes, SPARE_BYTES))
+    offsets = np.frombuffer(blob.buffers()[1], np.int32)[: len(blob)]
+    raw = np.frombuffer(blob.buffers()[2], np.uint8)
     if texts.is_cut:
+        raw = raw.copy()
         raw[offsets[1:][offsets[1:] > offsets[:-1]] - 1] = END
     rows = broken(raw, offsets)
-    return _whole(texts.with_mended(rows)) if len(rows) else (raw, offsets)
+    if not len(rows):
+        return raw, offsets
+    return _whole(Texts(raw, offsets[:-1].astype(np.int64), np.diff(offsets), False).with_mended(rows))
