@@ -235,8 +235,13 @@ def records_of(shape: Shape, dice: Dice) -> Iterator[Callable[[int, int], tuple[
         def record(queue_id: int, offset: int, number: int = number) -> tuple[bytes, int]:
             body, text, fields = shape.make(number, dice)
             rows = 10 if fields.get("sys_flag", 0) & NEED_UNWRAP else 1
-            places = {"physical_offset": number * 300, "born_timestamp_ms": FIRST_MS + number, "born_host": (b"\x0a\0\0\x02", 50_000),
-                      "store_timestamp_ms": FIRST_MS + 1 + number, "store_host": (b"\x0a\0\0\x01", 10_911)}  # fmt: skip
+            places: Fields = {
+                "physical_offset": number * 300,
+                "born_timestamp_ms": FIRST_MS + number,
+                "born_host": (b"\x0a\0\0\x02", 50_000),
+                "store_timestamp_ms": FIRST_MS + 1 + number,
+                "store_host": (b"\x0a\0\0\x01", 10_911),
+            }
             made = encode_record(
                 shape.topic.encode(), body, text, queue_id=queue_id, queue_offset=offset, **places | fields
             )
