@@ -20,7 +20,7 @@ $(VENV)/.ready: requirements.lock pyproject.toml scripts/setup-python
 # Half of a server's start would else be compiling: installers leave that out, and PYTHONDONTWRITEBYTECODE forbids it later.
 $(VENV)/.compiled: $(VENV)/.ready $(shell find src -name '*.py')
 	@$(BIN)/python -m compileall -q src
-	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -c 'import sprocketmq.cli.main, sprocketmq.cli.servers, sprocketmq.store.log.record_batch' 2>/dev/null || true
+	@env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -c 'import sprocketmq.cli.main, sprocketmq.cli.serve.servers, sprocketmq.store.log.record_batch' 2>/dev/null || true
 	@touch $@
 
 $(VENV)/.java: scripts/setup-java | $(VENV)/.ready

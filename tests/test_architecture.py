@@ -44,6 +44,14 @@ def test_the_rooms_of_the_architecture_are_the_folders() -> None:
     assert sorted(rooms) == sorted(folder for folder in folders if "/" in folder)
 
 
+MOST_FILES = 15
+
+
+def test_a_folder_is_read_at_a_glance() -> None:
+    files = Counter(str(path.parent.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py"))
+    assert {folder: count for folder, count in files.items() if count > MOST_FILES} == {}
+
+
 def test_what_the_architecture_names_exists() -> None:
     page = (ROOT / "docs/architecture.md").read_text("utf-8")
     files = set(re.findall(r"`([a-z0-9_/]+\.py)`", page))

@@ -120,7 +120,7 @@ def _run_child(args: list[str]) -> None:
 
 def _serve_forks() -> None:
     import sprocketmq.cli.main
-    import sprocketmq.cli.servers  # noqa: F401 - everything that a start would import
+    import sprocketmq.cli.serve.servers  # noqa: F401 - everything that a start would import
 
     for line in sys.stdin:
         args = json.loads(line)

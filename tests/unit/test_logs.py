@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import sprocketmq
-from sprocketmq.cli.log_lines import JsonLines
+from sprocketmq.cli.serve.log_lines import JsonLines
 from sprocketmq.logs import LOGGERS, EscapedArguments, Lines, escaped
 
 SOURCE = Path(sprocketmq.__file__).parent

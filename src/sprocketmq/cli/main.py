@@ -114,7 +114,7 @@ def serve(**settings: Any) -> None:
 
     Prints one line, "ready namesrv=... broker=... pid=...", when both listen.
     """
-    from sprocketmq.cli import servers
+    from sprocketmq.cli.serve import servers
 
     servers.serve(**settings)
 
@@ -127,7 +127,7 @@ def namesrv(**settings: Any) -> None:
 
     Prints "ready namesrv=... pid=..." when it listens.
     """
-    from sprocketmq.cli import servers
+    from sprocketmq.cli.serve import servers
 
     servers.namesrv(**settings)
 
@@ -148,7 +148,7 @@ def broker(**settings: Any) -> None:
 
     Prints "ready broker=... pid=..." when it listens and is registered.
     """
-    from sprocketmq.cli import servers
+    from sprocketmq.cli.serve import servers
 
     servers.broker(**settings)
 

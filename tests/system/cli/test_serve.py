@@ -177,7 +177,7 @@ def test_a_server_starts_without_what_only_some_of_them_need() -> None:
         "sprocketmq.client",
         "multiprocessing",
     )
-    script = f"import sys, sprocketmq.cli.servers; print([name for name in {later!r} if name in sys.modules])"
+    script = f"import sys, sprocketmq.cli.serve.servers; print([name for name in {later!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip() == "[]"
 

@@ -20,7 +20,7 @@ from sprocketmq.broker.tables.groups import GroupTable
 from sprocketmq.broker.tables.kv_config import KVConfigTable
 from sprocketmq.broker.tables.offsets import OffsetTable
 from sprocketmq.broker.tables.topics import TopicTable
-from sprocketmq.cli.settings import settings_of
+from sprocketmq.cli.serve.settings import settings_of
 from sprocketmq.core.access.need_readers import Place
 from sprocketmq.core.retry.retry_schedule import DelayLevels
 from sprocketmq.errors import ConfigurationError, ProtocolError, StoreError

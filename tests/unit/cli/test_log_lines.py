@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sprocketmq.cli.log_lines import JsonLines, LogRateLimiter, set_up_logging
+from sprocketmq.cli.serve.log_lines import JsonLines, LogRateLimiter, set_up_logging
 from sprocketmq.errors import ConfigurationError
 
 

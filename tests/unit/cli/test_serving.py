@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from sprocketmq.cli.serving import Part, serve_until_stopped
+from sprocketmq.cli.serve.serving import Part, serve_until_stopped
 from sprocketmq.errors import ConfigurationError
 
 

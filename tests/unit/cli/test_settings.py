@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sprocketmq.cli.settings import parse_properties, settings_of
+from sprocketmq.cli.serve.settings import parse_properties, settings_of
 from sprocketmq.errors import ConfigurationError
 
 BROKER_CONF = """\

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from sprocketmq.cli.status_line import BrokerSnapshot, status_text
+from sprocketmq.cli.serve.status_line import BrokerSnapshot, status_text
 
 BEFORE = BrokerSnapshot(
     at_s=100.0, stored=1_000, delivered=500, waiting_pulls=0, connections=1, topics=2, log_bytes=1_000

@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from sprocketmq.wire.bodies.connections import ProducerInfo as ProducerInfo
     from sprocketmq.wire.bodies.connections import ProducerTableInfo as ProducerTableInfo
     from sprocketmq.wire.bodies.connections import QuerySubscriptionResponseBody as QuerySubscriptionResponseBody
-    from sprocketmq.wire.bodies.consumer_filter import BloomFilterData as BloomFilterData
-    from sprocketmq.wire.bodies.consumer_filter import ConsumerFilterData as ConsumerFilterData
-    from sprocketmq.wire.bodies.consumer_filter import ConsumerFilterWrapper as ConsumerFilterWrapper
-    from sprocketmq.wire.bodies.consumer_filter import FilterDataMapByTopic as FilterDataMapByTopic
-    from sprocketmq.wire.bodies.group_config import SubscriptionGroupConfig as SubscriptionGroupConfig
-    from sprocketmq.wire.bodies.group_config import SubscriptionGroupList as SubscriptionGroupList
-    from sprocketmq.wire.bodies.group_config import SubscriptionGroupWrapper as SubscriptionGroupWrapper
+    from sprocketmq.wire.bodies.groups import BloomFilterData as BloomFilterData
+    from sprocketmq.wire.bodies.groups import ConsumerFilterData as ConsumerFilterData
+    from sprocketmq.wire.bodies.groups import ConsumerFilterWrapper as ConsumerFilterWrapper
+    from sprocketmq.wire.bodies.groups import FilterDataMapByTopic as FilterDataMapByTopic
+    from sprocketmq.wire.bodies.groups import SubscriptionGroupConfig as SubscriptionGroupConfig
+    from sprocketmq.wire.bodies.groups import SubscriptionGroupList as SubscriptionGroupList
+    from sprocketmq.wire.bodies.groups import SubscriptionGroupWrapper as SubscriptionGroupWrapper
     from sprocketmq.wire.bodies.ha import HAClientRuntimeInfo as HAClientRuntimeInfo
     from sprocketmq.wire.bodies.ha import HAConnectionRuntimeInfo as HAConnectionRuntimeInfo
     from sprocketmq.wire.bodies.ha import HandoverStatus as HandoverStatus
@@ -96,10 +96,10 @@ if TYPE_CHECKING:
     from sprocketmq.wire.bodies.stats import QueryConsumeQueueResponseBody as QueryConsumeQueueResponseBody
     from sprocketmq.wire.bodies.stats import QueryConsumeTimeSpanBody as QueryConsumeTimeSpanBody
     from sprocketmq.wire.bodies.stats import QueueTimeSpan as QueueTimeSpan
+    from sprocketmq.wire.bodies.stats import TimerMetric as TimerMetric
+    from sprocketmq.wire.bodies.stats import TimerMetricsSerializeWrapper as TimerMetricsSerializeWrapper
     from sprocketmq.wire.bodies.stats import TopicOffset as TopicOffset
     from sprocketmq.wire.bodies.stats import TopicStatsTable as TopicStatsTable
-    from sprocketmq.wire.bodies.timer_metrics import TimerMetric as TimerMetric
-    from sprocketmq.wire.bodies.timer_metrics import TimerMetricsSerializeWrapper as TimerMetricsSerializeWrapper
     from sprocketmq.wire.bodies.topic_config import CreateTopicListRequestBody as CreateTopicListRequestBody
     from sprocketmq.wire.bodies.topic_config import DataVersion as DataVersion
     from sprocketmq.wire.bodies.topic_config import TopicConfig as TopicConfig
@@ -121,8 +121,10 @@ else:
                 "Connection ConsumerConnection GetConsumerListByGroupResponseBody GroupForbidden GroupList "
                 "ProducerConnection ProducerInfo ProducerTableInfo QuerySubscriptionResponseBody"
             ),
-            "consumer_filter": "BloomFilterData ConsumerFilterData ConsumerFilterWrapper FilterDataMapByTopic",
-            "group_config": "SubscriptionGroupConfig SubscriptionGroupList SubscriptionGroupWrapper",
+            "groups": (
+                "BloomFilterData ConsumerFilterData ConsumerFilterWrapper FilterDataMapByTopic SubscriptionGroupConfig "
+                "SubscriptionGroupList SubscriptionGroupWrapper"
+            ),
             "ha": "HAClientRuntimeInfo HAConnectionRuntimeInfo HandoverStatus HARuntimeInfo",
             "heartbeat": (
                 "CheckClientConfigRequestBody ConsumeFromWhere ConsumerData ConsumeType HeartbeatData "
@@ -146,9 +148,9 @@ else:
             ),
             "stats": (
                 "BrokerStatsData BrokerStatsItem ConsumeQueueData ConsumeStats ConsumeStatsList OffsetWrapper "
-                "QueryConsumeQueueResponseBody QueryConsumeTimeSpanBody QueueTimeSpan TopicOffset TopicStatsTable"
+                "QueryConsumeQueueResponseBody QueryConsumeTimeSpanBody QueueTimeSpan TimerMetric TimerMetricsSerializeWrapper "
+                "TopicOffset TopicStatsTable"
             ),
-            "timer_metrics": "TimerMetric TimerMetricsSerializeWrapper",
             "topic_config": (
                 "CreateTopicListRequestBody DataVersion TopicConfig TopicConfigAndMappingSerializeWrapper "
                 "TopicConfigSerializeWrapper"

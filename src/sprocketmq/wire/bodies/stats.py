@@ -1,4 +1,5 @@
-"""What admin tools ask about topics and groups: codes 202, 208, 303, 315, 317, 321 (Java: TopicStatsTable, ConsumeStats, ...)."""
+"""What admin tools ask about topics and groups: codes 202, 208, 303, 315, 317, 321 (Java: TopicStatsTable, ConsumeStats, ...), and how many
+timer messages wait (``config/timermetrics``, GET_TIMER_METRICS; Java: TimerMetrics)."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import msgspec
 
 from sprocketmq.wire.bodies.body import Body
 from sprocketmq.wire.bodies.heartbeat import SubscriptionData
+from sprocketmq.wire.bodies.topic_config import DataVersion
 from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = [
@@ -18,6 +20,8 @@ __all__ = [
     "QueryConsumeQueueResponseBody",
     "QueryConsumeTimeSpanBody",
     "QueueTimeSpan",
+    "TimerMetric",
+    "TimerMetricsSerializeWrapper",
     "TopicOffset",
     "TopicStatsTable",
 ]
@@ -122,3 +126,17 @@ class QueryConsumeQueueResponseBody(Body):
     queue_data: list[ConsumeQueueData] = []
     subscription_data: SubscriptionData | None = None
     filter_data: str | None = None
+
+
+class TimerMetric(Body):
+    """Timer messages that wait for one topic; ``time_stamp`` (ms) of the last change."""
+
+    count: int = 0
+    time_stamp: int = 0
+
+
+class TimerMetricsSerializeWrapper(Body):
+    """All topics of a broker."""
+
+    timing_count: dict[str, TimerMetric] = {}
+    data_version: DataVersion = msgspec.field(default_factory=DataVersion)

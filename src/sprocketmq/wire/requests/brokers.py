@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from sprocketmq.wire.bodies.ha import HandoverStatus, HARuntimeInfo
 from sprocketmq.wire.bodies.route import KVTable
-from sprocketmq.wire.bodies.stats import BrokerStatsData
-from sprocketmq.wire.bodies.timer_metrics import TimerMetricsSerializeWrapper
+from sprocketmq.wire.bodies.stats import BrokerStatsData, TimerMetricsSerializeWrapper
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.headers.consumers import ViewBrokerStatsDataRequestHeader
 from sprocketmq.wire.headers.ha import ExchangeHAInfoHeader, HandoverRequestHeader

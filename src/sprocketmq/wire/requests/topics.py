@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sprocketmq.wire.bodies.connections import GroupForbidden, GroupList, QuerySubscriptionResponseBody
-from sprocketmq.wire.bodies.group_config import SubscriptionGroupConfig, SubscriptionGroupList, SubscriptionGroupWrapper
+from sprocketmq.wire.bodies.groups import SubscriptionGroupConfig, SubscriptionGroupList, SubscriptionGroupWrapper
 from sprocketmq.wire.bodies.route import TopicList
 from sprocketmq.wire.bodies.stats import TopicStatsTable
 from sprocketmq.wire.bodies.topic_config import CreateTopicListRequestBody, TopicConfig, TopicConfigSerializeWrapper

@@ -9,10 +9,10 @@ import msgspec
 
 from sprocketmq.broker import Broker, BrokerConfig, NameServer, NameServerConfig
 from sprocketmq.broker.settings.config import NetworkConfig
-from sprocketmq.cli.log_lines import set_up_logging
-from sprocketmq.cli.serving import Part, StatusDisplay, serve_until_stopped
-from sprocketmq.cli.settings import settings_of
-from sprocketmq.cli.status_line import StatusLine
+from sprocketmq.cli.serve.log_lines import set_up_logging
+from sprocketmq.cli.serve.serving import Part, StatusDisplay, serve_until_stopped
+from sprocketmq.cli.serve.settings import settings_of
+from sprocketmq.cli.serve.status_line import StatusLine
 from sprocketmq.errors import ConfigurationError
 
 __all__ = ["broker", "namesrv", "serve"]

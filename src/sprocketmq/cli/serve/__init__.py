@@ -1,0 +1,1 @@
+"""Servers in the foreground, with their settings and log lines."""
