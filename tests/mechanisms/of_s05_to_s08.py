@@ -7,18 +7,18 @@ from mechanisms.of_s01_to_s04 import CACHED, CONCURRENT, EVERY_FORM, INSTANCE, L
 
 __all__ = ["S05_TO_S08"]
 
-RESULT = "unit/core/test_consume_result.py"
+RESULT = "unit/core/consume/test_consume_result.py"
 POOL = "unit/client/test_client_listener_pool.py"
-PROGRESS = "unit/core/test_consume_progress.py"
-TIMEOUT = "unit/core/test_consume_timeout.py"
-SCHEDULE = "unit/core/test_retry_schedule.py"
+PROGRESS = "unit/core/consume/test_consume_progress.py"
+TIMEOUT = "unit/core/consume/test_consume_timeout.py"
+SCHEDULE = "unit/core/retry/test_retry_schedule.py"
 RETRY = "inproc/broker/test_broker_retry.py"
 TOLD = "inproc/client/test_client_stuck.py"
 SIGNALS = "inproc/client/test_client_signals.py"
 RESET = "inproc/client/test_client_reset.py"
 POLICY = "inproc/client/test_client_retry_policy.py"
 LETTERS = "inproc/client/test_client_dead_letters.py"
-COST = "unit/core/test_progress_cost.py"
+COST = "unit/core/consume/test_progress_cost.py"
 OURS = "test_our_client_progress.py"
 STUCK = f"{CONCURRENT}::test_one_stuck_message_holds_progress_until_its_timeout_and_makes_one_retry_copy"
 
@@ -438,7 +438,7 @@ S05_TO_S08 = [
         "a producer tries twice more at once, at another broker; asynchronous sends too",
         "B 和生产端重试区别",
         "core/produce/send_latency.py",
-        "unit/core/test_send_latency.py::test_a_retry_goes_to_another_broker "
+        "unit/core/produce/test_send_latency.py::test_a_retry_goes_to_another_broker "
         "inproc/client/test_client_producer.py::test_a_refused_send_goes_to_the_other_broker",
         function="QueueRoundRobin._first",
     ),

@@ -10,7 +10,7 @@ from sprocketmq.core.consume.polled_queues import PolledQueues
 from sprocketmq.core.consume.process_queue import ProcessQueue
 from sprocketmq.wire.records.message import MessageQueue
 
-from .messages import message, messages, offsets_of
+from ..messages import message, messages, offsets_of
 
 QUEUES = [MessageQueue("flights", "broker-a", number) for number in range(3)]
 FIRST, SECOND, THIRD = QUEUES

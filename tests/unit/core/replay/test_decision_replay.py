@@ -27,7 +27,7 @@ from sprocketmq.core.replay.decision_tape import Tape
 from sprocketmq.errors import ProtocolError
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
 
-from .messages import QUEUE, message, messages
+from ..messages import QUEUE, message, messages
 
 QUEUES = [MessageQueue("flights", "broker-a", number) for number in range(3)]
 HEADER: Line = {"record": 1, "run": "test", "part": 0, "group": "delays", "settings": {}}

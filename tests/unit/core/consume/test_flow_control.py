@@ -15,7 +15,7 @@ from sprocketmq.core.consume.flow_control import (
 from sprocketmq.core.consume.process_queue import ProcessQueue
 from sprocketmq.errors import ConfigurationError
 
-from .messages import QUEUE, message, messages
+from ..messages import QUEUE, message, messages
 
 
 def test_the_defaults_are_javas() -> None:

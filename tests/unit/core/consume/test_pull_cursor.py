@@ -26,7 +26,7 @@ from sprocketmq.core.consume.pull_cursor import (
     pull_status,
 )
 
-from .messages import QUEUE, messages
+from ..messages import QUEUE, messages
 
 FOUND, NO_NEW, NO_MATCHED, ILLEGAL = PullStatus
 

@@ -19,7 +19,7 @@ from sprocketmq.core.consume.consume_timeout import ConsumeTimeout
 from sprocketmq.core.consume.process_queue import ProcessQueue
 from sprocketmq.wire.records.message import MessageExt
 
-from .messages import QUEUE
+from ..messages import QUEUE
 
 SETTLED = 1_000
 IN_HAND = (10, 20_000)

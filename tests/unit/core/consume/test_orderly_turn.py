@@ -25,7 +25,7 @@ from sprocketmq.core.consume.orderly_turn import (
 from sprocketmq.core.consume.process_queue import ProcessQueue
 from sprocketmq.wire.records.message import MessageExt
 
-from .messages import QUEUE, messages, offsets_of
+from ..messages import QUEUE, messages, offsets_of
 
 SUCCESS, ROLLBACK, COMMIT, SUSPEND = ConsumeOrderlyStatus
 

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from sprocketmq.core.consume.consume_timeout import SEND_BACK_RETRY_MS, ConsumeTimeout, Settlement
 
-from .messages import message
+from ..messages import message
 
 
 def test_a_message_expires_exactly_at_its_limit() -> None:

@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from sprocketmq.core.consume.process_queue import PULL_MAX_IDLE_MS, ProcessQueue
 from sprocketmq.wire.records.message import MessageExt
 
-from .messages import QUEUE, message, messages, offsets_of
+from ..messages import QUEUE, message, messages, offsets_of
 
 
 def test_the_commit_offset_is_the_lowest_unfinished_message() -> None:
