@@ -19,7 +19,7 @@ from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.requests.access import AddressNeed, FieldNeed, ReplyNeed
 from sprocketmq.wire.requests.declaration import Peer, Request
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 # Ours alone: Apache's servers do not know it, so nothing can be compared.
 OURS = {RequestCode.HANDOVER}
 # Texts that name nothing: values, filters, addresses and ids, each read by its own handler; lists of names, which are taken apart first.
