@@ -591,7 +591,7 @@ S01_TO_S04 = [
         "and the log makes its queues anew",
         "D NO_NEW_MSG (OFFSET_FOUND_NULL)",
         "store/files/mapped_file_queue.py",
-        "unit/store/test_recovery.py::test_a_queue_that_misses_a_file_is_not_opened_and_made_anew_from_the_log",
+        "unit/store/recovery/test_recovery.py::test_a_queue_that_misses_a_file_is_not_opened_and_made_anew_from_the_log",
     ),
     Mechanism(
         "S4",

@@ -13,7 +13,7 @@ STORE_MUTANTS = [
         "src/sprocketmq/store/files/mapped_file_queue.py",
         "if start % size or (index and start != starts[index - 1] + size):",
         "if start % size:",
-        "tests/unit/store/test_recovery.py::test_a_queue_that_misses_a_file_is_not_opened_and_made_anew_from_the_log",
+        "tests/unit/store/recovery/test_recovery.py::test_a_queue_that_misses_a_file_is_not_opened_and_made_anew_from_the_log",
     ),
     Mutant(
         "S4",
@@ -45,7 +45,7 @@ STORE_MUTANTS = [
         "src/sprocketmq/store/services/flush.py",
         "                            file.sync()\n",
         "                            pass\n",
-        "tests/unit/store/test_power_cut.py::test_what_was_acknowledged_survives_the_worst_cut",
+        "tests/unit/store/recovery/test_power_cut.py::test_what_was_acknowledged_survives_the_worst_cut",
     ),
     Mutant(
         "store",
@@ -53,7 +53,7 @@ STORE_MUTANTS = [
         "src/sprocketmq/store/services/flush.py",
         "        self._on_failure(error)\n",
         "",
-        "tests/unit/store/test_flush.py::test_a_failed_sync_fails_its_waiters_and_the_store_takes_nothing_more",
+        "tests/unit/store/services/test_flush.py::test_a_failed_sync_fails_its_waiters_and_the_store_takes_nothing_more",
     ),
     Mutant(
         "store",
@@ -61,7 +61,7 @@ STORE_MUTANTS = [
         "src/sprocketmq/store/recovery/recovery.py",
         "            log.truncate_to_end()\n",
         "            pass\n",
-        "tests/unit/store/test_recovery.py::test_what_lies_behind_the_end_is_zeroed_so_that_it_cannot_come_back",
+        "tests/unit/store/recovery/test_recovery.py::test_what_lies_behind_the_end_is_zeroed_so_that_it_cannot_come_back",
     ),
     Mutant(
         "store",
@@ -85,7 +85,7 @@ STORE_MUTANTS = [
         "src/sprocketmq/store/files/mapped_file.py",
         "        if os.access(above, os.R_OK):",
         "        if False:",
-        "tests/unit/store/test_files.py::test_new_folders_are_synced_by_name_from_the_top",
+        "tests/unit/store/files/test_files.py::test_new_folders_are_synced_by_name_from_the_top",
     ),
     Mutant(
         "durability",
@@ -96,7 +96,7 @@ STORE_MUTANTS = [
         "    if has_old:\n"
         "        os.replace(target, old)\n"
         "    os.replace(temporary, target)\n",
-        "tests/unit/store/test_files.py::test_a_power_cut_at_any_step_of_a_save_takes_nothing_back",
+        "tests/unit/store/files/test_files.py::test_a_power_cut_at_any_step_of_a_save_takes_nothing_back",
     ),
     Mutant(
         "full disk",
@@ -104,7 +104,7 @@ STORE_MUTANTS = [
         "src/sprocketmq/store/files/disk_space.py",
         "            at += os.write(fd, _ZEROS[: end - at])\n",
         "            os.write(fd, _ZEROS[: end - at])\n            at = end\n",
-        "tests/unit/store/test_disk_space.py",
+        "tests/unit/store/files/test_disk_space.py",
     ),
     Mutant(
         "full disk",
@@ -112,6 +112,6 @@ STORE_MUTANTS = [
         "src/sprocketmq/store/files/mapped_file.py",
         "            allow_writes_at_ends(self._mapping(), self.path, begin, end)\n",
         "            pass\n",
-        "tests/unit/store/test_disk_space.py::test_pages_that_the_kernel_does_not_let_be_written_are_no_room",
+        "tests/unit/store/files/test_disk_space.py::test_pages_that_the_kernel_does_not_let_be_written_are_no_room",
     ),
 ]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .stores import NOW_MS, SMALL, bodies, message, open_disk
+from ..stores import NOW_MS, SMALL, bodies, message, open_disk
 
 ONE_FILE = dataclasses.replace(SMALL, mapped_file_size_commit_log=1 << 16, mapped_file_size_consume_queue=400)
 

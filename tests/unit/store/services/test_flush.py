@@ -14,7 +14,7 @@ from sprocketmq.errors import StoreNotWritable
 from sprocketmq.store import DiskMessageStore, FlushDiskType, StoreConfig
 from sprocketmq.store.files import mapped_file
 
-from .stores import NOW_MS, message, open_disk
+from ..stores import NOW_MS, message, open_disk
 
 # Intervals so long that only waiters wake the thread.
 QUIET = StoreConfig(

@@ -21,7 +21,7 @@ from sprocketmq.store.timer.timer_check import TimerCheck, load_timer_check, sav
 from sprocketmq.store.timer.timer_wheel import Slot, TimerWheel
 from sprocketmq.store.tools.check import check_directory
 
-from .stores import SMALL, bodies, message, open_disk
+from ..stores import SMALL, bodies, message, open_disk
 
 NOW_MS = 1_700_000_000_000
 

@@ -28,7 +28,7 @@ from sprocketmq.store.files import mapped_file, mapped_progress
 from sprocketmq.store.services.flush import Flusher
 from sprocketmq.store.tools.check import check_directory
 
-from .stores import NOW_MS, SMALL, kill, message, problems, records
+from ..stores import NOW_MS, SMALL, kill, message, problems, records
 
 QUEUES = [("T", 0), ("T", 1), ("%RETRY%g", 0)]
 NEVER_MS = 1 << 30  # the flush thread acts only when it is asked to

@@ -15,8 +15,8 @@ from sprocketmq.store.files import mapped_progress
 from sprocketmq.store.index.index_file import IndexFile, IndexHeader
 from sprocketmq.store.tools.check import check_directory
 
-from .java_index import JavaIndex
-from .stores import NOW_MS, SMALL, crash, kill, open_disk, problems
+from ..java_index import JavaIndex
+from ..stores import NOW_MS, SMALL, crash, kill, open_disk, problems
 
 CONFIG = dataclasses.replace(SMALL, max_index_num=90, flush_interval_consume_queue_ms=1 << 30)
 

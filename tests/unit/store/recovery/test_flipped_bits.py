@@ -17,7 +17,7 @@ from sprocketmq.store.files.checkpoint import Checkpoint
 from sprocketmq.store.files.mapped_progress import MappedProgress
 from sprocketmq.wire.records.record import RecordView
 
-from .stores import NOW_MS, SMALL, bodies, message, open_disk, records
+from ..stores import NOW_MS, SMALL, bodies, message, open_disk, records
 
 NEVER_MS = 1 << 30  # nothing is synced, and no checkpoint written, unless a test asks for it
 CONFIG = dataclasses.replace(

@@ -11,7 +11,7 @@ from sprocketmq.errors import StoreCorrupt
 from sprocketmq.store.queue.unit import UNIT
 from sprocketmq.store.tools.check import StoreSummary, check_directory
 
-from .stores import NOW_MS, SMALL, crash, message, open_disk
+from ..stores import NOW_MS, SMALL, crash, message, open_disk
 
 LOG = Path("commitlog") / ("0" * 20)
 QUEUE = Path("consumequeue/T/0") / ("0" * 20)

@@ -15,7 +15,7 @@ from sprocketmq.store.queue_log_store import QueueLogStore
 from sprocketmq.store.services.retention import Retention
 from sprocketmq.wire.records.record import RecordView
 
-from .stores import NOW_MS, SMALL, bodies, message, open_disk, open_memory, problems
+from ..stores import NOW_MS, SMALL, bodies, message, open_disk, open_memory, problems
 
 HOUR_MS = 3_600_000
 ANY_HOUR = dataclasses.replace(SMALL, file_reserved_time=1, delete_when=";".join(str(hour) for hour in range(24)))

@@ -23,7 +23,7 @@ from sprocketmq.store.files.lock_file import LockFile
 from sprocketmq.store.files.mapped_file import MappedFile
 from sprocketmq.store.files.mapped_file_queue import MappedFileQueue
 
-from .stores import NOW_MS, SMALL, bodies, message, open_disk, problems
+from ..stores import NOW_MS, SMALL, bodies, message, open_disk, problems
 
 # -- mapped files ----------------------------------------------------------------------------------------------------------------
 

@@ -25,8 +25,8 @@ from sprocketmq.store.tools.check_auxiliary_files import _check_chains
 from sprocketmq.wire.hashing import index_hash
 from sprocketmq.wire.records.record import encode_record
 
-from .stores import NOW_MS, SMALL, crash, open_disk, open_memory, problems
-from .test_apache_store import CONFIG, GOLDEN, assemble
+from ..stores import NOW_MS, SMALL, crash, open_disk, open_memory, problems
+from ..test_apache_store import CONFIG, GOLDEN, assemble
 
 FOREVER = (0, 1 << 62)
 INDEXED = SMALL

@@ -15,7 +15,7 @@ from sprocketmq.store.files import disk_space, mapped_file, preallocation
 from sprocketmq.store.files.mapped_file import MappedFile
 from sprocketmq.store.files.preallocation import Preallocator
 
-from .stores import NOW_MS, bodies, message, open_disk, problems
+from ..stores import NOW_MS, bodies, message, open_disk, problems
 
 MIB = 1 << 20
 

@@ -16,7 +16,7 @@ from sprocketmq.store.queue_log_store import QueueLogStore
 from sprocketmq.store.services.retention import Retention
 from sprocketmq.wire.hashing import tags_code
 
-from .stores import NOW_MS, SMALL, crash, message, open_disk, open_memory, problems, records
+from ..stores import NOW_MS, SMALL, crash, message, open_disk, open_memory, problems, records
 
 EXTENDED = dataclasses.replace(SMALL, enable_consume_queue_ext=True, mapped_file_size_consume_queue_ext=70)
 UNIT_OF_JAVA = struct.Struct(">hqqh")

@@ -22,7 +22,7 @@ from sprocketmq.store.recovery import recovery
 from sprocketmq.store.tools.check import check_directory
 from sprocketmq.wire.hashing import tags_code
 
-from .stores import NOW_MS, SMALL, bodies, crash, message, open_disk, problems, records
+from ..stores import NOW_MS, SMALL, bodies, crash, message, open_disk, problems, records
 
 ONE_FILE = dataclasses.replace(SMALL, mapped_file_size_commit_log=1 << 16, mapped_file_size_consume_queue=400)
 
