@@ -16,7 +16,6 @@ from sprocketmq.broker.tables.consumers import ConsumerTable, Member, ProducerTa
 from sprocketmq.broker.tables.groups import GroupTable
 from sprocketmq.broker.tables.offsets import OffsetTable
 from sprocketmq.broker.tables.topics import TopicTable
-from sprocketmq.core.resource_names import group_name_problem, topic_name_problem
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.address import announced_host, packed_address
 from sprocketmq.wire.bodies import (
@@ -37,24 +36,6 @@ class _Connection:
 def member(name: str, now_ms: int = 0) -> Member:
     connection: Any = _Connection(name)
     return Member(connection, name, "PYTHON", 409, now_ms)
-
-
-# -- names -----------------------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["a", "%RETRY%g", "a-b_c|d", "t" * 127, "%DLQ%" + "g" * 250])
-def test_names_that_are_allowed(name):
-    assert topic_name_problem(name) is None
-
-
-@pytest.mark.parametrize("name", ["", "a b", "a@b", "ä", "t" * 128, "%RETRY%" + "g" * 255, "a\n"])
-def test_names_that_are_not(name):
-    assert topic_name_problem(name)
-
-
-@pytest.mark.parametrize("name", ["", "a b", "g" * 249])
-def test_group_names_that_are_not(name):
-    assert group_name_problem(name)
 
 
 # -- topics ----------------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,114 @@
+"""One queue's index by itself: units in files of five, gaps, a batch that does not fit, and how many queues stay mapped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sprocketmq.errors import StoreNotWritable
+from sprocketmq.store.files.mapped_file_queue import MappedFileQueue
+from sprocketmq.store.queue.consume_queue import ConsumeQueue, MappedBudget
+from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT, UNIT_SIZE_BYTES
+
+UNITS_A_FILE = 5
+RECORD_BYTES = 100
+
+
+def queue_in(folder: Path | None, budget: MappedBudget | None = None) -> ConsumeQueue:
+    directory = None if folder is None else str(folder)
+    files = MappedFileQueue(directory, UNITS_A_FILE * UNIT_SIZE_BYTES, "mappedFileSizeConsumeQueue")
+    return ConsumeQueue("T", 0, files, MappedBudget(64) if budget is None else budget)
+
+
+def filled(count: int, folder: Path | None = None, budget: MappedBudget | None = None) -> ConsumeQueue:
+    queue = queue_in(folder, budget)
+    for number in range(count):
+        queue.put(number * RECORD_BYTES, RECORD_BYTES, number)
+    return queue
+
+
+def units(queue: ConsumeQueue) -> list[tuple[int, int, int]]:
+    return [queue.unit(offset) for offset in range(queue.min_offset, queue.max_offset)]
+
+
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_units_are_read_as_they_were_put_across_files(tmp_path: Path, on_disk: bool) -> None:
+    queue = filled(12, tmp_path / "0" if on_disk else None)
+    assert units(queue) == [(number * RECORD_BYTES, RECORD_BYTES, number) for number in range(12)]
+    assert len(queue.unit_bytes(3, 100)) == 9 * UNIT_SIZE_BYTES
+    assert queue.unit_bytes(12, 1) == b""
+
+
+def test_a_start_finds_the_end_where_the_zeros_begin(tmp_path: Path) -> None:
+    filled(12, tmp_path / "0")
+    opened = queue_in(tmp_path / "0")
+    opened.load()
+    assert (opened.min_offset, opened.max_offset) == (0, 12)
+    assert len(units(opened)) == 12
+
+
+@pytest.mark.parametrize("count", [1, 4, 5, 6, 17])
+def test_many_units_at_once_are_the_same_as_one_by_one(count: int) -> None:
+    queue = filled(3)
+    queue.put_all(b"".join(UNIT.pack(number, RECORD_BYTES, 0) for number in range(count)))
+    assert units(queue)[3:] == [(number, RECORD_BYTES, 0) for number in range(count)]
+
+
+def test_many_units_are_put_whole_or_not_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = filled(3)
+    before = units(queue)
+
+    def refuse(_queue: MappedFileQueue, _position: int) -> None:
+        raise StoreNotWritable("the disk is full")
+
+    with monkeypatch.context() as full:
+        full.setattr(MappedFileQueue, "create_file", refuse)
+        with pytest.raises(StoreNotWritable):
+            queue.put_all(UNIT.pack(1, RECORD_BYTES, 0) * 4)
+    assert units(queue) == before
+    queue.put(300, RECORD_BYTES, 0)
+    assert queue.max_offset == 4
+
+
+def test_recovery_refuses_to_leave_a_hole_and_fills_it_when_told() -> None:
+    queue = filled(2)
+    assert not queue.put_at(4, 900, RECORD_BYTES, 7)
+    assert queue.max_offset == 2
+    queue.fill_gap(4)
+    assert queue.put_at(4, 900, RECORD_BYTES, 7)
+    assert units(queue)[2:] == [(RECORD_BYTES, FILLER_SIZE, 0)] * 2 + [(900, RECORD_BYTES, 7)]
+    assert queue.first_from(150) == 4
+
+
+def test_a_unit_is_changed_only_when_it_is_wrong() -> None:
+    queue = filled(8)
+    queue.sync()
+    assert queue.put_at(6, 600, RECORD_BYTES, 6)
+    assert queue.flushed_offset == 8
+    assert queue.put_at(6, 600, RECORD_BYTES, 9)
+    assert queue.unit(6) == (600, RECORD_BYTES, 9)
+    assert queue.flushed_offset == 6
+
+
+def test_retention_forgets_whole_files_and_offsets_go_on() -> None:
+    queue = filled(12)
+    queue.clean(1050)
+    assert (queue.min_offset, queue.max_offset) == (11, 12)
+    assert queue.files.start == 10 * UNIT_SIZE_BYTES
+    queue.put(1200, RECORD_BYTES, 0)
+    assert queue.unit(12) == (1200, RECORD_BYTES, 0)
+
+
+def test_queues_without_an_append_since_the_last_look_are_unmapped_first(tmp_path: Path) -> None:
+    budget = MappedBudget(3)
+    oldest, busy, idle = (filled(1, tmp_path / name, budget) for name in ("oldest", "busy", "idle"))
+    filled(1, tmp_path / "fourth", budget)
+    assert not oldest.view
+    busy.put(RECORD_BYTES, RECORD_BYTES, 1)
+    filled(1, tmp_path / "fifth", budget)
+    assert busy.view
+    assert not idle.view
+    assert len(budget) == 3
+    idle.put(RECORD_BYTES, RECORD_BYTES, 1)
+    assert units(idle) == [(0, RECORD_BYTES, 0), (RECORD_BYTES, RECORD_BYTES, 1)]
