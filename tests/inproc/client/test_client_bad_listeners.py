@@ -240,23 +240,24 @@ def test_a_generator_or_no_function_at_all_is_refused_as_a_listener(rocketmq: Em
         consumer.on_message(5)  # type: ignore[type-var]
 
 
+@pytest.mark.parametrize(("kind", "success"), [("concurrent", SUCCESS), ("orderly", rmq.ConsumeOrderlyStatus.SUCCESS)])
 def test_a_listener_that_takes_its_batch_apart_changes_nothing_of_ours(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, kind: str, success: Any
 ) -> None:
     rocketmq.create_topic("flights", queues=1)
     seen: list[str] = []
 
-    def listen(messages: Any, context: Concurrent) -> Any:
+    def listen(messages: list[rmq.MessageExt], context: Any) -> Any:
         for message in messages:
             seen.append(bytes(message.body).decode())
             message.body = b"much longer than what came" * 100
             message.topic = "elsewhere"
-        context.message_queue = None  # type: ignore[assignment]
-        messages.clear()  # a tuple has none: a failure as any other
-        return SUCCESS
+        context.message_queue = None
+        messages.clear()
+        return success
 
     send_all(producer, ["0", "1", "2"])
-    consumer = consumers(listen, kind="concurrent", batch_size=3, max_reconsume_times=0)
+    consumer = consumers(listen, kind=kind, batch_size=3, max_reconsume_times=0)
     rocketmq.advance_until(lambda: _committed(rocketmq, consumer) == 3)
     assert seen == ["0", "1", "2"]
     (process_queue,) = (queue for at, queue in consumer.process_queues.items() if at.topic == "flights")

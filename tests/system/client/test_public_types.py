@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = """
 import asyncio
 import concurrent.futures
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Unpack
 
 import sprocketmq as rmq
@@ -116,6 +116,36 @@ def listeners(consumer: rmq.PushConsumer, other: rmq.AsyncPushConsumer) -> None:
     @consumer.orderly_listener(batch_size=8)
     def in_order(messages: Sequence[rmq.MessageExt], context: rmq.ConsumeOrderlyContext) -> rmq.ConsumeOrderlyStatus:
         return rmq.ConsumeOrderlyStatus.SUCCESS
+
+    @consumer.concurrent_listener
+    def of_a_list(messages: list[rmq.MessageExt], context: rmq.ConsumeConcurrentlyContext) -> rmq.ConsumeConcurrentlyStatus:
+        return rmq.ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+
+    @other.concurrent_listener(batch_size=8)
+    async def of_a_tuple(
+        messages: tuple[rmq.MessageExt, ...], context: rmq.ConsumeConcurrentlyContext
+    ) -> rmq.ConsumeConcurrentlyStatus:
+        return rmq.ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+
+    @other.orderly_listener
+    async def a_list_in_order(messages: list[rmq.MessageExt], context: rmq.ConsumeOrderlyContext) -> rmq.ConsumeOrderlyStatus:
+        return rmq.ConsumeOrderlyStatus.SUCCESS
+
+    @consumer.orderly_listener(batch_size=8)
+    def a_tuple_in_order(messages: tuple[rmq.MessageExt, ...], context: rmq.ConsumeOrderlyContext) -> rmq.ConsumeOrderlyStatus:
+        return rmq.ConsumeOrderlyStatus.SUCCESS
+
+    listener: Callable[[list[rmq.MessageExt], rmq.ConsumeOrderlyContext], rmq.ConsumeOrderlyStatus] = consumer.orderly_listener(
+        batch_size=8
+    )(in_order)
+
+    def of_a_set(messages: set[rmq.MessageExt], context: rmq.ConsumeOrderlyContext) -> rmq.ConsumeOrderlyStatus:
+        return rmq.ConsumeOrderlyStatus.SUCCESS
+
+    def of_numbers(messages: list[int], context: rmq.ConsumeConcurrentlyContext) -> None: ...
+
+    consumer.orderly_listener(of_a_set)  # refused
+    consumer.concurrent_listener(of_numbers)  # refused
 
     def of_two(messages: Sequence[rmq.MessageExt], context: rmq.ConsumeOrderlyContext) -> rmq.ConsumeOrderlyStatus:
         return rmq.ConsumeOrderlyStatus.SUCCESS

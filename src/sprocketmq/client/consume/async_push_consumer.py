@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
 from sprocketmq.client.async_client import AsyncClient
@@ -37,14 +37,17 @@ if TYPE_CHECKING:
     from sprocketmq.core.statistics import ConsumerStatistics
     from sprocketmq.wire import bodies
 
-    ConcurrentListener = Callable[
-        [Sequence[MessageExt], ConsumeConcurrentlyContext],
-        ConsumeConcurrentlyStatus | Awaitable[ConsumeConcurrentlyStatus | None] | None,
-    ]
-    OrderlyListener = Callable[
-        [Sequence[MessageExt], ConsumeOrderlyContext],
-        ConsumeOrderlyStatus | Awaitable[ConsumeOrderlyStatus | None] | None,
-    ]
+    # A listener gets a list. One that only reads may say so: Sequence, Collection, Iterable, or a tuple.
+    ConcurrentAnswer = ConsumeConcurrentlyStatus | Awaitable[ConsumeConcurrentlyStatus | None] | None
+    ConcurrentListener = (
+        Callable[[list[MessageExt], ConsumeConcurrentlyContext], ConcurrentAnswer]
+        | Callable[[tuple[MessageExt, ...], ConsumeConcurrentlyContext], ConcurrentAnswer]
+    )
+    OrderlyAnswer = ConsumeOrderlyStatus | Awaitable[ConsumeOrderlyStatus | None] | None
+    OrderlyListener = (
+        Callable[[list[MessageExt], ConsumeOrderlyContext], OrderlyAnswer]
+        | Callable[[tuple[MessageExt, ...], ConsumeOrderlyContext], OrderlyAnswer]
+    )
 
 __all__ = ["AsyncPushConsumer"]
 
@@ -168,8 +171,8 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
         ``context.delay_level_when_next_consume`` refine it.
 
         Args:
-            listener: a function of (messages, context), plain or ``async def``; default: use it as a decorator,
-                ``@consumer.concurrent_listener`` or ``@consumer.concurrent_listener(batch_size=32)``.
+            listener: a function of (messages, context), plain or ``async def``; ``messages`` is a new list for each call. Default:
+                use it as a decorator, ``@consumer.concurrent_listener`` or ``@consumer.concurrent_listener(batch_size=32)``.
             batch_size: messages per call, 1 to 1024; default ``consume_message_batch_max_size``.
 
         Returns:
@@ -191,8 +194,8 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
         ``context.auto_commit = False``, COMMIT and ROLLBACK decide about all messages since the last COMMIT.
 
         Args:
-            listener: a function of (messages, context), plain or ``async def``; default: use it as a decorator,
-                ``@consumer.orderly_listener`` or ``@consumer.orderly_listener(batch_size=32)``.
+            listener: a function of (messages, context), plain or ``async def``; ``messages`` is a new list for each call. Default:
+                use it as a decorator, ``@consumer.orderly_listener`` or ``@consumer.orderly_listener(batch_size=32)``.
             batch_size: messages per call, 1 to 1024; default ``consume_message_batch_max_size``.
 
         Returns:

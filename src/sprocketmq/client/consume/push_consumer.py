@@ -139,8 +139,8 @@ class PushConsumer(BlockingClient):
         ``context.delay_level_when_next_consume`` refine it.
 
         Args:
-            listener: a function of (messages, context), plain or ``async def``; default: use it as a decorator,
-                ``@consumer.concurrent_listener`` or ``@consumer.concurrent_listener(batch_size=32)``.
+            listener: a function of (messages, context), plain or ``async def``; ``messages`` is a new list for each call. Default:
+                use it as a decorator, ``@consumer.concurrent_listener`` or ``@consumer.concurrent_listener(batch_size=32)``.
             batch_size: messages per call, 1 to 1024; default ``consume_message_batch_max_size``.
 
         Returns:
@@ -162,8 +162,8 @@ class PushConsumer(BlockingClient):
         ``context.auto_commit = False``, COMMIT and ROLLBACK decide about all messages since the last COMMIT.
 
         Args:
-            listener: a function of (messages, context), plain or ``async def``; default: use it as a decorator,
-                ``@consumer.orderly_listener`` or ``@consumer.orderly_listener(batch_size=32)``.
+            listener: a function of (messages, context), plain or ``async def``; ``messages`` is a new list for each call. Default:
+                use it as a decorator, ``@consumer.orderly_listener`` or ``@consumer.orderly_listener(batch_size=32)``.
             batch_size: messages per call, 1 to 1024; default ``consume_message_batch_max_size``.
 
         Returns:

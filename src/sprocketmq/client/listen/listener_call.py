@@ -90,7 +90,7 @@ class ListenerCall(Generic[S]):
         seen = self._begin(batch)
         started_s = time.perf_counter()
         try:
-            self._record_answer(batch, self._listener(tuple(batch.messages), batch.context))
+            self._record_answer(batch, self._listener(list(batch.messages), batch.context))
         except BaseException as error:  # noqa: BLE001 - even SystemExit in a worker must not lose the batch
             batch.failure = error
         self._end(batch, seen, started_s)
@@ -100,7 +100,7 @@ class ListenerCall(Generic[S]):
         seen = self._begin(batch)
         started_s = time.perf_counter()
         try:
-            self._record_answer(batch, await self._listener(tuple(batch.messages), batch.context))
+            self._record_answer(batch, await self._listener(list(batch.messages), batch.context))
         except asyncio.CancelledError as error:
             if self.closing:
                 raise
