@@ -19,7 +19,6 @@ LAYERS = ("core", "wire", "store")
 TESTED_BY = {
     "core/replay/decision_story": "inproc/client/test_client_record.py",
     "core/sql92/expression": "unit/core/sql92/test_sql92.py",
-    "store/config_files": "unit/store/files/test_files.py",
     "store/log/commit_log": "unit/store/test_message_store.py",
     "store/log/record_batch": "unit/store/services/test_uniform_records.py",
     "store/queue/consume_queue_table": "unit/store/recovery/test_recovery.py",

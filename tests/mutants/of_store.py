@@ -96,7 +96,7 @@ STORE_MUTANTS = [
         "    if has_old:\n"
         "        os.replace(target, old)\n"
         "    os.replace(temporary, target)\n",
-        "tests/unit/store/files/test_files.py::test_a_power_cut_at_any_step_of_a_save_takes_nothing_back",
+        "tests/unit/store/test_config_files.py::test_a_power_cut_at_any_step_of_a_save_takes_nothing_back",
     ),
     Mutant(
         "full disk",
