@@ -27,7 +27,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from rich.console import Console
 from rich.progress import Progress
@@ -261,7 +261,7 @@ def compare(ours: Run, theirs: Run) -> tuple[float, float, float, float]:
     )
 
 
-def chosen_servers(names: Sequence[str], beside: Path | None, console: Console, **settings: str) -> list[Server]:
+def chosen_servers(names: Sequence[str], beside: Path | None, console: Console, **settings: Any) -> list[Server]:
     """The servers that can be had here, not yet started; says on the console what is missing and why."""
     servers: list[Server] = []
     versions = [version for version in VERSIONS if version in names]

@@ -25,6 +25,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -355,7 +356,7 @@ def chosen_server(name: str, console: Console) -> Server | None:
 @contextlib.contextmanager
 def chosen_clients(names: Sequence[str], beside: Path | None, console: Console) -> Iterator[list[Client]]:
     """The clients that can be had here."""
-    found = [who for name in names if (who := _had(name, lambda name=name: client(name), console)) is not None]
+    found = [who for name in names if (who := _had(name, partial(client, name), console)) is not None]
     if beside is not None and (other := _had(f"ours of {beside}", lambda: client_beside(beside), console)) is not None:
         found.append(other)
     try:

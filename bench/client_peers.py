@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from interop.apache_cluster import _BROKER, ApacheCluster, free_ports
 from interop.child import Child
@@ -99,7 +99,7 @@ _IMPORT: Final = {CPP: "import rocketmq.client", GRPC: "import rocketmq"}
 class ProxyCluster(ApacheCluster):
     """Apache's name server, and its proxy in LOCAL mode: one process serves remoting clients as a broker, gRPC clients as a proxy."""
 
-    def __init__(self, **broker_conf: str | int | bool) -> None:
+    def __init__(self, **broker_conf: Any) -> None:
         super().__init__(APACHE_5, **broker_conf)
         self.java = Java(APACHE_5, self.java.programs, maven_jars(f"{APACHE_5}-proxy", _PROXY_POM, "Apache's proxy"))
         self.endpoints = ""

@@ -294,7 +294,7 @@ def main() -> None:
     names = [*options.peers.split(","), *([] if options.no_ours else ["ours"])]
     timers = options.timers if options.timers is not None else options.messages // 5
     outcomes: dict[str, Outcome] = {}
-    for server in chosen_servers(names, console):
+    for server in chosen_servers(names, None, console):
         try:
             server.start()
             run = Run(server, options)

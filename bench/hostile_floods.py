@@ -38,7 +38,6 @@ class Flood:
         self._ports, self._ends_s = ports, time.monotonic() + seconds
         self.requests = self.answers = self.closed = 0
 
-    @property
     def is_over(self) -> bool:
         return time.monotonic() >= self._ends_s
 
@@ -55,7 +54,7 @@ class Flood:
         left = {connection: memoryview(data) for connection in connections}
         for connection in connections:
             connection.setblocking(False)
-        while left and not self.is_over:
+        while left and not self.is_over():
             _, writable, _ = select.select([], list(left), [], 0.2)
             for connection in writable:
                 try:
@@ -74,11 +73,11 @@ class Flood:
     def ask_again_and_again(self, to: str, data: Callable[[int], bytes], requests: int) -> None:
         """One connection: a write of so many requests, then all answers, and again; a new connection where it is closed."""
         number = 0
-        while not self.is_over:
+        while not self.is_over():
             with contextlib.suppress(OSError), self.connect(to) as connection:
                 connection.settimeout(30)
                 read = connection.makefile("rb")
-                while not self.is_over:
+                while not self.is_over():
                     connection.sendall(data(number))
                     number += 1
                     self.requests += requests
@@ -111,7 +110,7 @@ def unfinished_frames(flood: Flood) -> None:
     left = dict.fromkeys(connections, data)
     for connection in connections:
         connection.setblocking(False)
-    while left and not flood.is_over:
+    while left and not flood.is_over():
         _, writable, _ = select.select([], list(left), [], 0.2)
         for connection in writable:
             try:
@@ -125,7 +124,7 @@ def unfinished_frames(flood: Flood) -> None:
             if not left[connection]:
                 flood.requests += 1
                 del left[connection]
-    while not flood.is_over:
+    while not flood.is_over():
         time.sleep(0.05)
 
 

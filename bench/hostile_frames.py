@@ -56,7 +56,7 @@ GAP_GOAL_S: Final = 0.3
 MEMORY_LIMIT_MIB: Final = 300
 _CORPUS_FRAMES: Final = 25_000
 # A name that nobody has thought of before does not become a topic or a group by itself; everything else is as it comes.
-SETTINGS: Final[dict[str, str | int | bool]] = {
+SETTINGS: Final[dict[str, Any]] = {
     "autoCreateTopicEnable": False,
     "autoCreateSubscriptionGroup": False,
     "enablePropertyFilter": True,

@@ -18,7 +18,8 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -180,9 +181,14 @@ _ONEWAY: Final = frozenset((37,))
 
 def measure(measured: Measured, sizes: Sizes, only: str = "") -> list[Hold]:
     found = []
+
+    def run(task: Callable[[], Coroutine[Any, Any, object]]) -> int:
+        done = measured.engine.run(task())
+        return done if isinstance(done, int) else 0
+
     for name, task in periodic_tasks(measured.broker, measured.namesrv):
         if only in name:
-            found.append(measured.hold(name, lambda task=task: measured.engine.run(task()) or 0))
+            found.append(measured.hold(name, partial(run, task)))
     asked = sorted(templates(), key=lambda one: (one.code in _LAST, one.to, one.code))
     frames = [(one.to, one.key, [(one.code, one.fields, one.body)]) for one in asked if one.code not in _LAST]
     frames += large_requests(sizes)
@@ -190,7 +196,7 @@ def measure(measured: Measured, sizes: Sizes, only: str = "") -> list[Hold]:
     for to, key, requests in frames:
         what = f"{key} {_name(requests[0][0])}"
         if only in what:
-            found.append(measured.hold(what, lambda to=to, requests=requests: measured.ask(to, requests)))
+            found.append(measured.hold(what, partial(measured.ask, to, requests)))
     return found
 
 

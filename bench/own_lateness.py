@@ -57,7 +57,7 @@ def main() -> None:
     while True:
         asked, _, _ = select.select([sys.stdin], [], [], _EACH_S)
         if asked:
-            if not sys.stdin.buffer.read1(1):
+            if not os.read(sys.stdin.fileno(), 1):
                 break
             print(longest_s, flush=True)
             longest_s = 0.0

@@ -15,7 +15,8 @@ import struct
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -80,13 +81,13 @@ def _judged(ratio: float, goal: float, *, known: bool) -> tuple[str, str]:
 
 def _against_apache(peers: list[str], restart_messages: int) -> Iterator[tuple[str, float, float, float]]:
     """(name, Apache's figure or 0, ours, goal)"""
-    makers = [lambda folder: SprocketServer(folder), *(lambda folder, v=v: ApacheCluster(v, folder) for v in peers)]
+    makers: list[Callable[[Path], Server]] = [SprocketServer, *(partial(ApacheCluster, version) for version in peers)]
     figures = []
     for make in makers:
         starts_s = []
         for messages in (0, 0, restart_messages):
             folder = Path(tempfile.mkdtemp(prefix="bench-"))
-            server: Server = make(folder / "store")
+            server = make(folder / "store")
             try:
                 start_s, memory_mb, restart_s = _start_and_restart(server, messages)
                 starts_s.append(start_s)

@@ -27,12 +27,11 @@ from rich.console import Console
 from rich.table import Table
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests/system/spark")]
-
-from soak_samples import Series, anonymous_bytes, memory_by_role  # noqa: E402
-from soak_traffic import SoakTraffic  # noqa: E402
+sys.path[:0] = [str(ROOT / "tests")]
 
 from interop.child import Child, poll_until, unwind_on_sigterm  # noqa: E402
+from system.spark.soak_samples import Series, anonymous_bytes, memory_by_role  # noqa: E402
+from system.spark.soak_traffic import SoakTraffic  # noqa: E402
 
 _MIB: Final = 1 << 20
 _SAMPLE_S: Final = 10.0
@@ -68,7 +67,7 @@ class SoakRun:
         self._driver: Child | None = None
 
     def _child(self, script: str, *arguments: str) -> Child:
-        paths = f"{ROOT / 'tests'}:{ROOT / 'tests/system/spark'}:{ROOT / 'src'}"
+        paths = f"{ROOT / 'tests'}:{ROOT / 'src'}"
         env = {"PYTHONPATH": paths, "PYSPARK_PYTHON": sys.executable, "OPENBLAS_NUM_THREADS": "1"}
         command = [sys.executable, str(ROOT / "tests/system/spark" / script), *arguments]
         return Child(command, self.folder / f"{script}.log", env)
@@ -90,8 +89,13 @@ class SoakRun:
             poll_until(lambda: self._hear(240)["event"] == "batch", "the first batch", 240)
             self._began_s = time.monotonic()
             traffic.each_tick = lambda: self._look(console)
+
+            def settled() -> bool:
+                self._look(console)
+                return traffic.settled()
+
             traffic.send_for(self.seconds)
-            poll_until(lambda: self._look(console) or traffic.settled(), "every row at its end", _SETTLE_S, 0.5)
+            poll_until(settled, "every row at its end", _SETTLE_S, 0.5)
             self._driver.close_input()
             while self._hear(240)["event"] != "stopping":
                 pass
@@ -134,13 +138,13 @@ class SoakRun:
         self.behind.append((at_s, self.traffic.behind()))
         ledger = self.traffic.ledger
         store = sum(file.stat().st_size for file in (self.folder / "store/commitlog").glob("*"))
-        sizes = ", ".join(
+        shown = ", ".join(
             f"{role} {sum(of) / _MIB:.0f}" + f" in {len(of)}" * (len(of) > 1) for role, of in roles.items()
         )
         console.print(
             f"{at_s:6.0f} s  sent {ledger.sent:,}  acked {ledger.acked:,}  dead {ledger.dead:,}  under way {ledger.under_way:,}  "
             f"behind {self.behind[-1][1]:,} (listener {self.last.get('behind', 0):,})  batch {self.last.get('batch', 0)}  "
-            f"log {store / _MIB:.0f} MiB  heap {self._heap() / _MIB:.0f}  broker {self.memory['broker'][-1][1] / _MIB:.0f}  {sizes}",
+            f"log {store / _MIB:.0f} MiB  heap {self._heap() / _MIB:.0f}  broker {self.memory['broker'][-1][1] / _MIB:.0f}  {shown}",
             soft_wrap=True,
         )
 

@@ -195,7 +195,9 @@ class Ways:
 
     def _spark_pids(self) -> list[int]:
         """The JVM, then the Python processes below it."""
-        found = [self.spark.sparkContext._gateway.proc.pid]
+        gateway = self.spark.sparkContext._gateway
+        assert gateway is not None
+        found: list[int] = [gateway.proc.pid]
         children: dict[int, list[int]] = {}
         for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
             for line in _lines_of(pid, "stat"):

@@ -17,7 +17,7 @@ from sprocketmq.testing import EmbeddedRocketMQ
 
 record = sys.argv[1] if len(sys.argv) > 1 else "stuck.jsonl"
 hangs = threading.Event()
-seen = []
+seen: list[list[str]] = []
 
 with EmbeddedRocketMQ() as rocketmq:
     rocketmq.create_topic("flights", queues=1)

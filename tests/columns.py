@@ -35,7 +35,7 @@ def column_of(nodeid: str) -> str:
     return PYTHON
 
 
-class Columns(LoadScopeScheduling):
+class Columns(LoadScopeScheduling):  # type: ignore[misc] # pytest-xdist has no types
     """Hands out files. The columns ``apache`` and ``spark`` have one owner each, the first worker that has nothing else to do."""
 
     def __init__(self, config: pytest.Config, log: Any = None) -> None:

@@ -70,7 +70,11 @@ class Module:
                 self.defined.setdefault(node.name, node)
             for name in _assigned(node):
                 self.defined.setdefault(name, node)
-                if name == "__all__" and isinstance(node.value, ast.List):  # type: ignore[union-attr]
+                if (
+                    name == "__all__"
+                    and isinstance(node, ast.Assign | ast.AnnAssign)
+                    and isinstance(node.value, ast.List)
+                ):
                     self.listed |= {id(inner) for inner in ast.walk(node)}
 
 
@@ -142,8 +146,8 @@ class Sources:
             # getattr, or a table of public names
             for word in node.value.split() if "names_of" in module.imported else [node.value]:
                 self.texts[word].append(Place(module.name, node.lineno))
-        for inner in ast.iter_child_nodes(node):
-            self._read(module, inner, owner)
+        for child in ast.iter_child_nodes(node):
+            self._read(module, child, owner)
 
     def _read_attribute(self, module: Module, node: ast.Attribute, owner: Home | None) -> bool:
         """Whether all is said of it: it is a name of a module."""

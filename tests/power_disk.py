@@ -13,6 +13,7 @@ import errno
 import os
 import random
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,7 @@ class PowerDisk:
         self.root = root
         self._rows_in_order = rows_in_order
         self.syncs = 0
-        self.before_sync = lambda number: None
+        self.before_sync: Callable[[int], None] = lambda number: None
         self._lock = threading.RLock()
         self._held: dict[int, int] = {}  # inode -> descriptor, so that its number is not given to another file
         self._contents: dict[int, Content] = {}

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ast
-import importlib.util
 import re
-import sys
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -15,6 +13,7 @@ import pytest
 
 from mechanisms.mechanism import ARTICLES, Mechanism
 from mechanisms.page import MECHANISMS, PAGE, TITLES, page
+from mutants.all_mutants import MUTANTS
 
 TESTS = Path(__file__).parent
 SOURCE = TESTS.parent / "src" / "sprocketmq"
@@ -41,29 +40,13 @@ def is_defined(function: str, path: Path) -> bool:
     return any(isinstance(node, ast.FunctionDef) and node.name == name for node in body)
 
 
-@cache
-def mutants() -> list[Any]:
-    """What ``make mutants`` breaks; its files are scripts, not a package."""
-    folder = TESTS / "mutants"
-    sys.path.insert(0, str(folder))
-    try:
-        spec = importlib.util.spec_from_file_location("sprocketmq_mutants", folder / "mutants.py")
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    finally:
-        sys.path.remove(str(folder))
-    return list(module.MUTANTS)
-
-
 def bare(test: str) -> str:
     return test.partition("[")[0]
 
 
 def broken_on_purpose() -> list[Mechanism]:
     """Mechanisms of whose row some mutant breaks what one of their tests notices."""
-    noticed = {(mutant.mechanism, bare(test)) for mutant in mutants() for test in mutant.test.split()}
+    noticed = {(mutant.mechanism, bare(test)) for mutant in MUTANTS for test in mutant.test.split()}
     return [
         mechanism
         for mechanism in MECHANISMS
@@ -113,7 +96,7 @@ def test_each_mechanism_is_broken_by_a_mutant_or_decided_by_a_function_that_muta
 
 
 def test_each_row_is_broken_on_purpose_at_least_three_times() -> None:
-    counts = Counter(mutant.mechanism for mutant in mutants())
+    counts = Counter(mutant.mechanism for mutant in MUTANTS)
     assert {row: counts[row] for row in TITLES if counts[row] < 3} == {}
 
 

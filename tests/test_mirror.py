@@ -18,6 +18,7 @@ LAYERS = ("core", "wire", "store")
 # Modules that are tested through the part that uses them, and folders of types that one test takes all together.
 TESTED_BY = {
     "core/replay/decision_story": "inproc/client/test_client_record.py",
+    "core/replay/story_records": "inproc/client/test_client_record.py",
     "core/sql92/expression": "unit/core/sql92/test_sql92.py",
     "store/log/commit_log": "unit/store/test_message_store.py",
     "store/log/record_batch": "unit/store/services/test_uniform_records.py",

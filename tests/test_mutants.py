@@ -6,7 +6,8 @@ from collections import Counter
 from functools import cache
 from pathlib import Path
 
-from test_mechanisms import bare, mutants
+from mutants.all_mutants import MUTANTS
+from test_mechanisms import bare
 
 ROOT = Path(__file__).parents[1]
 
@@ -24,18 +25,18 @@ def is_there(test: str) -> bool:
 
 
 def test_the_text_that_each_mutant_replaces_stands_once_in_its_file() -> None:
-    counts = [(mutant.what, mutant.file, text(mutant.file).count(mutant.old)) for mutant in mutants()]
+    counts = [(mutant.what, mutant.file, text(mutant.file).count(mutant.old)) for mutant in MUTANTS]
     assert [(what, file, f"found {count} times") for what, file, count in counts if count != 1] == []
 
 
 def test_each_mutant_changes_something_and_none_is_there_twice() -> None:
-    assert [mutant.what for mutant in mutants() if mutant.new == mutant.old] == []
-    changes = Counter((mutant.mechanism, mutant.file, mutant.old, mutant.new, mutant.test) for mutant in mutants())
+    assert [mutant.what for mutant in MUTANTS if mutant.new == mutant.old] == []
+    changes = Counter((mutant.mechanism, mutant.file, mutant.old, mutant.new, mutant.test) for mutant in MUTANTS)
     assert [change for change, count in changes.items() if count > 1] == []
 
 
 def test_the_tests_of_each_mutant_are_there() -> None:
     """Blanks divide them: a test whose id has blanks is read as several, of which all but one are not there."""
-    assert [mutant.what for mutant in mutants() if not mutant.test.split()] == []
-    missing = [(mutant.what, test) for mutant in mutants() for test in mutant.test.split() if not is_there(test)]
+    assert [mutant.what for mutant in MUTANTS if not mutant.test.split()] == []
+    missing = [(mutant.what, test) for mutant in MUTANTS for test in mutant.test.split() if not is_there(test)]
     assert missing == []

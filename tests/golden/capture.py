@@ -70,7 +70,7 @@ class Recorder:
         header = decode_header(kind, header_bytes)
         response = bool(header["flag"] & 1)
         caller, server = link.split("-")
-        entry = {
+        entry: dict[str, Any] = {
             "version": self.version,
             "serialize": SERIALIZE_TYPES[kind],
             "link": link,
@@ -169,7 +169,7 @@ def _capture(version: str, serialize: str, *, sends: bool = False) -> list[dict[
         bytes((127, 0, 0, 1)) + broker_port.to_bytes(4, "big"): bytes((127, 0, 0, 1))
         + broker_proxy_port.to_bytes(4, "big"),
     }
-    conf = {
+    conf: dict[str, Any] = {
         "transactionCheckInterval": 1000,
         "transactionTimeOut": 1000,
         "messageDelayLevel": "1s 2s 3s",

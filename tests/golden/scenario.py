@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from interop.apache_cluster import mqadmin
 from interop.java_program import JavaProgram
 
@@ -9,6 +11,7 @@ __all__ = ["play", "play_sends"]
 
 TOPIC = "golden"
 GROUP = "golden-group"
+Options = dict[str, str | int | bool]
 
 
 def play(version: str, namesrv_addr: str, broker_addr: str, flags: tuple[str, ...], *, everything: bool) -> None:
@@ -22,7 +25,7 @@ def play(version: str, namesrv_addr: str, broker_addr: str, flags: tuple[str, ..
 
     for topic in (TOPIC, "golden-questions"):
         admin("updateTopic", "-n", namesrv_addr, "-b", broker_addr, "-t", topic, "-r", "4", "-w", "4")
-    for options in (
+    sends: tuple[Options, ...] = (
         {"count": 6, "tags": "A,B"},
         {"count": 4, "mode": "batch", "batch_size": 4, "tags": "A"},
         {"count": 2, "mode": "oneway", "tags": "B"},
@@ -30,7 +33,8 @@ def play(version: str, namesrv_addr: str, broker_addr: str, flags: tuple[str, ..
         {"count": 1, "delay_level": 1, "tags": "A"},
         {"count": 2, "mode": "ordered", "tags": "A"},
         {"count": 1, "topic": "made-by-sending"},
-    ):
+    )
+    for options in sends:
         with run("Producer", **{"topic": TOPIC, **options}) as producer:
             producer.read_events("done", 1)
     with run("Producer", topic=TOPIC, mode="transaction", count=3, stay=True, group="golden-transactions") as producer:
@@ -70,7 +74,7 @@ def play_sends(version: str, namesrv_addr: str, flags: tuple[str, ...]) -> None:
         send(count=8, mode="async", auto_batch=True)
 
 
-def _consume(run, everything, admin, namesrv_addr: str) -> None:  # type: ignore[no-untyped-def]
+def _consume(run: Callable[..., JavaProgram], everything: bool, admin: Callable[..., None], namesrv_addr: str) -> None:
     with run(
         "PushConsumer", topic=TOPIC, group=GROUP, tags="A || B", fail=1, delay_level=1, heartbeat_ms=1000
     ) as first:
@@ -96,7 +100,7 @@ def _consume(run, everything, admin, namesrv_addr: str) -> None:  # type: ignore
                 admin("producerConnection", "-n", namesrv_addr, "-g", "interop-producers", "-t", "golden-questions")
 
 
-def _administer(admin, namesrv_addr: str, broker_addr: str) -> None:  # type: ignore[no-untyped-def]
+def _administer(admin: Callable[..., None], namesrv_addr: str, broker_addr: str) -> None:
     for command in (
         ("topicList", "-n", namesrv_addr),
         ("topicList", "-n", namesrv_addr, "-c"),

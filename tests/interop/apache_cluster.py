@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from interop.child import Child, poll_until
 from interop.java_peers import APACHE_4, ClassArchive, Java, JavaPeers
@@ -251,7 +251,7 @@ class ApacheCluster:
         poll_until(looked, what, _START_TIMEOUT_S, 0.1)
 
 
-def as_slave(version: str, namesrv_addr: str, **broker_conf: str | int | bool) -> ApacheCluster:
+def as_slave(version: str, namesrv_addr: str, **broker_conf: Any) -> ApacheCluster:
     """A slave, number 1, of the master named broker-a; `start` returns before it has copied anything."""
     return ApacheCluster(version, namesrv_addr=namesrv_addr, brokerId=1, brokerRole="SLAVE", **broker_conf)
 

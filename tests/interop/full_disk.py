@@ -81,8 +81,11 @@ class FullDisk:
         self._expect_alive("the disk ran full")
         self.audit("while the disk is full")
         if then != "free":
-            code = self.server.stop_process() if then == "stop" else self._kill()
-            assert code in (0, None), f"a stop on the full disk ended with {code}; {self.server.log_text()[-2000:]}"
+            if then == "stop":
+                code = self.server.stop_process()
+                assert code in (0, None), f"a stop on the full disk ended with {code}; {self.server.log_text()[-2000:]}"
+            else:
+                self._kill()
             self.disk.fill()
             checked = self.store_check()
             assert checked.returncode in (0, 1), f"store check on the full disk: {checked}"

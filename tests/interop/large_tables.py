@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import zlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, Final, NamedTuple
 
 from registrations import register
@@ -65,9 +65,9 @@ def fill(broker: Broker, namesrv: NameServer, sizes: Sizes) -> None:
         broker.consumers.register(member, ConsumerData(group_name=f"group-{number:06}"), notify=False)
         broker.producers.register(member, f"producers-{number}")
         broker.locks.try_lock(GROUP, number, f"client-{number}", now_ms)  # type: ignore[arg-type]
-    for topic in topics:
-        broker.counters.stored(topic.topic_name, 1, 100)
-        broker.counters.pulled_by(topic.topic_name, GROUP, 1, 100)
+    for config in topics:
+        broker.counters.stored(config.topic_name, 1, 100)
+        broker.counters.pulled_by(config.topic_name, GROUP, 1, 100)
     register(namesrv.table, "of-others", "other", 0, "127.0.0.1:2", broker.topics.table, DataVersion(), now_ms)
 
 
@@ -139,10 +139,13 @@ def dumped(body: Any) -> bytes:
     return json.dumps(body).encode()
 
 
-def periodic_tasks(broker: Broker, namesrv: NameServer) -> list[tuple[str, Callable[[], Awaitable[object]]]]:
+Task = Callable[[], Coroutine[Any, Any, object]]
+
+
+def periodic_tasks(broker: Broker, namesrv: NameServer) -> list[tuple[str, Task]]:
     """Everything that a broker and a name server do by the clock, with what it begins beside the loop."""
 
-    def plain(call: Callable[[], object]) -> Callable[[], Awaitable[object]]:
+    def plain(call: Callable[[], object]) -> Task:
         async def run() -> object:
             result = call()
             for _ in range(20):
@@ -169,7 +172,7 @@ def periodic_tasks(broker: Broker, namesrv: NameServer) -> list[tuple[str, Calla
         ("task: name server's scan", plain(namesrv._scan_silent_brokers)),
         ("task: transactions", plain(broker.transactions._begin_round)),
         ("task: log cleaning", plain(lambda: broker.store.clean(broker.clock.now_ms()))),
-        ("task: replication's house", plain(broker.replication._keep_house)),
+        ("task: replication's housekeeping", plain(broker.replication._run_housekeeping)),
     ]
 
 

@@ -11,6 +11,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -156,7 +157,7 @@ class LiveTraffic:
             first_times = list(dict.fromkeys(offsets))
             assert first_times == sorted(first_times), f"{queue} was consumed out of order"
         for group in (self.group, f"{self.group}-ordered"):
-            poll_until(lambda group=group: self._is_written(group), "progress is written", PATIENCE_S)
+            poll_until(partial(self._is_written, group), "progress is written", PATIENCE_S)
 
     def __enter__(self) -> LiveTraffic:
         self._life.__enter__()

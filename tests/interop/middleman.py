@@ -96,11 +96,12 @@ class Middleman:
         try:
             host, _, port = self.upstream.rpartition(":")
             try:
-                upstream_reader, upstream_writer = await asyncio.wait_for(asyncio.open_connection(host, int(port)), 5)
+                upstream_reader, forward = await asyncio.wait_for(asyncio.open_connection(host, int(port)), 5)
             except (TimeoutError, OSError):
                 return
+            upstream_writer = forward
             pumps = [
-                asyncio.ensure_future(self._pump(reader, upstream_writer, FrameDecoder(), from_client=True)),
+                asyncio.ensure_future(self._pump(reader, forward, FrameDecoder(), from_client=True)),
                 asyncio.ensure_future(self._pump(upstream_reader, writer, None, from_client=False)),
             ]
             try:

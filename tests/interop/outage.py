@@ -29,6 +29,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from types import TracebackType
@@ -103,10 +104,14 @@ class Outage:
             peer.spawn()
             peer.until_it_listens()
         for broker, topic in itertools.product(self.brokers, (TOPIC, CALM_TOPIC)):
-            poll_until(lambda broker=broker, topic=topic: has_topic(broker, topic), "the broker has the topic", 60)
+            poll_until(partial(has_topic, broker, topic), "the broker has the topic", 60)
         both = {one.name for one in self.brokers}
+
+        def all_named(name_server: Peer, topic: str) -> bool:
+            return named_brokers(name_server, topic) == both
+
         for one, topic in itertools.product(self.name_servers, (TOPIC, CALM_TOPIC)):
-            poll_until(lambda one=one, topic=topic: named_brokers(one, topic) == both, "the topic is known", 60)
+            poll_until(partial(all_named, one, topic), "the topic is known", 60)
 
     def _watch(self) -> None:
         """Which brokers the name servers do not name, and what the machine withholds."""
@@ -163,7 +168,7 @@ class Outage:
         self.broken += ledger.late
         for name, seen in (("concurrent", ledger.consumed), ("orderly", ledger.ordered_bodies)):
             with contextlib.suppress(TimeoutError):
-                poll_until(lambda seen=seen: ledger.acked <= seen, "everything is consumed", PATIENCE_S, 0.5)
+                poll_until(partial(ledger.acked.issubset, seen), "everything is consumed", PATIENCE_S, 0.5)
             if lost := ledger.acked - seen:
                 self.broken.append(f"{name}: {len(lost)} acknowledged messages never came, such as {sorted(lost)[:3]}")
         for queue, offsets in ledger.ordered.items():

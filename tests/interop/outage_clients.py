@@ -12,6 +12,7 @@ import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import sprocketmq as rmq
@@ -115,7 +116,7 @@ class Clients:
         self._life.callback(self.stop_sending)
         self._begin(self._come_and_go)
         for kind, send in senders.items():
-            self._begin(lambda kind=kind, send=send: self._send(kind, send))
+            self._begin(partial(self._send, kind, send))
         seen = self._ledger
         poll_until(lambda: len(seen.consumed) > 100 and len(seen.ordered_bodies) > 100, "messages flow", 60)
 
@@ -188,9 +189,9 @@ class Clients:
     def _count_rounds(self) -> None:
         rebalance, rounds = RunningConsumer.rebalance, self._ledger.rounds
 
-        async def counted(running: RunningConsumer) -> bool:
-            rounds[f"{running.group_name} {running.instance.client_id}"].append(time.monotonic())
-            return await rebalance(running)
+        async def counted(self: RunningConsumer) -> bool:
+            rounds[f"{self.group_name} {self.instance.client_id}"].append(time.monotonic())
+            return await rebalance(self)
 
         RunningConsumer.rebalance = counted  # type: ignore[method-assign]
         self._life.callback(setattr, RunningConsumer, "rebalance", rebalance)

@@ -31,7 +31,7 @@ class RawMember:
 
     def __init__(
         self, address: str, replies: dict[int, Callable[[dict[str, Any], bytes], tuple[int, bytes]]] | None = None
-    ):
+    ) -> None:
         host, port = address.rsplit(":", 1)
         self._socket = socket.create_connection((host, int(port)), 10)
         self._socket.settimeout(None)  # the reader waits for whatever comes, however long that takes
@@ -55,14 +55,14 @@ class RawMember:
             | {"classFilterMode": False}
             for topic in topics
         ]
-        consumer = {
+        consumer: dict[str, Any] = {
             "groupName": group,
             "consumeType": "CONSUME_PASSIVELY",
             "messageModel": "CLUSTERING",
             "unitMode": False,
         }
         consumer.update(consumeFromWhere="CONSUME_FROM_FIRST_OFFSET", subscriptionDataSet=subscriptions)
-        data = {"clientID": client_id, "consumerDataSet": [consumer] if group else []}
+        data: dict[str, Any] = {"clientID": client_id, "consumerDataSet": [consumer] if group else []}
         data["producerDataSet"] = [{"groupName": producer}] if producer else []
         return self.ask(HEART_BEAT, {}, json.dumps(data).encode())
 

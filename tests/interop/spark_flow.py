@@ -20,7 +20,7 @@ from interop.peers import ApacheCluster
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, Row, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 __all__ = ["PATIENCE_S", "Flow", "Kept", "Running", "offsets", "progress_by_mqadmin"]
 
@@ -184,7 +184,8 @@ class Flow:
     # -- reads -----------------------------------------------------------------------------------------------------------------
 
     def read(self, topic: str | None = None, **options: Any) -> DataFrame:
-        return self._with(self.spark.read, topic, options).load()
+        rows: DataFrame = self._with(self.spark.read, topic, options).load()
+        return rows
 
     def numbers(self, topic: str | None = None, **options: Any) -> list[int]:
         """What one batch read gives."""

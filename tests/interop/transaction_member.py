@@ -35,7 +35,9 @@ class TransactionMember(RawMember):
         decisions: how a check about a message is answered, by name; UNKNOWN (the default) is not answered.
     """
 
-    def __init__(self, address: str, topic: str, decisions: dict[str, int] | None = None, group: str = "raw-producers"):
+    def __init__(
+        self, address: str, topic: str, decisions: dict[str, int] | None = None, group: str = "raw-producers"
+    ) -> None:
         super().__init__(address)
         self.topic, self.group = topic, group
         self.decisions = decisions or {}
@@ -69,7 +71,7 @@ class TransactionMember(RawMember):
 
     def answer_checks(self, timeout_s: float = 0.2) -> list[str]:
         """Answer the checks that came, waiting so long for the first; the names of the messages asked about."""
-        names = []
+        names: list[str] = []
         while True:
             try:
                 asked = self.asked.get(timeout=0.01 if names else timeout_s)

@@ -30,11 +30,10 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from warm_pytest import WarmPytest
-
-from mutants import MUTANTS, Mutant
+from mutants.all_mutants import MUTANTS, Mutant
+from mutants.warm_pytest import WarmPytest
 
 ROOT = Path(__file__).resolve().parents[2]
 T = TypeVar("T")

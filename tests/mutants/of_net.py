@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mutant import Mutant
+from mutants.mutant import Mutant
 
 __all__ = ["NET_MUTANTS"]
 

@@ -10,12 +10,11 @@ import sys
 from pathlib import Path
 
 _TESTS = Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(_TESTS), str(_TESTS / "inproc" / "broker")]
-
-from played_frames import play  # noqa: E402
+sys.path[:0] = [str(_TESTS)]
 
 from golden.pipeline import RECORDING, Scene, write  # noqa: E402 - the path comes first
 from golden.pipeline.scenes import all_scenes  # noqa: E402
+from inproc.broker.played_frames import play  # noqa: E402
 from sprocketmq.broker import lazy_imports  # noqa: E402
 
 

@@ -283,7 +283,7 @@ def disk_cluster(request: pytest.FixtureRequest, tmp_path: Any) -> Iterator[Clus
 
 
 @pytest.fixture
-def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PowerDisk]:
     """Named before the broker in each test: so its first folders are not on the disk either."""
     root = tmp_path / "store"
     root.mkdir()

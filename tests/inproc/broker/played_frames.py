@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
-from written_to import WrittenTo
-
+from inproc.broker.written_to import WrittenTo
 from sprocketmq.broker import Broker, BrokerConfig
 from sprocketmq.broker.tables.stamps import Stamps
 from sprocketmq.net.process.clock import ManualClock
@@ -67,7 +67,7 @@ def _held(broker: Broker) -> list[str]:
         for unit in store.units(topic, queue_id, 0, 1 << 20):
             record = bytes(store.record_at(unit.physical_offset) or b"")
             held.append(f"{topic} {queue_id} {unit.physical_offset} {unit.tags_code} {record.hex()}")
-    tallies = {**counters.puts, **counters.gets}
+    tallies: dict[Any, Any] = {**counters.puts, **counters.gets}
     held += sorted(f"count {key} {tally.messages} {tally.bytes} {tally.requests}" for key, tally in tallies.items())
     held += sorted(f"progress {key} {sorted(value.items())}" for key, value in offsets._committed.items())
     held += sorted(f"pulled {key} {value}" for key, value in offsets._pulled.items())

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from sprocketmq.store.files import mapped_progress
+
+if TYPE_CHECKING:
+    from inproc.broker.conftest import Cluster, RawClient
 
 __all__ = ["SETTINGS", "start_after_the_cut"]
 
@@ -23,7 +27,7 @@ SETTINGS = {
 }
 
 
-def start_after_the_cut(cluster, image: Path, monkeypatch: pytest.MonkeyPatch):
+def start_after_the_cut(cluster: Cluster, image: Path, monkeypatch: pytest.MonkeyPatch) -> RawClient:
     """The broker of ``image`` takes the place of the one before, on a machine that was started anew."""
     mark = random.randbytes(16)
     monkeypatch.setattr(mapped_progress, "boot_mark", lambda: mark)

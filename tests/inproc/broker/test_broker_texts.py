@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from written_to import WrittenTo
 
+from inproc.broker.written_to import WrittenTo
 from sprocketmq.broker import Broker
 from sprocketmq.broker.replication.durability import DurableAnswers
 from sprocketmq.net.connection import Connection, bytes_while_waiting

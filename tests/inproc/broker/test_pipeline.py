@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Iterator
 
 import pytest
-from played_frames import play
 
 from golden.pipeline import Scene, scenes
+from inproc.broker.played_frames import play
 from sprocketmq.broker import lazy_imports
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from as_spark import Readers
 
+from inproc.spark.as_spark import Readers
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.cluster.shared_clients import SharedClients
 from sprocketmq.spark.read.stream_reader import StreamReader

@@ -9,9 +9,9 @@ import subprocess
 import sys
 
 import pytest
-from as_spark import Readers, ask, read, send
 from pyspark.sql.streaming.datasource import ReadAllAvailable
 
+from inproc.spark.as_spark import Readers, ask, read, send
 from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.testing import EmbeddedRocketMQ
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from as_spark import Readers, ask, first_batch, read, send
 
 import sprocketmq as rmq
+from inproc.spark.as_spark import Readers, ask, first_batch, read, send
 from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.losses import Reason

@@ -9,10 +9,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from as_spark import Readers, ask, first_batch, read, send
-from second_broker import SecondBroker
 
 import sprocketmq as rmq
+from inproc.spark.as_spark import Readers, ask, first_batch, read, send
+from inproc.spark.second_broker import SecondBroker
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.read.group_progress import commit_offsets

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from as_spark import Readers, ask, first_batch, next_batch, send
 
+from inproc.spark.as_spark import Readers, ask, first_batch, next_batch, send
 from sprocketmq.errors import NetworkError
 from sprocketmq.testing import EmbeddedRocketMQ
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from as_spark import Readers, ask, first_batch, send
 
+from inproc.spark.as_spark import Readers, ask, first_batch, send
 from sprocketmq.core.sql92 import compile_sql92
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.source import RocketMQDataSource

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from as_spark import Readers, ask, first_batch, next_batch
 
 import sprocketmq as rmq
+from inproc.spark.as_spark import Readers, ask, first_batch, next_batch
 from sprocketmq.broker.broker import Broker
 from sprocketmq.broker.replication import registration
 from sprocketmq.errors import NetworkError

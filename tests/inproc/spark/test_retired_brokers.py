@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from as_spark import Readers, ask, first_batch, next_batch, read, send
-from second_broker import SecondBroker
 
+from inproc.spark.as_spark import Readers, ask, first_batch, next_batch, read, send
+from inproc.spark.second_broker import SecondBroker
 from sprocketmq.errors import ConfigurationError, NetworkError
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.offsets import StreamOffset

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from lazy_rows import Flag, LazyRows, Row
 
 import sprocketmq as rmq
+from inproc.spark.lazy_rows import Flag, LazyRows, Row
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.retry import row_retry
 from sprocketmq.spark.retry.row_retry import RowRetry, foreach_batch

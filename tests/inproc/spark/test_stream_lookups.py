@@ -10,9 +10,9 @@ from types import SimpleNamespace
 
 import msgspec
 import pytest
-from as_spark import Readers, ask, first_batch, next_batch, read, send
 
 import sprocketmq as rmq
+from inproc.spark.as_spark import Readers, ask, first_batch, next_batch, read, send
 from sprocketmq.spark.cluster.cluster import Cluster, _Route
 from sprocketmq.spark.read.lag import source_lag
 from sprocketmq.spark.read.offset_search import offsets_by_time

@@ -7,8 +7,8 @@ import logging
 from typing import Any
 
 import pytest
-from as_spark import Readers, ask, first_batch, next_batch, read, send
 
+from inproc.spark.as_spark import Readers, ask, first_batch, next_batch, read, send
 from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.client.results import PullResult
 from sprocketmq.core.consume.pull_cursor import PullStatus

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from as_spark import Readers, ask, read, send
 
 import sprocketmq as rmq
+from inproc.spark.as_spark import Readers, ask, read, send
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from as_spark import Readers, ask, first_batch, next_batch, read, send
 
+from inproc.spark.as_spark import Readers, ask, first_batch, next_batch, read, send
 from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.cluster.cluster import Cluster

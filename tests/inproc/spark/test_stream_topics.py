@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from as_spark import Readers, ask, first_batch, next_batch, read, send
 
+from inproc.spark.as_spark import Readers, ask, first_batch, next_batch, read, send
 from sprocketmq.errors import TopicNotExist
 from sprocketmq.spark.read.stream_reader import StreamReader
 from sprocketmq.testing import EmbeddedRocketMQ

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 import yaml
 from pyspark.sql.types import BinaryType, StructField, StructType
-from transactional_sink import ASKED_AT_ONCE, GROUP, LEDGER, rocketmq, stream_writer, write
 
 import sprocketmq as rmq
+from inproc.spark.transactional_sink import ASKED_AT_ONCE, GROUP, LEDGER, rocketmq, stream_writer, write
 from spark_task import Died, Task, dies, leave_group
 from sprocketmq.core.access.users import UserTable
 from sprocketmq.spark.source import RocketMQDataSource

@@ -11,7 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from transactional_sink import (
+
+import sprocketmq as rmq
+from inproc.spark.transactional_sink import (
     ASKED_AT_ONCE,
     GROUP,
     LEDGER,
@@ -26,8 +28,6 @@ from transactional_sink import (
     stream_writer,
     write,
 )
-
-import sprocketmq as rmq
 from spark_task import Died, Task, dies, leave_group
 from sprocketmq.cli.settle import settle_halves
 from sprocketmq.client.produce.transaction_producer import AsyncTransactionProducer

@@ -43,7 +43,7 @@ ASKED_AT_ONCE = {"transactionTimeOut": 300, "transactionCheckInterval": 300, "tr
 
 
 @contextmanager
-def rocketmq(store_dir: Path | None = None, **config: int) -> Iterator[EmbeddedRocketMQ]:
+def rocketmq(store_dir: Path | None = None, **config: Any) -> Iterator[EmbeddedRocketMQ]:
     with EmbeddedRocketMQ(clock="system", store_dir=store_dir, **config) as mq:
         mq.create_topic("flights", queues=2)
         try:

@@ -50,6 +50,7 @@ def main(namesrv_addr: str, directory: str) -> None:
     query.awaitTermination(600)
     good = spark.read.parquet(directory + "/good").count()
     table = spark.sql("SELECT count(*) AS n FROM flights_topic").first()
+    assert table is not None
     said = {"session": type(spark).__module__, "count": rows.count(), "good": good, "table": table.n}
     run_sql_pipeline(Path(directory) / "pipeline")  # the command stops the session
     print(json.dumps(said))

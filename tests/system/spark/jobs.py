@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.records.message import Message
@@ -12,11 +12,12 @@ from sprocketmq.wire.records.message import Message
 if TYPE_CHECKING:
     from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import DataStreamReader, StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamReader
 
 __all__ = ["Numbers", "last_words", "publish", "reading", "run_available_now", "streaming"]
 
-Each = Callable[["DataFrame", int], object]
+Each = Callable[["DataFrame", int], None]
 
 
 def publish(mq: EmbeddedRocketMQ, start: int, end: int, topic: str = "flights") -> None:
@@ -25,13 +26,13 @@ def publish(mq: EmbeddedRocketMQ, start: int, end: int, topic: str = "flights") 
             producer.send_batch([Message(topic, b"%d" % number) for number in range(at, min(at + 500, end))])
 
 
-def reading(spark: SparkSession, mq: EmbeddedRocketMQ, **options: object) -> DataFrame:
+def reading(spark: SparkSession, mq: EmbeddedRocketMQ, **options: Any) -> DataFrame:
     return (
         spark.read.format("rocketmq").options(**{"namesrvAddr": mq.namesrv_addr, "topic": "flights", **options}).load()
     )
 
 
-def streaming(spark: SparkSession, mq: EmbeddedRocketMQ, **options: object) -> DataStreamReader:
+def streaming(spark: SparkSession, mq: EmbeddedRocketMQ, **options: Any) -> DataStreamReader:
     given = {"namesrvAddr": mq.namesrv_addr, "topic": "flights", "startingOffsets": "earliest", **options}
     return spark.readStream.format("rocketmq").options(**given)
 

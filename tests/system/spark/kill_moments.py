@@ -29,13 +29,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from kill_verdict import Judge, Verdict
-from killed_pipelines import DRIVER_POINTS, POINTS
-from spark_processes import Found, kill, session_of
-from standalone_cluster import StandaloneCluster
-
 import sprocketmq as rmq
 from sprocketmq.testing import EmbeddedRocketMQ
+from system.spark.kill_verdict import Judge, Verdict
+from system.spark.killed_pipelines import DRIVER_POINTS, POINTS
+from system.spark.spark_processes import Found, kill, session_of
+from system.spark.standalone_cluster import StandaloneCluster
 
 __all__ = ["BROKER_EACH", "MOST_QUEUES", "QUEUES", "QUEUE_EACH", "KillMoments"]
 
@@ -65,7 +64,7 @@ class KillMoments:
 
     def __init__(self, directory: Path, seed: int, *, cluster: bool = False) -> None:
         self.directory, self.seed = directory, seed
-        path = [str(_CHILD.parent), str(_CHILD.parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]
+        path = [str(_CHILD.parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]
         self._env = {"PYTHONPATH": os.pathsep.join(path), "KILL_IN": str(directory)}
         self._cluster = StandaloneCluster(directory / "cluster", self._env) if cluster else None
         self._sending = threading.Lock()

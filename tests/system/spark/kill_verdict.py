@@ -20,9 +20,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from killed_pipelines import GROUP, MAX_RECONSUME, writes_good
-
 from sprocketmq.wire.records.message import MessageExt
+from system.spark.killed_pipelines import GROUP, MAX_RECONSUME, writes_good
 
 __all__ = ["Judge", "Verdict"]
 

@@ -28,8 +28,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from standalone_cluster import EXECUTOR_MEMORY, MOST_CORES, WORKERS
-
 from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.client.remoting.sender import Sender
 from sprocketmq.spark import each_try_once, foreach_batch
@@ -41,6 +39,7 @@ from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.spark.transactions import half_ends, half_messages, transactional_write
 from sprocketmq.spark.write.message_sender import MessageSender
 from sprocketmq.spark.write.writer import StreamWriter
+from system.spark.standalone_cluster import EXECUTOR_MEMORY, MOST_CORES, WORKERS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -190,7 +189,7 @@ def _arm() -> None:
     _around(MessageSender, "_send_batch", after="mid-send")  # rows that go one by one
     _around(Sender, "send_encoded_batch", after="mid-send")  # rows that go by columns
     _around(RemotingApi, "consumer_send_message_back", after="mid-send-back")
-    hand_back = BadRowSender.rows
+    hand_back = BadRowSender.send_back
 
     def armed_hand_back(self: BadRowSender, rows: Any) -> Any:
         reached("good-written")
@@ -198,7 +197,7 @@ def _arm() -> None:
         reached("sent-back")
         return left
 
-    BadRowSender.rows = armed_hand_back  # type: ignore[method-assign]
+    BadRowSender.send_back = armed_hand_back  # type: ignore[method-assign]
     keep = VerdictStore.save
 
     def armed_keep(self: VerdictStore, judged: Any) -> Any:
@@ -365,6 +364,6 @@ def main(namesrv_addr: str, folder: str, seed: str) -> None:
 
 
 if __name__ == "__main__":
-    import killed_pipelines  # workers find its classes under this name
+    from system.spark import killed_pipelines  # workers find its classes under this name
 
     killed_pipelines.main(*sys.argv[1:])

@@ -13,7 +13,7 @@ from collections.abc import Callable, MutableMapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from sprocketmq.spark.options.sink_options import sink_options
 from sprocketmq.spark.source import RocketMQDataSource
@@ -122,14 +122,13 @@ def arm(point: str, die: Callable[[], None]) -> None:
 
 
 def main(namesrv_addr: str, directory: str, point: str) -> None:
-    sys.path.insert(0, str(Path(__file__).parents[2]))
     from spark_session import spark_session
 
     os.environ.update(KILL_AT=point, KILL_IN=directory)
     spark = spark_session("killed", directory + "/warehouse")
     jvm = spark._jvm.java.lang.ProcessHandle.current().pid()  # type: ignore[union-attr]
     Path(directory, "pids").write_text(f"{jvm} {os.getpid()}")
-    import killed_sink
+    from system.spark import killed_sink  # workers find its classes under this name
 
     spark.dataSource.register(killed_sink.KilledSink)
     stream(spark, namesrv_addr, directory, "killed_sink").awaitTermination()

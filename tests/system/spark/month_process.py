@@ -24,7 +24,7 @@ ROWS = 3
 
 
 def main(role: str, namesrv_addr: str) -> None:
-    transactional_write.TaskContext = Task  # type: ignore[attr-defined]
+    transactional_write.TaskContext = Task  # type: ignore[attr-defined, assignment]
     given = {"namesrvaddr": namesrv_addr, "topic": TOPIC, "group": GROUP, "delivery": "transactional"}
     schema = StructType([StructField("body", BinaryType())])
     print("ready", flush=True)

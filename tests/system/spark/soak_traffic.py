@@ -13,11 +13,10 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Final
 
-from soak_ledger import SoakLedger
-from soaked_stream import DEAD, GROUP, RETRY, ROWS, SINK
-
 import sprocketmq as rmq
 from sprocketmq.wire.records import properties as props
+from system.spark.soak_ledger import SoakLedger
+from system.spark.soaked_stream import DEAD, GROUP, RETRY, ROWS, SINK
 
 __all__ = ["SoakTraffic"]
 

@@ -12,10 +12,9 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from soak_ledger import MAX_RECONSUME, verdict_columns
-
 from sprocketmq.spark import LagReport, RocketMQProgressListener, foreach_batch
 from sprocketmq.spark.retry.row_retry import RowRetry
+from system.spark.soak_ledger import MAX_RECONSUME, verdict_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -93,10 +92,17 @@ def main(namesrv_addr: str, directory: str, seed: int, trigger: str) -> None:
     query, retry = start(spark, namesrv_addr, directory + "/checkpoint", seed, trigger)
     retries.append(retry)
     spark.streams.addListener(RocketMQProgressListener(report))
-    say("started", jvm=spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid())
+    jvm = spark.sparkContext._jvm
+    assert jvm is not None
+    say("started", jvm=jvm.java.lang.ProcessHandle.current().pid())
     over = threading.Event()
-    threading.Thread(target=lambda: (sys.stdin.read(), over.set()), daemon=True).start()
-    runtime = spark.sparkContext._jvm.java.lang.Runtime.getRuntime()
+
+    def wait_for_the_end() -> None:
+        sys.stdin.read()
+        over.set()
+
+    threading.Thread(target=wait_for_the_end, daemon=True).start()
+    runtime = jvm.java.lang.Runtime.getRuntime()
     at_s = time.monotonic()
     while not over.wait(_LOOK_EACH_S):
         if (error := query.exception()) is not None:
@@ -104,7 +110,7 @@ def main(namesrv_addr: str, directory: str, seed: int, trigger: str) -> None:
             return
         if time.monotonic() - at_s >= _HEAP_EACH_S:
             at_s = time.monotonic()
-            spark.sparkContext._jvm.java.lang.System.gc()
+            jvm.java.lang.System.gc()
             say("heap", bytes=runtime.totalMemory() - runtime.freeMemory())
     say("stopping", active=query.isActive, retried=retry.retried, dead=retry.dead_lettered, dropped=retry.dropped)
     query.stop()

@@ -13,7 +13,8 @@ from types import TracebackType
 from typing import Final
 
 import pyspark
-from spark_processes import Found, kill, session_of
+
+from system.spark.spark_processes import Found, kill, session_of
 
 __all__ = ["StandaloneCluster"]
 

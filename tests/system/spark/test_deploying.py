@@ -12,10 +12,10 @@ from typing import Any
 
 import pyspark
 import pytest
-from connect_server import connect_server
 
 import sprocketmq as rmq
 from sprocketmq.testing import EmbeddedRocketMQ
+from system.spark.connect_server import connect_server
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from killed_sink import POINTS, stream
 
 import sprocketmq as rmq
 from sprocketmq.testing import EmbeddedRocketMQ
+from system.spark.killed_sink import POINTS, stream
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,7 +64,7 @@ def test_each_row_appears_once_wherever_the_driver_is_killed(
     spark: SparkSession, exact_mq: EmbeddedRocketMQ, tmp_path: Path, point: str
 ) -> None:
     script = Path(__file__).with_name("killed_sink.py")
-    path = os.pathsep.join([str(script.parent), *filter(None, [os.environ.get("PYTHONPATH")])])
+    path = os.pathsep.join([str(script.parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])])
     killed = subprocess.run(
         [sys.executable, str(script), exact_mq.namesrv_addr, str(tmp_path), point],
         env={**os.environ, "PYTHONPATH": path},

@@ -11,7 +11,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from kill_moments import BROKER_EACH, MOST_QUEUES, QUEUE_EACH, QUEUES, KillMoments
+
+from system.spark.kill_moments import BROKER_EACH, MOST_QUEUES, QUEUE_EACH, QUEUES, KillMoments
 
 KILLS = int(os.environ.get("SPROCKETMQ_SPARK_KILLS", "4"))
 SECONDS = float(os.environ.get("SPROCKETMQ_SPARK_KILL_SECONDS", "inf"))

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kill_verdict import Judge
-from killed_pipelines import GROUP, MAX_RECONSUME
 
 from sprocketmq.wire.records.message import MessageExt
+from system.spark.kill_verdict import Judge
+from system.spark.killed_pipelines import GROUP, MAX_RECONSUME
 
 SEED, ROWS = 8, 40
 # The last try of each row, and whether it is a dead letter then.

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from py4j.protocol import Py4JError
-from soak_traffic import SoakTraffic
-from soaked_stream import start
 
 from sprocketmq.testing import EmbeddedRocketMQ
+from system.spark.soak_traffic import SoakTraffic
+from system.spark.soaked_stream import start
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

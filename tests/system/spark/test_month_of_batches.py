@@ -13,11 +13,11 @@ from pathlib import Path
 from statistics import median
 
 import pytest
-from month_process import GROUP, ROWS, TOPIC
-from soak_samples import Series, anonymous_bytes
 
 import sprocketmq as rmq
 from interop.child import Child
+from system.spark.month_process import GROUP, ROWS, TOPIC
+from system.spark.soak_samples import Series, anonymous_bytes
 
 BATCHES = int(os.environ.get("SPROCKETMQ_MICRO_BATCHES", "400"))
 PARTS = 10 if BATCHES >= 10_000 else 1
@@ -37,7 +37,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     children: list[Child] = []
 
     def start(script: str, *arguments: str) -> Child:
-        env = {"PYTHONPATH": f"{HERE.parents[1]}:{HERE}:{HERE.parents[2] / 'src'}"}
+        env = {"PYTHONPATH": f"{HERE.parents[1]}:{HERE.parents[2] / 'src'}"}
         log = tmp_path / f"{len(children)}.log"
         children.append(Child([sys.executable, str(HERE / script), *arguments], log, env))
         return children[-1]

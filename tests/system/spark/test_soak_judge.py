@@ -5,8 +5,9 @@ from __future__ import annotations
 import random
 
 import pytest
-from soak_ledger import MAX_RECONSUME, SoakLedger, fate_of, verdict_of
-from soak_samples import Series
+
+from system.spark.soak_ledger import MAX_RECONSUME, SoakLedger, fate_of, verdict_of
+from system.spark.soak_samples import Series
 
 SEED = 3
 ALL = range(2_000)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from spark_processes import kill
-from standalone_cluster import StandaloneCluster
 
 from interop.child import poll_until
+from system.spark.spark_processes import kill
+from system.spark.standalone_cluster import StandaloneCluster
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 

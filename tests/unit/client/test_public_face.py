@@ -14,11 +14,11 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from help_text import entries, members, missing_in_class, missing_in_verb, sections
 
 import sprocketmq as rmq
 import sprocketmq.spark
 from sprocketmq.testing import EmbeddedRocketMQ, FaultInjector, ManualClock
+from unit.client.help_text import entries, members, missing_in_class, missing_in_verb, sections
 
 ROOT = Path(__file__).resolve().parents[3]
 SOURCE = Path(rmq.__file__).parent

@@ -7,8 +7,8 @@ import struct
 
 import numpy as np
 import pytest
-from tests.golden import VERSIONS, store_file
 
+from golden import VERSIONS, store_file
 from sprocketmq.store.files import checkpoint
 from sprocketmq.store.index import index_file
 from sprocketmq.store.queue import consume_queue_ext

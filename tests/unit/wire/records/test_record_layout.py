@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.golden import VERSIONS, store_dir, store_file
 
+from golden import VERSIONS, store_dir, store_file
 from sprocketmq.store.queue.unit import UNIT_LAYOUT, unit_run, unit_type
 from sprocketmq.wire.layout import Layout
 from sprocketmq.wire.records.record import encode_record

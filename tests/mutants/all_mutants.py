@@ -5,14 +5,14 @@ from __future__ import annotations
 import importlib
 from pathlib import Path
 
-from mutant import Mutant
+from mutants.mutant import Mutant
 
 __all__ = ["MUTANTS", "Mutant"]
 
 MUTANTS: list[Mutant] = [
     mutant
     for path in sorted(Path(__file__).parent.glob("of_*.py"))
-    for name, found in sorted(vars(importlib.import_module(path.stem)).items())
+    for name, found in sorted(vars(importlib.import_module(f"mutants.{path.stem}")).items())
     if name.endswith("_MUTANTS")
     for mutant in found
 ]
