@@ -22,11 +22,10 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "inproc" / "broker")]
-
-from written_to import WrittenTo  # noqa: E402
+sys.path[:0] = [str(ROOT / "tests")]
 
 from golden.pipeline.scenes import PROPERTIES, alike, pull, request, send, send_fields  # noqa: E402
+from inproc.broker.written_to import WrittenTo  # noqa: E402
 from sprocketmq.broker import Broker, BrokerConfig  # noqa: E402
 from sprocketmq.net.connection import Connection  # noqa: E402
 from sprocketmq.wire.frames.acl_signature import signed_fields  # noqa: E402

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from written_to import WrittenTo
 
 from golden.pipeline.scenes import alike, element, send
+from inproc.broker.written_to import WrittenTo
 from sprocketmq.broker import Broker
 from sprocketmq.broker.tables.stamps import Stamps
 from sprocketmq.net.process.clock import ManualClock
