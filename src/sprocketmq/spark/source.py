@@ -90,7 +90,7 @@ class RocketMQDataSource(DataSource):
         return BatchReader(self._read_options(schema, streaming=False), schema)
 
     def streamReader(self, schema: StructType) -> StreamReader:
-        _needs((4, 2), "a stream of the rocketmq source (with limits and AvailableNow)")
+        _refuse_where_streams_have_no_start()
         from sprocketmq.spark.read.stream_reader import StreamReader
 
         return StreamReader(self._read_options(schema, streaming=True), schema)
@@ -102,7 +102,6 @@ class RocketMQDataSource(DataSource):
         return BatchWriter(sink_options(self.options), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamWriter:
-        _needs((4, 1), "a stream into the rocketmq sink")
         from sprocketmq.spark.write.writer import StreamWriter
 
         _append_only(overwrite)
@@ -131,13 +130,15 @@ def _of_any_use(options: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in options.items() if key.lower().removeprefix(CATALOG_PREFIX) not in later}
 
 
-def _needs(version: tuple[int, int], what: str) -> None:
-    """Refuse a PySpark older than ``version``. Batch reads and writes work with 4.0."""
+def _refuse_where_streams_have_no_start() -> None:
+    """What is finished, and so may be committed, and what a limit counts from is the ``start`` of ``latestOffset(start, limit)``; Spark 4.0
+    and 4.1 ask a Python source for ``latestOffset()`` (``python_streaming_source_runner``), after a restart, too."""
     major, minor = pyspark.__version__.split(".")[:2]
-    if (int(major), int(minor)) < version:
+    if (int(major), int(minor)) < (4, 2):
         raise ConfigurationError(
-            f"{what} needs PySpark {version[0]}.{version[1]} or later, this is {pyspark.__version__}; install a later one, or use "
-            "spark.read and df.write, which work with PySpark 4.0"
+            f"a stream of the rocketmq source needs PySpark 4.2 or later, this is {pyspark.__version__}, which asks a Python source for "
+            "latestOffset() without the offset that the stream is at and without limits; install a later one, or read batches with "
+            "spark.read, which works with PySpark 4.0 and later, as do df.write and writeStream"
         )
 
 

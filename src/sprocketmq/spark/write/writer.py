@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from sprocketmq.errors import ConfigurationError
@@ -37,8 +37,15 @@ from sprocketmq.spark.write.message_sender import MessageSender
 
 try:
     from pyspark.sql.datasource import DataSourceStreamArrowWriter
-except ImportError:  # PySpark 4.0, for which ``source`` refuses streams
-    DataSourceStreamArrowWriter = object  # type: ignore[assignment,misc]
+except ImportError:
+
+    class DataSourceStreamArrowWriter(  # type: ignore[no-redef]
+        DataSourceStreamWriter, DataSourceArrowWriter
+    ):
+        """PySpark 4.0: a task gives Arrow to whatever is a DataSourceArrowWriter, a stream's writer, too
+        (``worker/write_into_data_source``); the driver calls ``commit`` with the number of the batch
+        (``worker/python_streaming_sink_runner``)."""
+
 
 if TYPE_CHECKING:
     from sprocketmq.spark.transactions.transactional_write import TransactionalWrite
