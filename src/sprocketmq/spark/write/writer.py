@@ -39,9 +39,7 @@ try:
     from pyspark.sql.datasource import DataSourceStreamArrowWriter
 except ImportError:
 
-    class DataSourceStreamArrowWriter(  # type: ignore[no-redef]
-        DataSourceStreamWriter, DataSourceArrowWriter
-    ):
+    class DataSourceStreamArrowWriter(DataSourceStreamWriter, DataSourceArrowWriter):  # type: ignore[no-redef,misc]
         """PySpark 4.0: a task gives Arrow to whatever is a DataSourceArrowWriter, a stream's writer, too
         (``worker/write_into_data_source``); the driver calls ``commit`` with the number of the batch
         (``worker/python_streaming_sink_runner``)."""
