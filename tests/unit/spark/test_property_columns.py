@@ -97,6 +97,12 @@ def test_very_many_shapes_are_read_by_their_separators() -> None:
     assert_they_are(columns, texts)
 
 
+def test_a_text_without_its_last_separator_has_the_shape_of_one_with_it() -> None:
+    shapes = shapes_of(texts_of(*laid_out([b"a\x01b\x02", b"a\x01c"])))
+    assert shapes is not None
+    assert len(shapes) == 1
+
+
 def test_the_search_for_shapes_ends_though_all_texts_have_one_size() -> None:
     texts = [b"%04d\x01v\x02" % number for number in range(1000)]
     assert shapes_of(texts_of(*laid_out(texts))) is None
