@@ -49,11 +49,13 @@ if TYPE_CHECKING:
     from sprocketmq.client.listener_signals import RetryLater as RetryLater
     from sprocketmq.client.metrics import ClientMetrics as ClientMetrics
     from sprocketmq.client.observe.tracing import OpenTelemetryHook as OpenTelemetryHook
+    from sprocketmq.client.produce.async_transaction_producer import (
+        AsyncTransactionProducer as AsyncTransactionProducer,
+    )
+    from sprocketmq.client.produce.async_transaction_producer import TransactionSendResult as TransactionSendResult
     from sprocketmq.client.produce.producer import AsyncProducer as AsyncProducer
     from sprocketmq.client.produce.producer import Producer as Producer
-    from sprocketmq.client.produce.transaction_producer import AsyncTransactionProducer as AsyncTransactionProducer
     from sprocketmq.client.produce.transaction_producer import TransactionProducer as TransactionProducer
-    from sprocketmq.client.produce.transaction_producer import TransactionSendResult as TransactionSendResult
     from sprocketmq.client.read.queue_reader import QueueReader as QueueReader
     from sprocketmq.client.results import ConsumeConcurrentlyContext as ConsumeConcurrentlyContext
     from sprocketmq.client.results import ConsumeOrderlyContext as ConsumeOrderlyContext
@@ -130,7 +132,8 @@ else:
                 "AllocateAveragely AllocateAveragelyByCircle AllocateByConfig AllocateByConsistentHash "
                 "AllocateByMachineRoom AllocateMachineRoomNearby"
             ),
-            "client.produce.transaction_producer": "AsyncTransactionProducer TransactionProducer TransactionSendResult",
+            "client.produce.async_transaction_producer": "AsyncTransactionProducer TransactionSendResult",
+            "client.produce.transaction_producer": "TransactionProducer",
             "client.observe.tracing": "OpenTelemetryHook",
             "client.settings.unreadable_bodies": "UnreadableBody",
             "core.consume.consume_progress": "ConsumeFromWhere",

@@ -30,7 +30,7 @@ from inproc.spark.transactional_sink import (
 )
 from spark_task import Died, Task, dies, leave_group
 from sprocketmq.cli.settle import settle_halves
-from sprocketmq.client.produce.transaction_producer import AsyncTransactionProducer
+from sprocketmq.client.produce.async_transaction_producer import AsyncTransactionProducer
 from sprocketmq.core.transactions.decision_ledger import Decision
 from sprocketmq.errors import ConfigurationError, NetworkError
 from sprocketmq.net.connection import Connection

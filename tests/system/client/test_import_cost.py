@@ -29,6 +29,7 @@ LATER = (
     "sprocketmq.client.produce.request_reply",
     "sprocketmq.client.consume.running_consumer",
     "sprocketmq.client.observe.trace",
+    "sprocketmq.client.produce.async_transaction_producer",
     "sprocketmq.client.produce.transaction_producer",
     "sprocketmq.core.replay.decision_record",
     "sprocketmq.core.transactions.open_transactions",

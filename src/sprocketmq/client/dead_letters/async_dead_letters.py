@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final
 
 from sprocketmq.client.admin.session import AdminSession
 from sprocketmq.client.dead_letters.dead_letter_message import DeadLetterMessage, ReplayReport, replay_copy
-from sprocketmq.client.produce.producer import AsyncProducer
+from sprocketmq.client.produce.async_producer import AsyncProducer
 from sprocketmq.client.results import PullResult, SendResult
 from sprocketmq.client.settings.namespace import wrap
 from sprocketmq.client.settings.validators import check_group, check_topic

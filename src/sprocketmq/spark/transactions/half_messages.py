@@ -26,7 +26,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 
-from sprocketmq.client.produce.transaction_producer import AsyncTransactionProducer, PendingHalf
+from sprocketmq.client.produce.async_transaction_producer import AsyncTransactionProducer, PendingHalf
 from sprocketmq.client.results import SendStatus
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout
 from sprocketmq.spark.options.sink_options import SinkOptions

@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from typing import ClassVar, Final
 
-from sprocketmq.client.produce.transaction_producer import AsyncTransactionProducer
+from sprocketmq.client.produce.async_transaction_producer import AsyncTransactionProducer
 from sprocketmq.core.transactions.decision_ledger import direct_end_window_ms
 from sprocketmq.core.transactions.half_lifetime import HalfLifetime
 from sprocketmq.core.transactions.open_transactions import LocalTransactionState

@@ -1,0 +1,352 @@
+"""Sending within transactions (Java: TransactionMQProducer).
+
+    send_in_transaction:  half message stored --> execute(message) --COMMIT_MESSAGE---> END commit    consumers get it
+                          (not visible)               |  |`----------ROLLBACK_MESSAGE-> END rollback  it is dropped
+                                                      |  `-----------UNKNOWN, or raised-> the broker asks:
+                                                      `--(process dies)--------------->   check(message), here or in another member
+
+Laws
+1. ``execute`` runs only when the half is stored with SEND_OK; any other status rolls back without it.
+2. The result of ``execute`` is sent to the broker once. If that fails, or the result is UNKNOWN, the broker checks back.
+3. ``execute`` and ``check`` never run on the event loop unless they are ``async def``: a plain ``execute`` runs in the caller's thread
+   (blocking client) or in a worker thread (async client), a plain ``check`` in ``check_thread_pool_max_size`` threads of the producer.
+4. Which copy of the half an END names is decided by ``core.transactions.open_transactions``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from sprocketmq.client.produce.async_producer import AsyncProducer
+from sprocketmq.client.produce.transaction_checks import CheckCallback
+from sprocketmq.client.remoting.message_writer import OutgoingMessage
+from sprocketmq.client.remoting.queue_choice import QueueSelector
+from sprocketmq.client.remoting.sender import PendingSend
+from sprocketmq.client.results import SendResult, SendStatus
+from sprocketmq.client.settings.validators import check_range
+from sprocketmq.core.transactions.open_transactions import (
+    HalfPlace,
+    LocalTransactionState,
+    OpenTransactions,
+    local_transaction_state,
+)
+from sprocketmq.errors import ConfigurationError, NetworkError, RequestTimeout, RocketMQError
+from sprocketmq.wire.frames.command import Command
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.message import Message, MessageQueue, format_host
+from sprocketmq.wire.records.message_id import decode_offset_message_id
+from sprocketmq.wire.send_frames import StoredAnswer
+
+if TYPE_CHECKING:
+    from typing import Unpack
+
+    from sprocketmq.client.keyword_options import ProducerOptions
+    from sprocketmq.client.produce.running_producer import RunningProducer
+
+__all__ = [
+    "AsyncTransactionProducer",
+    "LocalTransactionState",
+    "PendingHalf",
+    "TransactionSendResult",
+]
+
+log = logging.getLogger("sprocketmq.client")
+
+C = TypeVar("C")
+
+ExecuteCallback = Callable[[Message], "LocalTransactionState | Awaitable[LocalTransactionState]"]
+_DELAYS = (props.DELAY, props.TIMER_DELAY_MS, props.TIMER_DELAY_SEC, props.TIMER_DELIVER_MS)
+
+
+class TransactionSendResult(SendResult, frozen=True):
+    """The broker's acknowledgement of a half message, and how its transaction ended here.
+
+    Attributes beyond SendResult's:
+        local_transaction_state: what ``execute`` returned; UNKNOWN when it raised, ROLLBACK_MESSAGE when the half was not stored safely.
+        local_failure: what ``execute`` raised, else None.
+    """
+
+    local_transaction_state: LocalTransactionState = LocalTransactionState.UNKNOWN
+    local_failure: BaseException | None = None
+
+
+class PendingHalf(NamedTuple):
+    """A half message without an answer yet, see ``AsyncTransactionProducer.begin_prepared``."""
+
+    outgoing: OutgoingMessage
+    pending: PendingSend
+
+    @property
+    def answer(self) -> asyncio.Future[StoredAnswer | Command]:
+        """StoredAnswer: it is stored, with SEND_OK. Anything else: ask ``prepared``."""
+        return self.pending.answer
+
+
+class AsyncTransactionProducer(AsyncProducer):
+    """A producer whose messages appear together with a local transaction, or not at all.
+
+    ::
+
+        async def check(message):            # the broker asks when it heard nothing: look into your database
+            return LocalTransactionState.COMMIT_MESSAGE if await paid(message.keys[0]) else LocalTransactionState.UNKNOWN
+
+        async with AsyncTransactionProducer("ops", check=check) as producer:
+            await producer.send_in_transaction(Message("payments", b"...", keys="o-1"), execute=pay)
+
+    Args:
+        group: the producer group. All members must be able to answer for each other: the broker asks any of them.
+        check: called with the half message (a MessageExt) when the broker does not know how its transaction ended; returns a
+            LocalTransactionState. Plain or ``async def``. It must look at what is stored, not at what this process remembers.
+        execute: what ``send_in_transaction`` calls when it is not told; by default it must be told.
+        check_thread_pool_max_size: how many checks run at once, 1 to 1000.
+        check_request_hold_max: how many may wait or run; the broker asks again for those beyond.
+        options: as ProducerOptions and CommonOptions say (``help(sprocketmq.ProducerOptions)``).
+            ``topics=[...]`` tells the brokers of these topics of this producer at start, so that they can ask it
+            about transactions of members that died, before it sends anything.
+
+    Raises:
+        ConfigurationError: an option is unknown or out of range, or a callback cannot be called; nothing was opened.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        *,
+        check: CheckCallback,
+        execute: ExecuteCallback | None = None,
+        check_thread_pool_max_size: int = 1,
+        check_request_hold_max: int = 2_000,
+        **options: Unpack[ProducerOptions],
+    ) -> None:
+        super().__init__(group, **options)
+        self._check = _callback("check", check)
+        self._execute = None if execute is None else _callback("execute", execute)
+        self._workers = check_range("check_thread_pool_max_size", check_thread_pool_max_size, 1, 1000)
+        self._hold_max = check_range("check_request_hold_max", check_request_hold_max, 1, 0x7FFFFFFF)
+        self._open = OpenTransactions(self._hold_max)
+        self._half_properties = {props.TRAN_MSG: "true", props.PGROUP: self._settings.group}
+
+    def _make(self) -> RunningProducer:
+        parts = super()._make()
+        parts.check_with(self._check, self._open, self._workers)
+        return parts
+
+    async def send_in_transaction(
+        self,
+        message: Message,
+        *,
+        execute: ExecuteCallback | None = None,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        sharding_key: str | None = None,
+        check_immunity_time_s: int | None = None,
+        timeout_ms: int | None = None,
+    ) -> TransactionSendResult:
+        """Store ``message`` as a half message that nobody sees, run ``execute``, and let the message appear or vanish.
+
+        What is raised here was raised before ``execute`` was called: nothing happened locally.
+
+        Args:
+            message: what to send; no delay of any kind is allowed.
+            execute: called with ``message``, whose ``transaction_id`` is set; does the local work and returns a LocalTransactionState. A
+                plain function runs in a worker thread (of TransactionProducer: in the calling one, so that it shares that thread's database
+                session). What it raises counts as UNKNOWN and is in the result. Default that of the producer.
+            queue: exactly this queue (see ``publish_queues``), no other one is tried; default any.
+            selector: a function called with (queues, message) that returns one of the queues; default none.
+            sharding_key: messages of one key go to one queue and stay in order, by Java's hash, so that all clients agree; default none.
+            check_immunity_time_s: the broker does not ask before so many seconds; default its own ``transactionTimeOut``, 6 s.
+            timeout_ms: limit of storing the half, milliseconds, default ``send_msg_timeout_ms``; ``execute`` may take any time.
+
+        Returns:
+            TransactionSendResult. The local work stands as ``local_transaction_state`` says, whether or not the broker could be told.
+
+        Raises:
+            ConfigurationError: the message (a delay?) or an argument is wrong, or no ``execute`` is given.
+            TopicNotExist: the topic has no route and no broker creates it.
+            RemoteError: the broker refused it (after the retries that make sense).
+            NetworkError, RequestTimeout: no broker answered; it may have been stored nevertheless.
+            ClosedError: the producer is not started, or was shut down.
+        """
+        run = self._chosen_execute(execute)
+        half = await self._send_half(message, queue, selector, sharding_key, check_immunity_time_s, timeout_ms)
+        if half.status is not SendStatus.SEND_OK:
+            return await self._end(message, half, LocalTransactionState.ROLLBACK_MESSAGE)
+        try:
+            answer = run(message) if inspect.iscoroutinefunction(run) else asyncio.to_thread(run, message)
+            state = self._state_of(await answer)
+        except Exception as error:  # noqa: BLE001 - whatever it raises, the half must not stay behind unheard of
+            return await self._end(message, half, LocalTransactionState.UNKNOWN, error)
+        except BaseException:
+            self._open.finished(half.message_id, LocalTransactionState.UNKNOWN)
+            raise
+        return await self._end(message, half, state)
+
+    async def send_prepared(
+        self, message: Message, *, queue: MessageQueue | None = None, timeout_ms: int | None = None
+    ) -> tuple[SendResult, HalfPlace]:
+        """Store ``message`` as a half message that others will end: code that stores the decision, or ``check``, which reads it.
+
+        A half whose send failed may be stored all the same; ``check`` must know that it does not count.
+
+        Args:
+            message: what to send; no delay of any kind is allowed.
+            queue: exactly this queue (see ``publish_queues``), no other one is tried; default any.
+            timeout_ms: limit of all tries together, milliseconds; default ``send_msg_timeout_ms``.
+
+        Returns:
+            The acknowledgement, and where the half lies; nothing of it is kept here. With a status other than SEND_OK it may get lost.
+
+        Raises:
+            ConfigurationError: the message (a delay?) or an argument is wrong.
+            TopicNotExist: the topic has no route and no broker creates it.
+            RemoteError: the broker refused it (after the retries that make sense).
+            NetworkError, RequestTimeout: no broker answered; it may have been stored nevertheless.
+            ClosedError: the producer is not started, or was shut down.
+        """
+        half = await self._send_half(message, queue, None, None, None, timeout_ms)
+        if half.status is SendStatus.SEND_OK:
+            self._open.finished(half.message_id, LocalTransactionState.UNKNOWN)
+        return half, _place(half)
+
+    def begin_prepared(self, message: Message, *, queue: MessageQueue | None = None) -> PendingHalf | None:
+        """Begin ``send_prepared`` without waiting, for callers that keep many sends in flight.
+
+        Args:
+            message: what to send; no delay of any kind is allowed.
+            queue: exactly this queue (see ``publish_queues``), no other one is tried; default any.
+
+        Returns:
+            What ``prepared`` takes; None: it cannot be sent at once (its route or connection is missing, it must be signed, the
+            broker does not read): nothing was sent; use ``send_prepared``.
+
+        Raises:
+            ConfigurationError: the message (a delay?) is wrong.
+            ClosedError: the producer is not started, or was shut down.
+        """
+        self._refuse_delay(message)
+        pending = self._started().begin(message, queue, self._half_properties)
+        return None if pending is None else PendingHalf(*pending)
+
+    async def prepared(self, half: PendingHalf) -> tuple[SendResult, HalfPlace]:
+        """The result of ``begin_prepared``; there is no second try.
+
+        Args:
+            half: as ``begin_prepared`` gave it.
+
+        Returns:
+            The acknowledgement, and where the half lies.
+
+        Raises:
+            RemoteError: the broker refused it.
+            NetworkError, RequestTimeout: the broker did not answer; it may have been stored nevertheless.
+            ClosedError: the producer is not started, or was shut down.
+        """
+        result = await self._started().deliver(half.outgoing, half.pending.target, None, None, half.pending)
+        return result, _place(result)
+
+    # -- the steps, which the blocking client takes one by one ---------------------------------------------------------------------------
+
+    def _chosen_execute(self, execute: ExecuteCallback | None) -> ExecuteCallback:
+        chosen = execute if execute is not None else self._execute
+        if chosen is None:
+            raise ConfigurationError(
+                "no execute is given; pass it to send_in_transaction or, for all sends, to the producer"
+            )
+        return _callback("execute", chosen)
+
+    async def _send_half(
+        self,
+        message: Message,
+        queue: MessageQueue | None,
+        selector: QueueSelector | None,
+        sharding_key: str | None,
+        check_immunity_time_s: int | None,
+        timeout_ms: int | None,
+    ) -> SendResult:
+        """Store the half message; with SEND_OK its transaction is open from now on."""
+        sender = self._started()
+        sender.check(message)
+        self._refuse_delay(message)
+        extra = self._half_properties
+        if check_immunity_time_s is not None:
+            extra = extra.copy()
+            seconds = check_range("check_immunity_time_s", check_immunity_time_s, 1, 0x7FFFFFFF)
+            extra[props.CHECK_IMMUNITY_TIME_IN_SECONDS] = str(seconds)
+        is_new_topic = not sender.queue_choice.has_route(message.topic)
+        half = await sender.send(
+            message, queue=queue, selector=selector, sharding_key=sharding_key, timeout_ms=timeout_ms, extra=extra
+        )
+        if is_new_topic and self._instance is not None:
+            self._instance.heartbeats.soon()  # only who was heard of can be asked
+        message.transaction_id = half.message_id
+        if half.status is SendStatus.SEND_OK:
+            self._open.begin(half.message_id, _place(half))
+        return half
+
+    @staticmethod
+    def _refuse_delay(message: Message) -> None:
+        given = getattr(message, "properties", ())
+        for name in _DELAYS:
+            if name in given:
+                raise ConfigurationError(
+                    f"the message has {name}={message.properties[name]}, a message sent in a transaction cannot be delayed"
+                )
+
+    def _state_of(self, answer: object) -> LocalTransactionState:
+        state, allowed = local_transaction_state(answer)
+        if not allowed:
+            log.error(
+                "group %s: execute returned %r; a LocalTransactionState is allowed, so it counts as UNKNOWN", self.group, answer
+            )  # fmt: skip
+        return state
+
+    async def _end(
+        self,
+        message: Message,
+        half: SendResult,
+        state: LocalTransactionState,
+        failure: BaseException | None = None,
+    ) -> TransactionSendResult:
+        """Send the end of the transaction to the broker, if possible; returns the result of the whole."""
+        if failure is not None:
+            log.warning(
+                "group %s: execute raised %s: %s; the broker will ask about %s",
+                self.group, type(failure).__name__, failure, half.message_id,
+                exc_info=failure if log.isEnabledFor(logging.DEBUG) else None,
+            )  # fmt: skip
+        stored = half.status is SendStatus.SEND_OK
+        place = self._open.finished(half.message_id, state) if stored else _place(half)
+        if place is not None and self._sender is not None:
+            remark = None if failure is None else f"execute raised {type(failure).__name__}: {failure}"
+            try:
+                await self._sender.end_transaction(message, half, place, state, remark)
+            except (NetworkError, RequestTimeout, RocketMQError) as error:
+                log.warning(
+                    "group %s: the end of transaction %s could not be told, the broker will ask: %s", self.group, half.message_id, error
+                )  # fmt: skip
+        return TransactionSendResult(
+            half.status,
+            half.message_id,
+            half.message_queue,
+            half.queue_offset,
+            half.offset_message_id,
+            half.transaction_id,
+            None,
+            state,
+            failure,
+        )
+
+
+def _callback(name: str, given: C) -> C:
+    if not callable(given):
+        raise ConfigurationError(f"{name} is {given!r}, a function of one message is allowed")
+    return given
+
+
+def _place(half: SendResult) -> HalfPlace:
+    host, commit_log_offset = decode_offset_message_id(half.offset_message_id)
+    return HalfPlace(format_host(*host), half.queue_offset, commit_log_offset)
