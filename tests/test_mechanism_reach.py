@@ -9,7 +9,7 @@ import pytest
 from mechanisms.page import MECHANISMS
 from mechanisms.public_face import ROOT, WHOLE, Source, scenarios
 from mechanisms.reach import BARRIERS, anchors_of, unreached
-from test_mechanisms import mutants
+from mutants.all_mutants import MUTANTS
 
 PUBLIC = """
 import sprocketmq as rmq
@@ -30,21 +30,21 @@ BEHIND = {
 
 
 def test_each_mechanism_has_statements_that_have_to_run() -> None:
-    anchors = {mechanism.what: anchors_of(mechanism, mutants()) for mechanism in MECHANISMS}
+    anchors = {mechanism.what: anchors_of(mechanism, MUTANTS) for mechanism in MECHANISMS}
     assert [what for what, found in anchors.items() if not found] == []
     assert [anchor.what for found in anchors.values() for anchor in found if not anchor.places] == []
     assert {anchor.what for found in anchors.values() for anchor in found} >= BARRIERS
 
 
 def test_a_mechanism_is_reached_when_a_statement_of_each_mutant_has_run() -> None:
-    mechanism = next(mechanism for mechanism in MECHANISMS if len(anchors_of(mechanism, mutants())) == 2)
-    first, second = anchors_of(mechanism, mutants())
-    assert unreached(mechanism, mutants(), {}) == [first, second]
+    mechanism = next(mechanism for mechanism in MECHANISMS if len(anchors_of(mechanism, MUTANTS)) == 2)
+    first, second = anchors_of(mechanism, MUTANTS)
+    assert unreached(mechanism, MUTANTS, {}) == [first, second]
     lines: dict[str, set[int]] = {}
     for anchor in (first, second):
         file, _, last = anchor.places[-1]
         lines.setdefault(file, set()).add(last)
-    assert unreached(mechanism, mutants(), lines) == []
+    assert unreached(mechanism, MUTANTS, lines) == []
 
 
 def test_an_ordinary_test_uses_the_public_face(tmp_path: Path) -> None:
