@@ -100,8 +100,9 @@ def replace_file(path: str | os.PathLike[str], raw: bytes, *, private: bool = Fa
 
 
 def _keep(target: str, old: str) -> bool:
-    """Give the present text a second name; False when there is none, or where files have one name only (FAT): then the spare copy stays as
-    it is."""
+    """Give the present text a second name. False if there is none, or if the file system has no links (FAT): then the backup stays as it
+    is.
+    """
     if not os.path.exists(target):
         return False
     with contextlib.suppress(FileNotFoundError):  # left by a kill
@@ -120,7 +121,7 @@ def _open_private(path: str, flags: int) -> int:
 
 
 class ConfigFile:
-    """A configuration text with a place, or without (``path=None``: a broker in memory keeps nothing). ``private``: see save_config."""
+    """A configuration text in a file, or without one (``path=None``: a broker in memory keeps nothing). ``private``: see save_config."""
 
     def __init__(self, path: str | os.PathLike[str] | None, *, private: bool = False) -> None:
         self.path = None if path is None else os.fspath(path)

@@ -212,7 +212,7 @@ class DiskMessageStore(QueueLogStore):
         try:
             self._complete_index()
             flusher.close()
-            if healthy:  # after a failed flush the next start must look closely
+            if healthy:  # after a failed flush the next start must recover as after a crash
                 self._checkpoint.index_msg_timestamp = self.index.end_timestamp_ms
                 self._checkpoint.queue_totals = self.consume_queues.queue_totals(self.commit_log.max_offset)
                 self._checkpoint.save()
@@ -225,7 +225,7 @@ class DiskMessageStore(QueueLogStore):
         try:
             while 0 < self.undispatched_bytes < _MOST_TO_INDEX_AT_CLOSE_BYTES and self.dispatch(_RECORDS_AT_ONCE):
                 pass
-        except (StoreError, OSError, ImportError) as error:  # a library may be unreadable without descriptors
+        except (StoreError, OSError, ImportError) as error:  # without descriptors a library may fail to load
             _log.error("the index by key stays behind: %s", error)
 
     def _release(self) -> None:

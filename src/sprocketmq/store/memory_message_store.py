@@ -1,4 +1,4 @@
-"""A message store without a disk, for tests and throw-away brokers: the same code, the same record bytes, anonymous memory."""
+"""A message store without a disk, for tests and temporary brokers: the same code and the same record bytes, in anonymous memory."""
 
 from __future__ import annotations
 

@@ -1,26 +1,29 @@
 """Timer messages: delivered at any moment that was asked for, to the second (Java: TimerMessageStore, HookUtils).
 
-    send with TIMER_*  --> rmq_sys_wheel_timer, queue 0     REAL_TOPIC, REAL_QID, TIMER_OUT_MS remember where to and when
+    send with TIMER_*  --> rmq_sys_wheel_timer, queue 0     REAL_TOPIC, REAL_QID, TIMER_OUT_MS say where to and when
                              |  read in order: queue_offset
                              v
-                           slot of its second (timer wheel, timer log)          its second is over already: delivered at once
+                           slot of its second (timer wheel, timer log)          the second has passed already: delivered at once
                              |  one timer, for the nearest slot in use
                              v
-                           in the order they were sent: - taken back (a unit of the slot names its key): dropped
-                                                        - far away still: stored in rmq_sys_wheel_timer again (a roll)
-                                                        - else a new record in the real topic and queue
+                           in the order they were sent: - recalled (a unit of the slot names its key): dropped
+                                                        - still far away: stored in rmq_sys_wheel_timer again (a roll)
+                                                        - otherwise a new record in the real topic and queue
 
-Java looks at each second and each 100 ms at the queue; here the slots in use are in a heap and its head has a timer, so a broker without
-timer messages has neither files nor work. The queue is read once per turn of the loop, for all that came in it. Reading and delivering go
-in steps of some 2 ms, between which the loop serves who waits.
+Java looks at each second, and at the queue every 100 ms. Here the slots in use are in a heap, and its head has a timer. So a broker without
+timer messages has neither files nor work. The queue is read once per turn of the loop. Reading and delivering are done in steps of about 2
+ms, between which the loop serves other requests.
+
+The module has more than 500 lines: reading and delivering share the position in the queue, the slots and the timer, which law 4 ties
+together.
 
 Laws (those of ``store.timer.timer_files`` besides)
-    1. Never early: a slot is read when its second is over, which is at or after the moment asked for.
+    1. Never early: a slot is read when its second is over, which is at or after the requested time.
     2. At least once: progress is noted after the append. What a power cut could undo is noted as done only when it is on the disk.
-    3. A slot's messages come in the order in which they were sent; slots come in the order of their time.
+    3. The messages of a slot are delivered in the order in which they were sent; slots in the order of their time.
     4. A timer is set exactly when something waits and no batch is under way.
-    5. What is refused for good goes aside (``undeliverable``) and holds nobody up; what is refused for now is tried again.
-    6. A message that was taken back before its slot was read is not delivered.
+    5. A message that is refused for good is set aside (``undeliverable``) and delays no other; one that is refused for now is tried again.
+    6. A message that was recalled before its slot was read is not delivered.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ _can_populate = sys.platform.startswith("linux")
 
 
 def write_all(fd: int, data: bytes | bytearray | memoryview, at: int) -> None:
-    """Write at a position, all of it: a disk that runs full takes a part, and says so only when asked for the rest.
+    """Write all of ``data`` at a position. A disk that becomes full writes a part first, and fails for the rest.
 
     Raises:
         OSError: as of ``os.write``.
@@ -45,10 +45,10 @@ def write_all(fd: int, data: bytes | bytearray | memoryview, at: int) -> None:
 
 
 def write_zeros(path: str, begin: int, end: int) -> int:
-    """Write zeros between two positions of an existing file; where they end: before ``end`` when the disk had room for a part.
+    """Write zeros between two positions of an existing file. Returns where they end: before ``end`` if the disk had space for a part.
 
     Raises:
-        OSError: there was no room at all, or the file is gone.
+        OSError: there was no space at all, or the file is gone.
     """
     fd = os.open(path, os.O_RDWR | _BINARY)
     at = begin
@@ -78,7 +78,7 @@ def allow_writes(mapping: mmap.mmap, path: str, begin: int, end: int) -> None:
             mapping.madvise(_MADV_POPULATE_WRITE, begin, end - begin)
         except OSError as error:
             if error.errno != errno.EINVAL:  # an older Linux
-                # Where a write would raise SIGBUS it says EFAULT: no space, mostly.
+                # It returns EFAULT where a write would raise SIGBUS: mostly no space.
                 number = errno.ENOSPC if error.errno == errno.EFAULT else error.errno
                 raise OSError(number, os.strerror(number or errno.EIO), path) from error
         else:

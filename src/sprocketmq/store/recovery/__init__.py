@@ -1,1 +1,1 @@
-"""The true end of a store that was cut off, and queues and log in agreement again."""
+"""Finding the end of a store after a crash, and making queues and log agree."""

@@ -14,6 +14,8 @@ checksum included, if the entries are there or follow directly on those that are
 
 After recovery the laws of ``commit_log`` and ``consume_queue`` hold; ``store.tools.check`` tests them. Recovery may be killed at any point
 and starts again: it writes only what the records say, and it truncates the queues before anything is written to the end of the log.
+
+The module has somewhat more than 500 lines: its four steps share the place where the scan began and what was sound before it.
 """
 
 from __future__ import annotations
@@ -69,10 +71,10 @@ def has_queue_entry(sys_flag: int) -> bool:
 
 
 class Recovery:
-    """One start of a store whose files are loaded.
+    """The recovery of a store whose files are loaded.
 
-    Records of a topic of ``deleted_topics`` that lie before the log's end at its deletion get no entry: those of the queues that were made
-    again would be among them.
+    Records of a topic of ``deleted_topics`` that are before the log's end at its deletion get no entry. Otherwise they would be in the
+    queues of a topic that was created again under the same name.
 
     After ``run``: ``begin`` (physical offset where the scan began), ``record_count`` scanned, ``entry_count`` added to the queues,
     ``damaged_count`` left without an entry because topic, queue or offset cannot be true.
@@ -119,9 +121,9 @@ class Recovery:
         self._cut(clean_stop)
 
     def _delete_resurrected_queues(self) -> None:
-        """Queues of deleted topics that are there again: a power cut took back that their files were removed.
+        """Delete queues of deleted topics that are there again because a power cut undid the removal of their files.
 
-        One with an entry of a second life is none of them: the scan puts it right.
+        A queue that has an entry of the topic that was created again is kept; the scan corrects it.
         """
         gone = []
         for (topic, queue_id), queue in self._queues.queues.items():
@@ -136,10 +138,10 @@ class Recovery:
         self._queues.delete_queues(gone)
 
     def _drop_unconfirmed_tails(self) -> None:
-        """Take away the entries behind the newest one that its record confirms.
+        """Remove the entries after the newest one that its record confirms.
 
-        Those behind the log's end are what a crash leaves. But where the newest confirmed entry is older than the scan, the one behind it
-        may be damaged, and more may follow: then the log is read from there.
+        Entries after the log's end are what a crash leaves. But if the newest confirmed entry is older than the scan, the entry after it
+        may be damaged, and more may follow. Then the log is read from there.
         """
         begin = self.begin
         for queue in self._queues.queues.values():
@@ -184,10 +186,10 @@ class Recovery:
         return max(newest, self._log.min_offset)
 
     def _newest_end(self, queue: ConsumeQueue, log_end: int | None = None) -> int:
-        """Where the record of the last entry ends; entries that their record does not confirm are dropped first.
+        """The end of the record of the last entry. Entries that their record does not confirm are dropped first.
 
-        Apache cuts a queue without zeroing, so stale entries may follow the true end. An entry with a flipped bit is no stale one: it is
-        repaired, and those behind it stay.
+        Apache truncates a queue without zeroing, so stale entries may follow the true end. An entry with a flipped bit is not stale: it is
+        repaired, and those after it stay.
         """
         kept = self._confirmed_end(queue, log_end)
         while kept < queue.max_offset and self._is_damaged(queue, kept, log_end):
@@ -201,12 +203,12 @@ class Recovery:
         return 0 if size_bytes == FILLER_SIZE else physical_offset + size_bytes
 
     def _is_damaged(self, queue: ConsumeQueue, offset: int, log_end: int | None) -> bool:
-        """Whether one flipped bit makes the entry what its record says."""
+        """Whether the entry differs in one bit from what its record says."""
         record = find_record(self._log, queue, offset, one_bit_only=True)
         return record is not None and (log_end is None or record.physical_offset < log_end)
 
     def _confirmed_end(self, queue: ConsumeQueue, log_end: int | None) -> int:
-        """One behind the last entry that its record confirms, or that is a filler or has expired."""
+        """The offset after the last entry that its record confirms, that is a filler, or that has expired."""
         log, end = self._log, queue.max_offset
         last = log.files.files[-1]
         limit = last.start + last.size_bytes if log_end is None else log_end
@@ -257,7 +259,7 @@ class Recovery:
                 place, size_bytes, _ = queue.unit(middle)
                 record = self._log.view_at(place, check_crc=False, limit=1 << 63)
                 if size_bytes == FILLER_SIZE or record is None or record.queue_offset != middle:
-                    return file_start  # what is not as it should be is looked at record by record
+                    return file_start  # anything unusual is read record by record
                 if record.store_timestamp_ms < since_ms:
                     low = middle + 1
                 else:
@@ -270,7 +272,7 @@ class Recovery:
     # -- forward ---------------------------------------------------------------------------------------------------------------
 
     def _scan(self) -> bool:
-        """Index what is not; False when a queue has a hole that only an earlier begin can fill."""
+        """Add missing entries; False if a queue has a hole that only an earlier begin can fill."""
         from_first = self.begin <= self._log.min_offset
         seen = 0
         at = self.begin
@@ -309,7 +311,7 @@ class Recovery:
         return True
 
     def _whole_count(self, batch: RecordBatch) -> int:
-        """How many records at the front are whole: as ``CommitLog.view_at`` judges one."""
+        """How many records at the front are valid, as for ``CommitLog.view_at``."""
         import numpy as np
 
         from sprocketmq.store.log.record_batch import groups, rows
@@ -401,7 +403,7 @@ class Recovery:
         if not queue.files.files and offset and not from_first:
             return False  # this queue had entries, and its files are gone
         if not from_first and queue.max_offset + _LARGEST_GAP < offset <= _LARGEST_QUEUE_OFFSET and queue.files.files:
-            return False  # more entries are missing than damaged records take: what the checkpoint calls durable is not there
+            return False  # more entries are missing than damaged records explain: entries that the checkpoint calls durable are lost
         if not self._is_possible(queue, record):
             return self._skip(record, f"offset {offset} cannot follow on {queue.max_offset}")
         present = queue.unit_bytes(offset, 1)
@@ -417,10 +419,10 @@ class Recovery:
                 self._log, queue, offset, physical_offset, size_bytes
             ):
                 if physical_offset > record.physical_offset:
-                    return True  # of the first life of a topic that was deleted and made anew
+                    return True  # of a topic that was deleted and created again
                 if offset:
                     return self._skip(record, f"another record, at {physical_offset}, has its offset")
-                queue.restart()  # the second life begins
+                queue.restart()  # the first record of the new topic
         return self._put(queue, record, topic, from_first)
 
     @staticmethod
@@ -474,7 +476,7 @@ class Recovery:
             log.last_store_timestamp_ms = self._checkpoint.physic_msg_timestamp
 
     def _restore_first_entry(self, queue: ConsumeQueue) -> None:
-        """The entry before the first kept one may have been taken for expired because a bit of it is flipped."""
+        """Restore the entry before the first kept one, if it only looked expired because of a flipped bit."""
         before = queue.min_offset - 1
         if (
             before * UNIT_SIZE_BYTES >= queue.files.start

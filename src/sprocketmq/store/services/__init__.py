@@ -1,1 +1,1 @@
-"""What works over log, queues and index beside the appends: dispatch, flush, retention."""
+"""Work on log, queues and index beside the appends: dispatch, flush, retention."""

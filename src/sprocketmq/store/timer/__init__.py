@@ -1,1 +1,1 @@
-"""Messages that are due at a time of their own: log and wheel."""
+"""The files of timer messages: log and wheel."""

@@ -1,1 +1,1 @@
-"""A store looked at from outside: checked, shown."""
+"""Tools for a store directory: check, inspect."""

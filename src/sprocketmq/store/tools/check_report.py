@@ -1,4 +1,4 @@
-"""What a check of a store tells: problems one by one, and what was looked at."""
+"""The result of a check of a store: problems, and what was checked."""
 
 from __future__ import annotations
 

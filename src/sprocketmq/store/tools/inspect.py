@@ -1,4 +1,4 @@
-"""Looking into a store directory without touching it, while a broker has it open or not: a record, a queue, the records with a key."""
+"""Show parts of a store directory without changing it, also while a broker has it open: a record, a queue, the records with a key."""
 
 from __future__ import annotations
 

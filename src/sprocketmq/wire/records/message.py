@@ -14,7 +14,7 @@ import msgspec
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message_id import offset_message_id
-from sprocketmq.wire.records.record_head import LateHost, LazyField
+from sprocketmq.wire.records.record_head import LazyField, LazyHost
 
 __all__ = ["Message", "MessageExt", "MessageQueue", "check_flag", "format_host"]
 
@@ -276,7 +276,7 @@ for _name, _field in (
 ):
     setattr(MessageExt, _name, LazyField(getattr(MessageExt, _name), _field))
 for _name, _field in (("_born_host", "born_host"), ("_store_host", "store_host")):
-    setattr(MessageExt, _name, LateHost(getattr(MessageExt, _name), _field))
+    setattr(MessageExt, _name, LazyHost(getattr(MessageExt, _name), _field))
 
 _EXT_DEFAULTS: dict[str, Any] = {
     "broker_name": "",

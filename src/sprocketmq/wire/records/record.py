@@ -1,9 +1,10 @@
 """The message record: the bytes of the commit log and of the answers to pull, view and query (Java: CommitLog, MessageDecoder).
 
-``wire.records.record_layout`` says where each field is; here are the ways of writing and reading it.
+``wire.records.record_layout`` says where each field is; this module writes and reads records. It has somewhat more than 500 lines, because
+each way of writing has its way of reading beside it.
 
-Every decoder here takes hostile bytes: ProtocolError is all that comes out of them, and nothing larger than the input is allocated
-(a compressed body is limited by ``wire.records.compression``).
+Every decoder here accepts hostile bytes: it raises ProtocolError and nothing else, and allocates nothing larger than the input (a
+compressed body is limited by ``wire.records.compression``).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The fields of a received message that wait in the head of its record until somebody looks (layout: ``wire.records.record_layout``)."""
+"""Fields of a received message that are read from the head of its record on first access (layout: ``wire.records.record_layout``)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from sprocketmq.wire.records.record_layout import RECORD, layout_of
 
-__all__ = ["LateHost", "LazyField"]
+__all__ = ["LazyField", "LazyHost"]
 
 _SYS_FLAG: Final = RECORD.subset("sys_flag")
 
@@ -16,9 +16,9 @@ def _unpacked(head: bytes) -> tuple[Any, ...]:
 
 
 class LazyField:
-    """A slot that gets its value from the head of the record, kept in ``_head``, only when somebody looks.
+    """A slot whose value is read from the head of the record, kept in ``_head``, on first access.
 
-    Most listeners look at body, keys and tags alone, so what all the other fields cost is saved. A value that was set counts.
+    Most listeners use body, keys and tags only, so reading the other fields is saved. A value that was set counts.
 
     Args:
         slot: the slot's own descriptor.
@@ -47,7 +47,7 @@ class LazyField:
         return fields[self.index]
 
 
-class LateHost(LazyField):
+class LazyHost(LazyField):
     """A host: address bytes and port."""
 
     __slots__ = ()
