@@ -49,7 +49,7 @@ class RawCommand(Command):
             return fields
         try:
             fields = decode_header(self.serialize_type, raw, memoryview(b"")).ext_fields
-        except ProtocolError:  # half of a surrogate pair in a field that the header does not declare
+        except ProtocolError:  # a number beyond all bounds in a field that the header does not declare
             fields = self.typed_header.to_ext()
         self.ext_fields = fields
         return fields
