@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 PROGRAM = """
-import mmap, os, sys
+import mmap, os, shutil, sys  # shutil asks what the system is when it is loaded, from 3.13 on for a module of Windows
 
 real = mmap.mmap
 
