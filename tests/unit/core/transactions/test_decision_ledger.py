@@ -72,10 +72,10 @@ def test_a_note_is_read_as_it_was_written() -> None:
 
 def test_for_a_query_that_a_note_does_not_name_nobody_reads_further_back() -> None:
     log = log_of(decision(4, 0, "x"), decision(0, 1, "y", query="r"))
-    note = read(log).note(2)
+    note = read(log).summary(2)
     assert note == QuerySummary(frozenset({"q", "r"}), 2)
-    assert read(log).note(3) is None, "too few since the beginning"
-    assert read(log, 1).note(1) is None, "what lies before is not known"
+    assert read(log).summary(3) is None, "too few since the beginning"
+    assert read(log, 1).summary(1) is None, "what lies before is not known"
     log += [(2, note), (3, decision(0, 2, "z", query="s"))]
     ledger = read(log, 2)
     assert ledger.batch_status("new", 0) is BatchStatus.OPEN
@@ -178,7 +178,7 @@ def logs(draw: st.DrawFn) -> Log:
         query = draw(st.sampled_from(["q", "r", "s"]))
         read_to = draw(st.integers(max(0, len(log) - 4), len(log)))
         batch = draw(st.integers(0, 6))
-        note = read(log, draw(st.integers(0, read_to)), end=read_to).note(1)
+        note = read(log, draw(st.integers(0, read_to)), end=read_to).summary(1)
         if note is not None and draw(st.booleans()):
             log.append((len(log), note))
             continue
