@@ -45,12 +45,11 @@ def test_the_rooms_of_the_architecture_are_the_folders() -> None:
 
 
 MOST_FILES = 15
-LARGER = {"broker"}  # the parts that rooms of the broker share lie beside them
 
 
 def test_a_folder_is_read_at_a_glance() -> None:
     files = Counter(str(path.parent.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py"))
-    assert {folder: count for folder, count in files.items() if count > MOST_FILES and folder not in LARGER} == {}
+    assert {folder: count for folder, count in files.items() if count > MOST_FILES} == {}
 
 
 def test_what_the_architecture_names_exists() -> None:

@@ -27,12 +27,12 @@ from sprocketmq.wire.headers import (
 from sprocketmq.wire.records.record import RecordView
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.controller import BrokerController as Broker
+    from sprocketmq.broker.controller import BrokerController
 
 __all__ = ["HANDLERS"]
 
 
-def query_message(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+def query_message(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
     header = command.header(QueryMessageRequestHeader)
     max_num = header.max_num
     if command.ext_fields.get(UNIQUE_KEY_QUERY, "").lower() == "true":
@@ -66,7 +66,7 @@ def query_message(broker: Broker, connection: Connection, command: Command, now_
     return None
 
 
-def view_message(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+def view_message(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
     offset = command.header(ViewMessageRequestHeader).offset
     record = broker.store.record_at(offset)
     if record is None:

@@ -27,7 +27,7 @@ from sprocketmq.wire.headers import PullMessageRequestHeader
 from sprocketmq.wire.records.sys_flag import PULL_COMMIT_OFFSET, PULL_SUSPEND
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.controller import BrokerController as Broker
+    from sprocketmq.broker.controller import BrokerController
 
 __all__ = ["HANDLERS", "answer_pull", "handle_pull"]
 
@@ -53,7 +53,7 @@ _REMARK: Final = {status: status.name for status in ReadStatus}
 _FOUND_REMARK: Final = ReadStatus.FOUND.name
 
 
-def handle_pull(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+def handle_pull(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
     """Answer with records, with where to go on, or park the request until something comes."""
     header = command.header(PullMessageRequestHeader)
     if header.expression_type == SQL92 and not is_loaded(Library.SQL92):
@@ -62,7 +62,7 @@ def handle_pull(broker: Broker, connection: Connection, command: Command, now_ms
 
 
 def answer_pull(
-    broker: Broker,
+    broker: BrokerController,
     connection: Connection,
     command: Command,
     header: PullMessageRequestHeader,
@@ -113,7 +113,7 @@ def answer_pull(
 
 
 def _park(
-    broker: Broker,
+    broker: BrokerController,
     connection: Connection,
     command: Command,
     header: PullMessageRequestHeader,
@@ -141,7 +141,7 @@ def _answer(command: Command, code: int, result: ReadResult, suggested: str, fla
     return raw_answer(opaque, text, code=code, remark=remark)
 
 
-def _suggested(broker: Broker, header: PullMessageRequestHeader, result: ReadResult) -> str:
+def _suggested(broker: BrokerController, header: PullMessageRequestHeader, result: ReadResult) -> str:
     """Who reads far behind, where memory no longer holds it, is sent to the broker that its group names for that."""
     group = broker.groups.table.get(header.consumer_group)
     if group is None:

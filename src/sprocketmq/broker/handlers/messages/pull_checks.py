@@ -28,7 +28,7 @@ from sprocketmq.wire.headers import PullMessageRequestHeader
 from sprocketmq.wire.records.sys_flag import PULL_SUBSCRIPTION
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.controller import BrokerController as Broker
+    from sprocketmq.broker.controller import BrokerController
 
 __all__ = ["NO_FILTER", "PullFilter", "check_pull", "no_property_filter", "wants_everything"]
 
@@ -41,7 +41,7 @@ _COMPENSATED_FOR_MS: Final = 60_000  # how often what a pull brings along is not
 
 
 def check_pull(
-    broker: Broker, connection: Connection, command: Command, header: PullMessageRequestHeader, now_ms: int
+    broker: BrokerController, connection: Connection, command: Command, header: PullMessageRequestHeader, now_ms: int
 ) -> Command | PullFilter:
     """The refusal, or what the request wants of the queue. Once per pull, so everything that repeats comes out of a table."""
     group_name, topic = header.consumer_group, header.topic
@@ -82,7 +82,7 @@ def check_pull(
     return wanted
 
 
-def wants_everything(broker: Broker, command: Command, header: PullMessageRequestHeader, now_ms: int) -> bool:
+def wants_everything(broker: BrokerController, command: Command, header: PullMessageRequestHeader, now_ms: int) -> bool:
     """Whether :func:`check_pull` would say NO_FILTER and note nothing, seen at a glance; False where that needs a closer look."""
     group_name, topic_name = header.consumer_group, header.topic
     config = broker.config
@@ -118,7 +118,7 @@ def wants_everything(broker: Broker, command: Command, header: PullMessageReques
 
 
 def _wanted_by_heartbeat(
-    broker: Broker,
+    broker: BrokerController,
     command: Command,
     header: PullMessageRequestHeader,
     consumer: ConsumerGroup | None,
@@ -165,7 +165,7 @@ def _wanted_by_heartbeat(
 
 
 def _wanted_by_request(
-    broker: Broker, command: Command, header: PullMessageRequestHeader, now_ms: int
+    broker: BrokerController, command: Command, header: PullMessageRequestHeader, now_ms: int
 ) -> Command | PullFilter:
     """The filter that the request brings along (lite pull, readers without a heartbeat); expressions are parsed once."""
     expression, kind = header.subscription, header.expression_type
@@ -193,7 +193,7 @@ def _wanted_by_request(
     return wanted
 
 
-def _wanted_tags(broker: Broker, header: PullMessageRequestHeader, now_ms: int) -> PullFilter:
+def _wanted_tags(broker: BrokerController, header: PullMessageRequestHeader, now_ms: int) -> PullFilter:
     expression = header.subscription or SUB_ALL
     known = broker.expressions.get(expression)
     if known is None:
@@ -205,7 +205,7 @@ def _wanted_tags(broker: Broker, header: PullMessageRequestHeader, now_ms: int) 
     return known
 
 
-def _note(broker: Broker, header: PullMessageRequestHeader, now_ms: int) -> None:
+def _note(broker: BrokerController, header: PullMessageRequestHeader, now_ms: int) -> None:
     """Tools that ask what a group subscribes to shall see readers without heartbeats, too."""
     noted = broker.consumers.compensated_subscription(header.consumer_group, header.topic)
     expression = header.subscription or SUB_ALL

@@ -35,7 +35,7 @@ from sprocketmq.wire.records.message_id import decode_offset_message_id
 from sprocketmq.wire.text import fastjson
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.controller import BrokerController as Broker
+    from sprocketmq.broker.controller import BrokerController
 
 __all__ = ["HANDLERS"]
 
@@ -49,12 +49,12 @@ _MOST_CHARS_A_QUEUE: Final = 2_048
 _MOST_STATUS_BYTES: Final = MAX_FRAME_BYTES
 
 
-def running_info(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+def running_info(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
     header = command.header(GetConsumerRunningInfoRequestHeader)
     return _call(broker, connection, command, header.consumer_group, header.client_id, command.ext_fields, b"")
 
 
-def consume_directly(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+def consume_directly(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
     header = command.header(ConsumeMessageDirectlyResultRequestHeader)
     group, message_id = header.consumer_group, header.msg_id or ""
     try:
@@ -74,7 +74,7 @@ def consume_directly(broker: Broker, connection: Connection, command: Command, n
 
 
 def _call(
-    broker: Broker,
+    broker: BrokerController,
     connection: Connection,
     command: Command,
     group: str,
@@ -125,7 +125,7 @@ async def _relayed(command: Command, member: Member, answer: asyncio.Future[Comm
     )
 
 
-def consumer_status(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+def consumer_status(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
     header = command.header(GetConsumerStatusRequestHeader)
     group = broker.consumers.get(header.group)
     if group is None:
@@ -142,7 +142,7 @@ def consumer_status(broker: Broker, connection: Connection, command: Command, no
 
 
 async def _statuses(
-    broker: Broker, command: Command, header: GetConsumerStatusRequestHeader, members: list[Member]
+    broker: BrokerController, command: Command, header: GetConsumerStatusRequestHeader, members: list[Member]
 ) -> Command:
     room = _ByteBudget()
     answers = await asyncio.gather(*(_status(header, member, room) for member in members))

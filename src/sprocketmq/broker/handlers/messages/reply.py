@@ -26,7 +26,7 @@ from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.sys_flag import TRANSACTION_NOT_TYPE, with_transaction_type
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.controller import BrokerController as Broker
+    from sprocketmq.broker.controller import BrokerController
 
 __all__ = ["HANDLERS"]
 
@@ -35,7 +35,7 @@ log = logging.getLogger("sprocketmq.broker")
 _PUSH_TIMEOUT_MS: Final = 10_000  # Broker2Client.callClient
 
 
-def handle_reply(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+def handle_reply(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
     if command.code == RequestCode.SEND_REPLY_MESSAGE:
         header = SendMessageRequestHeader.from_v1(command)
     else:
@@ -74,7 +74,7 @@ def handle_reply(broker: Broker, connection: Connection, command: Command, now_m
 
 
 async def _push(
-    broker: Broker,
+    broker: BrokerController,
     connection: Connection,
     command: Command,
     header: SendMessageRequestHeader,
@@ -118,7 +118,7 @@ async def _push(
 
 
 def _answer(
-    broker: Broker,
+    broker: BrokerController,
     connection: Connection,
     command: Command,
     header: SendMessageRequestHeader,

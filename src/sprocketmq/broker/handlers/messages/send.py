@@ -38,7 +38,7 @@ from sprocketmq.wire.records.batch import has_more_elements, split_batch
 from sprocketmq.wire.records.uniform_batch import UniformBatch
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.controller import BrokerController as Broker
+    from sprocketmq.broker.controller import BrokerController
     from sprocketmq.broker.tables.stamps import Stamps
 
 __all__ = ["HANDLERS", "check_topic", "handle_send"]
@@ -49,7 +49,7 @@ _READ_AND_WRITE: Final = PERM_READ | PERM_WRITE
 _UNIFORM_FROM_BYTES: Final = 1024  # below, the long way is as fast
 
 
-def handle_send(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+def handle_send(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
     """The hot path: one pass from header to answer, nothing awaited."""
     code = command.code
     header: SendMessageRequestHeader = command.header(
@@ -88,7 +88,9 @@ def handle_send(broker: Broker, connection: Connection, command: Command, now_ms
     return _send_one(broker, connection, command, header, queue_id, now_ms)
 
 
-def check_topic(broker: Broker, command: Command, header: SendMessageRequestHeader, now_ms: int) -> Command | None:
+def check_topic(
+    broker: BrokerController, command: Command, header: SendMessageRequestHeader, now_ms: int
+) -> Command | None:
     """The checks that a send to a known, ordinary topic of a writable broker passes anyway; None when they pass."""
     topic = header.topic
     config = broker.topics.get(topic)
@@ -110,7 +112,7 @@ def check_topic(broker: Broker, command: Command, header: SendMessageRequestHead
 
 
 def _send_one(
-    broker: Broker,
+    broker: BrokerController,
     connection: Connection,
     command: Command,
     header: SendMessageRequestHeader,
@@ -182,7 +184,7 @@ def _judge(stamps: Stamps, text: str, now_ms: int) -> tuple[str, bytes, Shape]:
 
 
 def _send_batch(
-    broker: Broker,
+    broker: BrokerController,
     connection: Connection,
     command: Command,
     header: SendMessageRequestHeader,
@@ -232,7 +234,7 @@ def _send_batch(
 
 
 def _messages_of_batch(
-    broker: Broker,
+    broker: BrokerController,
     connection: Connection,
     command: Command,
     header: SendMessageRequestHeader,
@@ -270,11 +272,11 @@ def _messages_of_batch(
     return messages
 
 
-def _illegal(broker: Broker, command: Command, remark: str) -> Command:
+def _illegal(broker: BrokerController, command: Command, remark: str) -> Command:
     return _with_region(broker, response(command, ResponseCode.MESSAGE_ILLEGAL, remark))
 
 
-def _with_region(broker: Broker, refusal: Command) -> Command:
+def _with_region(broker: BrokerController, refusal: Command) -> Command:
     """``refusal`` with region and trace: Apache tells them whatever becomes of the send."""
     refusal.ext_fields.setdefault(props.MSG_REGION, broker.stamps.region_id)
     refusal.ext_fields.setdefault(props.TRACE_ON, broker.stamps.trace_on)

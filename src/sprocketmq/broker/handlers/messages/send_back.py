@@ -32,14 +32,14 @@ from sprocketmq.wire.records.message_id import offset_message_id
 from sprocketmq.wire.records.record import RecordView
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.controller import BrokerController as Broker
+    from sprocketmq.broker.controller import BrokerController
 
 __all__ = ["HANDLERS", "handle_send_back"]
 
 _UNIT_SUB: Final = 2  # TopicSysFlag: a unit's retry topic
 
 
-def handle_send_back(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+def handle_send_back(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
     """Store the retry copy, or the dead letter, of one stored message."""
     header = command.header(ConsumerSendMsgBackRequestHeader)
     group = broker.groups.find(header.group, now_ms)
@@ -88,7 +88,7 @@ def handle_send_back(broker: Broker, connection: Connection, command: Command, n
     return response(command)
 
 
-def _copy(broker: Broker, record: RecordView, physical_offset: int) -> StoredMessage:
+def _copy(broker: BrokerController, record: RecordView, physical_offset: int) -> StoredMessage:
     raw = record.raw_properties
     if props.get_property(raw, props.RETRY_TOPIC) is None:
         raw = props.set_property(raw, props.RETRY_TOPIC, record.topic)

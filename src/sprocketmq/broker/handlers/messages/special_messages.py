@@ -23,7 +23,7 @@ from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.sys_flag import TRANSACTION_MASK, TRANSACTION_PREPARED_TYPE
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.controller import BrokerController as Broker
+    from sprocketmq.broker.controller import BrokerController
 
 __all__ = [
     "attach_recall_handle",
@@ -38,7 +38,7 @@ _TIMER_MARKS: Final = (b"TIMER_DELAY_SEC\x01", b"TIMER_DELAY_MS\x01", b"TIMER_DE
 
 
 def special_message(
-    broker: Broker, connection: Connection, command: Command, message: StoredMessage, now_ms: int
+    broker: BrokerController, connection: Connection, command: Command, message: StoredMessage, now_ms: int
 ) -> Command | None:
     """Turn ``message`` in place (topic, queue, properties) into what is to be stored instead of it. The refusal, or None: store it."""
     message.properties = raw = props.remove_property(message.properties, props.POP_CK)
@@ -61,7 +61,7 @@ def special_message(
     return None if refusal is None else response(command, refusal.code, refusal.remark)
 
 
-def timer_topic_problem(broker: Broker, topic: str, raw: bytes) -> str | None:
+def timer_topic_problem(broker: BrokerController, topic: str, raw: bytes) -> str | None:
     """Why a message is not taken into rmq_sys_wheel_timer as it is: it would go where nobody may send to, or nowhere. None for others."""
 
     def queues_of(real: str) -> int:
@@ -73,7 +73,7 @@ def timer_topic_problem(broker: Broker, topic: str, raw: bytes) -> str | None:
     return broker.timers.direct_send_problem(raw, queues_of) if topic == TIMER_TOPIC else None
 
 
-def wait_if_asked(broker: Broker, message: StoredMessage, now_ms: int) -> TimerRefusal | None:
+def wait_if_asked(broker: BrokerController, message: StoredMessage, now_ms: int) -> TimerRefusal | None:
     """Park a message that asks for a delay or a moment; for all but half messages. Java: HookUtils.handleScheduleMessage."""
     if message.topic != TIMER_TOPIC:  # what is there waits already
         level = _delay_level(message.properties)
@@ -85,7 +85,7 @@ def wait_if_asked(broker: Broker, message: StoredMessage, now_ms: int) -> TimerR
     return None
 
 
-def attach_recall_handle(broker: Broker, message: StoredMessage, answer: Command) -> None:
+def attach_recall_handle(broker: BrokerController, message: StoredMessage, answer: Command) -> None:
     """The answer to the send of a timer message says how to take it back. Java: attachRecallHandle."""
     if message.topic != TIMER_TOPIC:
         return
@@ -98,7 +98,7 @@ def attach_recall_handle(broker: Broker, message: StoredMessage, answer: Command
         answer.ext_fields["recallHandle"] = handle.encode()
 
 
-def _half_message(broker: Broker, command: Command, message: StoredMessage) -> Command | None:
+def _half_message(broker: BrokerController, command: Command, message: StoredMessage) -> Command | None:
     if broker.config.reject_transaction_message:
         remark = f"broker {broker.config.broker_name} takes no transactional messages (rejectTransactionMessage)"
         return response(command, ResponseCode.NO_PERMISSION, remark)
@@ -133,7 +133,7 @@ def _delay_level(raw: bytes) -> int:
 
 
 def retry_topic_rules(
-    broker: Broker, command: Command, header: SendMessageRequestHeader, message: StoredMessage, now_ms: int
+    broker: BrokerController, command: Command, header: SendMessageRequestHeader, message: StoredMessage, now_ms: int
 ) -> Command | None:
     """A send to ``%RETRY%group``: a consumer's fall-back when send-back failed, or an orderly consumer giving up on a message.
 

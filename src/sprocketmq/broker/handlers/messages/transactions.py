@@ -28,7 +28,7 @@ from sprocketmq.wire.records.record import RecordView
 from sprocketmq.wire.records.sys_flag import TRANSACTION_COMMIT_TYPE, TRANSACTION_NOT_TYPE, TRANSACTION_ROLLBACK_TYPE
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.controller import BrokerController as Broker
+    from sprocketmq.broker.controller import BrokerController
 
 __all__ = ["HANDLERS"]
 
@@ -37,7 +37,7 @@ log = logging.getLogger("sprocketmq.broker")
 _OUTCOMES: Final = {TRANSACTION_COMMIT_TYPE: Outcome.COMMIT, TRANSACTION_ROLLBACK_TYPE: Outcome.ROLLBACK}
 
 
-def end_transaction(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+def end_transaction(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
     header = command.header(EndTransactionRequestHeader)
     outcome = _OUTCOMES.get(header.commit_or_rollback)
     if outcome is None and header.commit_or_rollback != TRANSACTION_NOT_TYPE:
@@ -81,7 +81,7 @@ def _refused(
     return response(command, code, remark)
 
 
-def resume_check(broker: Broker, connection: Connection, command: Command, now_ms: int) -> Command | None:
+def resume_check(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
     header = command.header(ResumeCheckHalfMessageRequestHeader)
     try:
         _, offset = decode_offset_message_id(header.msg_id)
