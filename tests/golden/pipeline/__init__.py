@@ -15,7 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["RECORDING", "Scene", "scenes", "write"]
+__all__ = ["RECORDING", "Scene", "recorded_scenes", "write"]
 
 RECORDING = Path(__file__).with_name("recording.jsonl.xz")
 
@@ -34,7 +34,7 @@ class Scene(NamedTuple):
 
 
 @cache
-def scenes() -> tuple[Scene, ...]:
+def recorded_scenes() -> tuple[Scene, ...]:
     """The recorded scenes; never none."""
     found = tuple(_from_line(line) for line in lzma.decompress(RECORDING.read_bytes()).splitlines())
     if not found:

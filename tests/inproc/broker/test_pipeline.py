@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from golden.pipeline import Scene, scenes
+from golden.pipeline import Scene, recorded_scenes
 from inproc.broker.played_frames import play
 from sprocketmq.broker import lazy_imports
 
@@ -28,7 +28,7 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
 
 
 @pytest.mark.parametrize("intercepted", [False, True], ids=["", "intercepted"])
-@pytest.mark.parametrize("scene", scenes(), ids=str)
+@pytest.mark.parametrize("scene", recorded_scenes(), ids=str)
 def test_each_recorded_frame_is_stored_and_answered_as_before(
     scene: Scene, intercepted: bool, loop: asyncio.AbstractEventLoop
 ) -> None:
