@@ -204,7 +204,8 @@ class Service(ABC):
                         if not command.is_oneway:
                             connection.send(told)
             except RocketMQError as error:
-                connection.send(response(command, getattr(error, "code", ResponseCode.SYSTEM_ERROR), str(error)))
+                if not command.is_oneway:
+                    connection.send(response(command, getattr(error, "code", ResponseCode.SYSTEM_ERROR), str(error)))
             finally:
                 answer.close()
                 connection.release(kept_bytes)
@@ -247,12 +248,22 @@ class Service(ABC):
     def _handle(self, connection: Connection, command: Command) -> Command | None:
         began_s = perf_counter()
         if self.intercept is not None:
-            answer = self.intercept(connection, command, self._dispatch)
+            _ = (
+                command.ext_fields
+            )  # from here on an ordinary command: who copies it with changes gets a copy that says them
+            answer = self.intercept(connection, command, self._dispatch_for_interceptor)
         else:
             answer = self._dispatch(connection, command)
         now_s = perf_counter()
         if now_s - began_s >= self.slow_requests.threshold_s:
             self.slow_requests.note(connection, command, now_s - began_s, now_s)
+        return answer
+
+    def _dispatch_for_interceptor(self, connection: Connection, command: Command) -> Command | None:
+        """An answer whose fields are made: ``msgspec.structs.replace`` would copy the header that is written out."""
+        answer = self._dispatch(connection, command)
+        if answer is not None:
+            _ = answer.ext_fields
         return answer
 
     def __enter__(self: S) -> S:

@@ -7,6 +7,7 @@ from typing import Any
 
 from inproc.broker.written_to import WrittenTo
 from sprocketmq.broker import Broker, BrokerConfig
+from sprocketmq.broker.service import Interceptor
 from sprocketmq.broker.tables.stamps import Stamps
 from sprocketmq.net.process.clock import ManualClock
 
@@ -18,18 +19,17 @@ _TURNS_OF_THE_LOOP = 20
 
 
 def play(
-    loop: asyncio.AbstractEventLoop, host: str, reads: list[bytes], *, intercepted: bool = False
+    loop: asyncio.AbstractEventLoop, host: str, reads: list[bytes], interceptor: Interceptor | None = None
 ) -> tuple[list[bytes], list[str]]:
     """Let a new broker read ``reads``, each in one piece; what it wrote for each of them, and what it holds then.
 
     Args:
-        intercepted: something stands in front of every request, and lets it pass.
+        interceptor: stands in front of every request.
     """
 
     async def take() -> tuple[list[bytes], list[str]]:
         broker = _new_broker()
-        if intercepted:
-            broker.intercept = lambda connection, command, handler: handler(connection, command)
+        broker.intercept = interceptor
         peer, answers = WrittenTo(host), []
         connection = broker._new_server()._new_connection()
         connection.connection_made(peer)  # type: ignore[arg-type]

@@ -44,13 +44,14 @@ class RawCommand(Command):
     @property  # type: ignore[misc]  # in front of the attribute of the same name
     def ext_fields(self) -> _Fields:
         raw = self.raw_header
+        fields: _Fields = _get_fields(self)
         if raw is None:
-            fields: _Fields = _get_fields(self)
             return fields
-        try:
-            fields = decode_header(self.serialize_type, raw, memoryview(b"")).ext_fields
-        except ProtocolError:  # a number beyond all bounds in a field that the header does not declare
-            fields = self.typed_header.to_ext()
+        if fields is _NOT_MADE:
+            try:
+                fields = decode_header(self.serialize_type, raw, memoryview(b"")).ext_fields
+            except ProtocolError:  # a number beyond all bounds in a field that the header does not declare
+                fields = self.typed_header.to_ext()
         self.ext_fields = fields
         return fields
 
@@ -149,7 +150,7 @@ def binary_header_reader(header_type: type[T]) -> HeaderReader:
             known.version,
             known.language,
             known.remark,
-            _NOT_MADE,
+            known.ext_fields,  # made on the way; not a second time for a signature
             body,
             _BINARY,
             header,

@@ -62,7 +62,8 @@ def query_message(broker: BrokerController, connection: Connection, command: Com
     if not records:
         remark = f"no message of topic {header.topic} has key {header.key} in this time range, or it expired"
         return response(command, ResponseCode.QUERY_NOT_FOUND, remark, ext)
-    connection.send_with_body(response(command, header=ext), records, sum(map(len, records)))
+    if not command.is_oneway:
+        connection.send_with_body(response(command, header=ext), records, sum(map(len, records)))
     return None
 
 
@@ -72,7 +73,8 @@ def view_message(broker: BrokerController, connection: Connection, command: Comm
     if record is None:
         remark = f"no message begins at commit log offset {offset}, or it expired"
         return response(command, ResponseCode.SYSTEM_ERROR, remark)
-    connection.send_with_body(response(command), [record], len(record))
+    if not command.is_oneway:
+        connection.send_with_body(response(command), [record], len(record))
     return None
 
 

@@ -108,7 +108,8 @@ def answer_pull(
     if code:
         return answer
     broker.counters.pulled_by(topic, group, result.count, result.bytes)
-    connection.send_with_body(answer, result.chunks, result.bytes)
+    if not command.is_oneway:
+        connection.send_with_body(answer, result.chunks, result.bytes)
     return None
 
 
