@@ -184,7 +184,7 @@ def _around(owner: Any, name: str, before: str = "", after: str = "") -> None:
 def _arm() -> None:
     """Points inside the product, in this process."""
     _around(transactional_write.TransactionalWrite, "_append", "before-decision", "after-decision")
-    _around(half_ends, "_told", after="mid-ends")
+    _around(half_ends, "_is_acknowledged", after="mid-ends")
     _around(half_messages._RowsInFlight, "_first", after="mid-halves")
     _around(MessageSender, "_send_batch", after="mid-send")  # rows that go one by one
     _around(Sender, "send_encoded_batch", after="mid-send")  # rows that go by columns
