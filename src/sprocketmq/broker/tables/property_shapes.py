@@ -88,9 +88,10 @@ class PropertyShapes:
 
 
 def _without_keys(part: str) -> str:
-    begin = len(_KEYS) if part.startswith(_KEYS) else part.find(f"\x02{_KEYS}") + 1 + len(_KEYS)
-    if begin <= len(_KEYS) and not part.startswith(_KEYS):
+    at = f"\x02{part}".find(f"\x02{_KEYS}")  # where the name is in ``part``, not the end of another name
+    if at < 0:
         return part
+    begin = at + len(_KEYS)
     end = part.find("\x02", begin)
     if end < 0:
         end = len(part)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import msgspec
 
 from sprocketmq.wire.codes import ANNOUNCED_VERSION
-from sprocketmq.wire.frames.command import FLAG_RESPONSE, Command, binary_field, binary_header
+from sprocketmq.wire.frames.command import FLAG_RESPONSE, SERIALIZE_ROCKETMQ, Command, binary_field, binary_header
 from sprocketmq.wire.frames.raw_command import RawCommand, raw_answer
 from sprocketmq.wire.records import properties as props
 
 __all__ = ["SentAnswers"]
-
-_BINARY: Final = 1
 
 
 class SentAnswers:
@@ -46,7 +42,8 @@ class SentAnswers:
     ) -> RawCommand:
         """The answer to the send of one message."""
         opaque = command.opaque
-        if command.serialize_type == _BINARY or not unique_key.isalnum():  # what is not may have to be escaped in JSON
+        # What is not alphanumeric may have to be escaped in JSON.
+        if command.serialize_type == SERIALIZE_ROCKETMQ or not unique_key.isalnum():
             message_id = b"%b%016X" % (self._id_prefix, physical_offset)
             return self._general(command, message_id, queue_id, queue_offset, unique_key)
         return raw_answer(
@@ -63,7 +60,7 @@ class SentAnswers:
         self, command: Command, message_ids: bytes, queue_id: int, queue_offset: int, unique_key: str | None
     ) -> RawCommand:
         opaque = command.opaque
-        if command.serialize_type != _BINARY:
+        if command.serialize_type != SERIALIZE_ROCKETMQ:
             transaction_id = b"" if unique_key is None else b'"transactionId":%b,' % _json(unique_key)
             return raw_answer(opaque, self._json % (message_ids, queue_id, queue_offset, transaction_id, opaque))
         fields = (
@@ -74,7 +71,7 @@ class SentAnswers:
             self._binary_end,
         )
         header = binary_header(0, "PYTHON", ANNOUNCED_VERSION, opaque, FLAG_RESPONSE, b"", b"".join(fields))
-        return raw_answer(opaque, header, _BINARY)
+        return raw_answer(opaque, header, SERIALIZE_ROCKETMQ)
 
 
 def _json(text: str) -> bytes:

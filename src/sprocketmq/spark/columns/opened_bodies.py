@@ -16,13 +16,12 @@ from sprocketmq.spark.columns.records import SPARE, Records
 from sprocketmq.wire.records.batch import ELEMENT, batch_element_size, split_batch
 from sprocketmq.wire.records.compression import decompress
 from sprocketmq.wire.records.record_layout import PROPERTIES_LENGTH
-from sprocketmq.wire.records.sys_flag import COMPRESSED, INNER_BATCH, NEED_UNWRAP
+from sprocketmq.wire.records.sys_flag import COMPRESSED, NEED_UNWRAP, WRAPPED
 
 __all__ = ["opened"]
 
 # Bodies of one batch, unpacked: a few kilobytes of records may hold gigabytes, and Arrow counts with 32 bits.
 _MOST_BYTES: Final = 64 * 1024 * 1024
-_WRAPPED: Final = NEED_UNWRAP | INNER_BATCH
 
 Element = tuple[int, bytes, bytes]
 
@@ -70,7 +69,7 @@ def _open(records: Records, row: int) -> _Opened | None:
         if sys_flag & COMPRESSED:
             body = decompress(body, sys_flag)
             sys_flag &= ~COMPRESSED
-        if sys_flag & _WRAPPED == _WRAPPED:
+        if sys_flag & WRAPPED == WRAPPED:
             elements = split_batch(body)
             sys_flag &= ~NEED_UNWRAP
     except ProtocolError:

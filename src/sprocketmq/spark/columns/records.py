@@ -40,7 +40,6 @@ SPARE: Final = b"\0" * LAYOUTS[-1].size
 _V6_HEADS: Final = {number: np.dtype(layout.columns()) for number, layout in enumerate(LAYOUTS) if number}
 # Host -> the bit of sysFlag that says that it is an IPv6 one.
 HOST_BITS: Final = {"born_host": flags.BORNHOST_V6, "store_host": flags.STOREHOSTADDRESS_V6}
-_WRAPPED: Final = flags.NEED_UNWRAP | flags.INNER_BATCH
 
 
 class Records:
@@ -146,7 +145,7 @@ class Records:
         wanted: Any = (offsets >= first) & (offsets < upto)
         if wanted.all():
             return self
-        return self.taken(wanted | (sys_flags & _WRAPPED == _WRAPPED) if or_wrapped else wanted)
+        return self.taken(wanted | (sys_flags & flags.WRAPPED == flags.WRAPPED) if or_wrapped else wanted)
 
 
 def located(bodies: Sequence[PullBody]) -> Records:

@@ -26,6 +26,8 @@ from sprocketmq.wire.codes import ANNOUNCED_VERSION, LANGUAGE_CODES, LANGUAGE_NA
 __all__ = [
     "FLAG_ONEWAY",
     "FLAG_RESPONSE",
+    "SERIALIZE_JSON",
+    "SERIALIZE_ROCKETMQ",
     "Command",
     "Header",
     "binary_field",
@@ -39,6 +41,10 @@ __all__ = [
 
 FLAG_RESPONSE: Final = 1
 FLAG_ONEWAY: Final = 2
+
+# How a header is encoded (Java: SerializeType).
+SERIALIZE_JSON: Final = 0
+SERIALIZE_ROCKETMQ: Final = 1
 
 Buffer = bytes | bytearray | memoryview
 
@@ -90,7 +96,7 @@ class Command(msgspec.Struct):
 
     def header_bytes(self) -> bytes:
         """The header as it is written. Raises ProtocolError if the encoding cannot carry it."""
-        return _encode_binary(self) if self.serialize_type == _ROCKETMQ else _encode_text(self)
+        return _encode_binary(self) if self.serialize_type == SERIALIZE_ROCKETMQ else _encode_text(self)
 
 
 def request(code: int, header: Header | None = None, body: Buffer = b"", *, oneway: bool = False) -> Command:
@@ -116,10 +122,6 @@ def response(
         body=body,
         serialize_type=to.serialize_type,
     )
-
-
-_JSON: Final = 0
-_ROCKETMQ: Final = 1
 
 
 _Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
@@ -256,9 +258,9 @@ def decode_command(frame: memoryview, max_header_bytes: int = _HEADER_LENGTH_MAS
 
 def decode_header(serialize_type: int, header: bytes | memoryview, body: memoryview) -> Command:
     """A command of its two parts. Raises ProtocolError."""
-    if serialize_type == _JSON:
+    if serialize_type == SERIALIZE_JSON:
         return _decode_text(header, body)
-    if serialize_type == _ROCKETMQ:
+    if serialize_type == SERIALIZE_ROCKETMQ:
         return _decode_binary(header, body)
     raise ProtocolError(f"header encoding {serialize_type} is unknown, 0 (JSON) or 1 (ROCKETMQ) are allowed")
 
@@ -271,7 +273,15 @@ def _decode_text(header: bytes | memoryview, body: memoryview) -> Command:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ProtocolError(f"the JSON header cannot be read: {error}") from error
     return Command(
-        text.code, text.opaque, text.flag, text.version, text.language, text.remark, text.extFields, body, _JSON
+        text.code,
+        text.opaque,
+        text.flag,
+        text.version,
+        text.language,
+        text.remark,
+        text.extFields,
+        body,
+        SERIALIZE_JSON,
     )
 
 
@@ -290,7 +300,7 @@ def _decode_text_with_nulls(header: bytes | memoryview, body: memoryview) -> Com
         text.remark,
         ext,
         body,
-        _JSON,
+        SERIALIZE_JSON,
     )
 
 
@@ -315,7 +325,7 @@ def _decode_binary(header: bytes | memoryview, body: memoryview) -> Command:
     except (struct.error, UnicodeDecodeError) as error:
         raise ProtocolError(f"the ROCKETMQ header cannot be read: {error}") from error
     name = LANGUAGE_NAMES.get(language, "OTHER")
-    return Command(code, opaque, flag, version, name, remark or None, ext, body, _ROCKETMQ)
+    return Command(code, opaque, flag, version, name, remark or None, ext, body, SERIALIZE_ROCKETMQ)
 
 
 def _decode_fields(data: bytes, at: int, end: int) -> dict[str, str]:

@@ -18,7 +18,7 @@ import msgspec
 
 from sprocketmq.errors import ProtocolError
 from sprocketmq.wire.codes import ANNOUNCED_VERSION
-from sprocketmq.wire.frames.command import FLAG_RESPONSE, Command, H, decode_header
+from sprocketmq.wire.frames.command import FLAG_RESPONSE, SERIALIZE_JSON, SERIALIZE_ROCKETMQ, Command, H, decode_header
 
 __all__ = ["HeaderReader", "RawCommand", "binary_header_reader", "header_reader", "raw_answer"]
 
@@ -122,7 +122,7 @@ def header_reader(code: int, header_type: type[T]) -> HeaderReader:
             known.remark,
             _NOT_MADE,
             body,
-            0,
+            SERIALIZE_JSON,
             header,
             known.extFields,
         )
@@ -130,7 +130,6 @@ def header_reader(code: int, header_type: type[T]) -> HeaderReader:
     return read
 
 
-_BINARY: Final = 1
 _NOT_MADE: Final[_Fields] = {}  # in the place of the fields until somebody asks for them
 
 
@@ -138,7 +137,7 @@ def binary_header_reader(header_type: type[T]) -> HeaderReader:
     """The same for ROCKETMQ headers. Raises ProtocolError for what ``decode_command`` refuses."""
 
     def read(header: bytes, body: memoryview) -> Command | None:
-        known = decode_header(_BINARY, header, body)
+        known = decode_header(SERIALIZE_ROCKETMQ, header, body)
         try:
             typed = msgspec.convert(known.ext_fields, header_type, strict=False)
         except msgspec.ValidationError:
@@ -152,7 +151,7 @@ def binary_header_reader(header_type: type[T]) -> HeaderReader:
             known.remark,
             known.ext_fields,  # made on the way; not a second time for a signature
             body,
-            _BINARY,
+            SERIALIZE_ROCKETMQ,
             header,
             typed,
         )
@@ -161,7 +160,7 @@ def binary_header_reader(header_type: type[T]) -> HeaderReader:
 
 
 def raw_answer(
-    opaque: int, header: bytes, serialize_type: int = 0, code: int = 0, remark: str | None = None
+    opaque: int, header: bytes, serialize_type: int = SERIALIZE_JSON, code: int = 0, remark: str | None = None
 ) -> RawCommand:
     """An answer whose header is written out already: ``header`` says the same as the other arguments."""
     return RawCommand(

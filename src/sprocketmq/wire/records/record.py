@@ -39,7 +39,7 @@ from sprocketmq.wire.records.record_layout import (
     V6_SHIFT,
     layout_of,
 )
-from sprocketmq.wire.records.sys_flag import BORNHOST_V6, COMPRESSED, INNER_BATCH, NEED_UNWRAP, STOREHOSTADDRESS_V6
+from sprocketmq.wire.records.sys_flag import BORNHOST_V6, COMPRESSED, NEED_UNWRAP, STOREHOSTADDRESS_V6, WRAPPED
 
 __all__ = [
     "Host",
@@ -55,7 +55,6 @@ __all__ = [
     "write_ipv4_record",
 ]
 
-_WRAPPED: Final = NEED_UNWRAP | INNER_BATCH
 _OPEN_FIRST: Final = COMPRESSED | NEED_UNWRAP
 
 Buffer = bytes | bytearray | memoryview
@@ -497,7 +496,7 @@ def _opened(message: MessageExt, unreadable: list[tuple[MessageExt, Exception]] 
         if message.sys_flag & COMPRESSED:
             message.body = decompress_body(message.body, message.sys_flag)
             message.sys_flag &= ~COMPRESSED
-        if message.sys_flag & _WRAPPED == _WRAPPED:
+        if message.sys_flag & WRAPPED == WRAPPED:
             return _unwrapped(message)
     except (ProtocolError, ConfigurationError) as error:
         if unreadable is not None:

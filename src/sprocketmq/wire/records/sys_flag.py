@@ -17,6 +17,7 @@ BORNHOST_V6: Final = 0x10
 STOREHOSTADDRESS_V6: Final = 0x20
 NEED_UNWRAP: Final = 0x40
 INNER_BATCH: Final = 0x80
+WRAPPED: Final = NEED_UNWRAP | INNER_BATCH  # both: the body is a batch
 
 # The type stays after decompression; only COMPRESSED says whether the body is compressed now. 0 is ZLIB of clients before 5.
 COMPRESSION_TYPE_MASK: Final = 0x700

@@ -21,7 +21,7 @@ from sprocketmq.net.connection import Connection
 from sprocketmq.store.message_store import ReadResult, ReadStatus
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import ANNOUNCED_VERSION, ResponseCode
-from sprocketmq.wire.frames.command import FLAG_RESPONSE, Command, response
+from sprocketmq.wire.frames.command import FLAG_RESPONSE, SERIALIZE_JSON, Command, response
 from sprocketmq.wire.frames.raw_command import raw_answer
 from sprocketmq.wire.headers import PullMessageRequestHeader
 from sprocketmq.wire.records.sys_flag import PULL_COMMIT_OFFSET, PULL_SUSPEND
@@ -42,7 +42,6 @@ _CODE_OF_STATUS: Final = {
     ReadStatus.OFFSET_TOO_SMALL: int(ResponseCode.PULL_OFFSET_MOVED),
     ReadStatus.NO_MESSAGE_IN_QUEUE: int(ResponseCode.PULL_NOT_FOUND),  # for offset 0; any other is moved there
 }
-_JSON: Final = 0
 _JSON_ANSWER: Final = (
     b'{"code":%d,"extFields":{"suggestWhichBrokerId":"%b","nextBeginOffset":"%d","minOffset":"%d","maxOffset":"%d",'
     b'"topicSysFlag":"%d","groupSysFlag":"%d"},"flag":1,"language":"PYTHON","opaque":%d,"remark":"%b",'
@@ -132,7 +131,7 @@ def _answer(command: Command, code: int, result: ReadResult, suggested: str, fla
     """PullMessageResponseHeader and the store's status."""
     opaque, remark = command.opaque, _REMARK[result.status] if code else _FOUND_REMARK
     offsets = (result.next_offset, result.min_offset, result.max_offset)
-    if command.serialize_type != _JSON:
+    if command.serialize_type != SERIALIZE_JSON:
         names = ("nextBeginOffset", "minOffset", "maxOffset", "topicSysFlag", "groupSysFlag")
         fields = {"suggestWhichBrokerId": suggested, **dict(zip(names, map(str, (*offsets, *flags)), strict=True))}
         return Command(

@@ -46,7 +46,7 @@ __all__ = ["HANDLERS", "check_topic", "handle_send"]
 _SEND_V1: Final = int(RequestCode.SEND_MESSAGE)
 _SEND_BATCH: Final = int(RequestCode.SEND_BATCH_MESSAGE)
 _READ_AND_WRITE: Final = PERM_READ | PERM_WRITE
-_UNIFORM_FROM_BYTES: Final = 1024  # below, the long way is as fast
+_UNIFORM_FROM_BYTES: Final = 1024  # below, one by one is as fast
 
 
 def handle_send(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
