@@ -1,4 +1,4 @@
-"""One mechanism of the five articles: what it does, where they tell of it, where it is here, and what notices when it breaks."""
+"""One mechanism of the five articles: what it does, which passage describes it, where it is here, and which tests notice when it breaks."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 ARTICLES = {
     "A": "RocketMQ 客户端消费流程 (how the client consumes: push, clustering)",
     "B": "RocketMQ 是如何管理消费进度的?又是如何保证消息成功消费的? (progress, retry)",
-    "C": "RocketMQ 消息“推送”浅析(上) (what stands behind push: PullMessageService, MQClientInstance)",
-    "D": "Notes on the pull callback (response codes, what becomes of the result, how offsets are corrected)",
+    "C": "RocketMQ 消息“推送”浅析(上) (how push works: PullMessageService, MQClientInstance)",
+    "D": "Notes on the pull callback (response codes, processing of the result, correction of offsets)",
     "E": "RocketMQ source code analysis 12 (sequential message flow; RocketMQ 4.6.0)",
 }
 
@@ -21,11 +21,11 @@ class Mechanism:
     Args:
         row: "S1" to "S11".
         what: what it does, as a sentence without its dot.
-        passage: a letter of ARTICLES and the Java method or heading where it is told.
-        file: where it is decided or done, below ``src/sprocketmq``.
+        passage: a letter of ARTICLES and the Java method or heading that describes it.
+        file: the file that decides or does it, below ``src/sprocketmq``.
         tests: pytest node ids below ``tests``, separated by blanks: each fails when the mechanism is broken.
         apache: node ids below ``tests/interop`` that show it at Apache's brokers; empty when no broker can see it.
-        function: of what ``core`` decides, the function or method of ``file`` that decides it: `make mutation` changes its lines.
+        function: for a decision of ``core``, the function or method of ``file`` that makes it: `make mutation` changes its lines.
             Empty where a mutant of tests/mutants breaks the mechanism.
     """
 

@@ -42,7 +42,7 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S1",
-        "the client id is `ip@instanceName`, with `@unitName` behind it where there is one",
+        "the client id is `ip@instanceName`, followed by `@unitName` if there is one",
         "A start, 1; A cidAll",
         "client/settings/options.py",
         f"{OPTIONS}::test_the_client_id_is_javas",
@@ -50,7 +50,7 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S1",
-        "a name that the user did not choose is unique, so that two clients of one machine are two members",
+        "the default instance name is unique, so that two clients on one machine are two members",
         "A start, 1",
         "client/settings/options.py",
         f"{LIFE}::test_the_default_instance_name_is_unique_per_client",
@@ -64,14 +64,14 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S1",
-        "it starts once, with its first member, and ends with its last",
+        "an instance starts with its first member and ends with its last",
         "A start, 7; C start",
         "client/remoting/instance.py",
         f"{LIFE}::test_shutdown_leaves_no_thread_no_socket_and_no_task",
     ),
     Mechanism(
         "S1",
-        "the list of name servers is gone through until one answers, and that one is kept",
+        "the client tries its name servers in turn until one answers, and keeps that one",
         "A fetchNameServerAddr",
         "client/remoting/name_servers.py",
         f"{PARTS}::test_a_name_server_is_kept_until_it_fails_then_the_next_is_tried",
@@ -79,7 +79,7 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S1",
-        "routes are asked for again each 30 s; what changed is noticed by content",
+        "routes are requested again every 30 s; a change is noticed by content",
         "A updateTopicRouteInfoFromNameServer",
         "client/remoting/routes.py",
         f"{SHARING}::test_new_queues_are_found_and_new_topics_waited_for "
@@ -88,7 +88,7 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S1",
-        "a heartbeat each 30 s tells all brokers of all topics in use who is there",
+        "a heartbeat every 30 s sends the groups of the instance to all brokers of all topics in use",
         "A sendHeartbeatToAllBrokerWithLock",
         "client/remoting/instance.py",
         f"{INSTANCE}::test_heartbeats_keep_a_quiet_member_in_its_group",
@@ -96,7 +96,7 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S1",
-        "a broker that no route names any more is forgotten",
+        "a broker that is in no route any more is forgotten",
         "A cleanOfflineBroker",
         "client/remoting/instance.py",
         f"{INSTANCE}::test_a_broker_that_no_route_names_any_more_is_disconnected "
@@ -104,7 +104,7 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S1",
-        "progress is written each 5 s, not with each message: the reason why a message may come twice",
+        "progress is written every 5 s, not with each message; so a message may be delivered twice",
         "A persistAllConsumerOffset",
         "client/remoting/instance.py",
         f"{SHARING}::test_progress_is_persisted_every_5_s_and_never_goes_back",
@@ -119,14 +119,14 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S1",
-        "an inner producer sends what cannot go back any other way",
+        "an inner producer sends the messages that cannot be sent back in any other way",
         "A start, defaultMQProducer",
         "client/group/send_back.py",
         f"{CONCURRENT}::test_a_refused_send_back_goes_through_the_inner_producer",
     ),
     Mechanism(
         "S1",
-        "who leaves says so: the brokers unregister the member at once",
+        "a member that leaves says so, and the brokers unregister it at once",
         "A MQClientInstance",
         "client/remoting/instance.py",
         f"{LIFE}::test_the_broker_hears_of_the_leaving_at_once",
@@ -134,7 +134,7 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S1",
-        "a list of name servers that is not fixed is looked for again each two minutes",
+        "a list of name servers that is not fixed is looked up again every two minutes",
         "A fetchNameServerAddr",
         "client/remoting/name_servers.py",
         f"{PARTS}::test_an_address_server_is_asked_before_the_first_request_and_again_for_a_new_list "
@@ -142,14 +142,14 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S1",
-        "the pool follows what waits at the brokers, once a minute",
+        "once a minute, the size of the pool is adapted to the number of messages that wait at the brokers",
         "A adjustThreadPoolNumsThreshold",
         "client/consume/running_consumer.py",
         f"{INSTANCE}::test_a_listener_pool_grows_while_much_waits_at_the_brokers_and_shrinks_afterwards",
     ),
     Mechanism(
         "S1",
-        "each periodic task fails alone, and for one consumer only",
+        "an error in a periodic task affects no other task and no other consumer",
         "A startScheduledTask",
         "client/remoting/instance.py",
         f"{INSTANCE}::test_one_consumers_failure_keeps_no_other_from_its_periodic_work "
@@ -157,21 +157,21 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S1",
-        "a forked child has none of it: it is told so, or makes its own",
+        "a forked child does not use its parent's clients: it gets an error, or creates its own",
         "C MQClientInstance",
         "net/process/fork.py",
         "system/net/test_fork.py::test_a_forked_child_is_told_whose_its_clients_are_and_makes_its_own",
     ),
     Mechanism(
         "S2",
-        "what cannot work is refused before anything is opened, in one sentence",
+        "a configuration that cannot work is refused with one sentence, before anything is opened",
         "A start (checkConfig)",
         "client/settings/validators.py",
         f"{OPTIONS}::test_a_mistake_is_one_sentence {LIFE}::test_start_refuses_what_cannot_work",
     ),
     Mechanism(
         "S2",
-        "the group's retry topic is subscribed besides what the user asked for; not when broadcasting",
+        "the group's retry topic is subscribed in addition to the user's topics, but not when broadcasting",
         "B copySubscription",
         "client/consume/running_consumer.py",
         f"{LIFE}::test_running_info_and_direct_consumption_are_served "
@@ -181,7 +181,7 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S2",
-        "progress is kept at the broker for clustering, in a file for broadcasting",
+        "progress is stored at the broker when clustering, and in a file when broadcasting",
         "A start, 5 (OffsetStore)",
         "client/consume/running_consumer.py",
         f"{SHARING}::test_broadcasting_gives_every_member_everything_and_keeps_progress_in_a_file",
@@ -197,14 +197,14 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S2",
-        "routes are fetched before the start returns; where no name server answers it fails and leaves nothing",
+        "routes are fetched before the start returns; if no name server answers, the start fails and leaves nothing running",
         "A start, 8 (updateTopicSubscribeInfoWhenSubscriptionChanged)",
         "client/consume/running_consumer.py",
         f"{SHARING}::test_a_consumer_that_cannot_reach_a_name_server_says_which_and_leaves_nothing",
     ),
     Mechanism(
         "S2",
-        "a broker is asked whether it understands the filter",
+        "the consumer asks a broker whether it understands the filter",
         "A start, 8 (checkClientInBroker)",
         "client/consume/running_consumer.py",
         f"{FILTERS}::test_a_wrong_condition_is_told_at_the_start",
@@ -212,7 +212,7 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S2",
-        "heartbeat and rebalance at once: messages that wait already are consumed at once",
+        "heartbeat and rebalance run at once, so messages that already wait are consumed at once",
         "A start, 8 (rebalanceImmediately)",
         "client/consume/running_consumer.py",
         f"{CONCURRENT}::test_messages_that_wait_already_are_consumed_too",
@@ -220,7 +220,7 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S3",
-        "each 20 s, and at once when the broker says that the group changed",
+        "a rebalance runs every 20 s, and at once when the broker reports that the group changed",
         "A RebalanceService.run",
         "client/remoting/instance.py",
         f"{SHARING}::test_a_member_that_leaves_is_replaced_at_once",
@@ -228,7 +228,7 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S3",
-        "one topic after the other; one that fails leaves the others alone",
+        "topics are rebalanced one after the other; an error in one does not affect the others",
         "A doRebalance",
         "core/group/rebalance.py",
         f"{REBALANCE}::test_rebalance_of_one_topic_leaves_the_others_alone",
@@ -236,7 +236,7 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S3",
-        "topics no longer subscribed lose their queues",
+        "the queues of topics that are no longer subscribed are given up",
         "A truncateMessageQueueNotMyTopic",
         "core/group/rebalance.py",
         f"{REBALANCE}::test_a_topic_no_longer_subscribed_is_dropped_whole "
@@ -245,7 +245,7 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S3",
-        "AVG (the default): contiguous runs, the first members get one more",
+        "AVG (the default): contiguous runs; the first members get one queue more",
         "A AllocateMessageQueueAveragely",
         "core/group/allocation.py",
         f"{ALLOCATION}::test_avg_gives_contiguous_runs_and_the_first_get_one_more "
@@ -265,7 +265,7 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S3",
-        "CONSISTENT_HASH: a newcomer takes queues, nobody else's move",
+        "CONSISTENT_HASH: when a member joins, queues move only to that member",
         "A 负载均衡实现 (strategies)",
         "core/group/allocation.py",
         f"{ALLOCATION}::test_consistent_hash_moves_queues_only_to_a_newcomer "
@@ -306,7 +306,7 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S3",
-        "nobody talks to anybody: same inputs in the same order make the same shares everywhere, also in Java",
+        "members do not communicate: the same inputs in the same order give the same shares everywhere, also in Java",
         "A cidAll.indexOf",
         "core/group/allocation.py",
         f"{ALLOCATION}::test_the_shares_partition_the_queues "
@@ -316,7 +316,7 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S3",
-        "a member that the broker does not list yet takes nothing",
+        "a member that the broker does not list yet takes no queue",
         "A cidAll.indexOf",
         "core/group/allocation.py",
         f"{ALLOCATION}::test_a_client_the_broker_does_not_list_gets_nothing",
@@ -324,7 +324,7 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S3",
-        "a queue given away is dropped at once: neither pulled nor consumed any more",
+        "a queue that goes to another member is dropped at once: it is neither pulled nor consumed any more",
         "A updateProcessQueueTableInRebalance; E Remove queues that no longer belong to",
         "core/group/rebalance.py",
         f"{REBALANCE}::test_a_reassigned_queue_is_dropped_at_once_and_leaves_when_removed "
@@ -334,7 +334,7 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S3",
-        "its progress is written before it leaves",
+        "the progress of a queue is written before the queue is given up",
         "A removeUnnecessaryMessageQueue",
         "client/consume/rebalancer.py",
         f"{SHARING}::test_a_restarted_group_goes_on_where_it_stopped "
@@ -343,7 +343,7 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S3",
-        "a queue whose pulls went silent for 120 s is dropped and taken up again",
+        "a queue without a pull for 120 s is dropped and added again",
         "A isPullExpired",
         "core/group/rebalance.py",
         f"{REBALANCE}::test_an_expired_pull_drops_the_queue_and_brings_it_back "
@@ -359,7 +359,7 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S3",
-        "what could not be taken up is tried again in the next round",
+        "a queue that could not be added is tried again in the next round",
         "A 'add new mq failed'",
         "core/group/rebalance.py",
         f"{REBALANCE}::test_a_failed_add_is_tried_again_in_the_next_round",
@@ -374,21 +374,21 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S3",
-        "a strategy of the user's that fails takes nothing away",
+        "if a user's strategy fails, the member keeps its queues",
         "A 负载均衡实现 (strategies)",
         "client/consume/rebalancer.py",
         f"{SHARING}::test_a_strategy_that_fails_takes_nothing_away_and_is_asked_again",
     ),
     Mechanism(
         "S3",
-        "members that come and go: each says again, with a newer version, what it subscribes to, as the broker goes by the newest",
+        "when members join or leave, each sends its subscription again with a newer version, as the broker uses the newest",
         "A updateProcessQueueTableInRebalance (changed)",
         "client/consume/running_consumer.py",
         "inproc/client/test_client_subscriptions.py::test_a_member_that_wanted_less_leaves_no_filter_behind",
     ),
     Mechanism(
         "S3",
-        "through many joins and leaves nothing is lost, order holds, and nothing piles up",
+        "through many joins and leaves no message is lost, order is kept, and no resource leaks",
         "A 负载均衡实现 (strategies)",
         "client/consume/rebalancer.py",
         f"{LONG}::test_rebalances_under_load_lose_nothing_keep_order_and_leave_nothing_behind",
@@ -396,7 +396,7 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S3",
-        "wishes for a rebalance merge: from the end of one round to the beginning of the next at least a second",
+        "requests for a rebalance are merged: at least a second lies between the end of a round and the beginning of the next",
         "A RebalanceService.run (5.x: minInterval)",
         "core/coalesced_runs.py",
         "unit/core/test_coalesced_runs.py::test_runs_keep_their_distance_and_each_wish_has_a_run_behind_it "
@@ -405,7 +405,7 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S4",
-        "there is no push: a loop per queue pulls, and the next pull follows the answer",
+        "a push consumer pulls: each queue has a loop, in which the next pull follows the answer",
         "C PullMessageService; A PullMessageService.run",
         "core/consume/pull_cursor.py",
         f"{CURSOR}::test_found_messages_are_cached_dispatched_and_the_next_pull_follows_at_once",
@@ -414,7 +414,7 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S4",
-        "one pull per queue at a time, from its next offset",
+        "a queue has one pull at a time, from its next offset",
         "C PullRequest",
         "core/consume/pull_cursor.py",
         f"{CURSOR}::test_a_due_queue_is_pulled_from_its_next_offset_once",
@@ -430,7 +430,7 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S4",
-        "a consumer that is not running looks again later, and a paused one after a second",
+        "a consumer that is not running checks again later, and a paused one after a second",
         "C pullMessage, makeSureStateOK, isPause",
         "core/consume/pull_cursor.py",
         f"{CURSOR}::test_a_consumer_that_must_not_pull_looks_again_in_a_second "
@@ -439,7 +439,7 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S4",
-        "over 1,000 cached messages of a queue its pulls wait 50 ms",
+        "with more than 1,000 cached messages of a queue, its pulls wait for 50 ms",
         "C pullMessage (flow control)",
         "core/consume/flow_control.py",
         f"{FLOW}::test_more_than_the_count_pauses_for_50_ms_and_says_why "
@@ -448,7 +448,7 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S4",
-        "over 100 MiB, too",
+        "with more than 100 MiB, too",
         "C pullMessage (flow control)",
         "core/consume/flow_control.py",
         f"{FLOW}::test_more_than_the_size_pauses",
@@ -456,7 +456,7 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S4",
-        "over a span of 2,000 offsets, too, but not in orderly consumption",
+        "with a span of more than 2,000 offsets, too, but not in orderly consumption",
         "B consumeConcurrentlyMaxSpan; E Pull message",
         "core/consume/flow_control.py",
         f"{FLOW}::test_a_stuck_head_pauses_by_span_and_not_in_orderly_consumption",
@@ -464,7 +464,7 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S4",
-        "limits per topic are shared out over the queues",
+        "limits per topic are divided among the queues",
         "C pullMessage (flow control)",
         "core/consume/flow_control.py",
         f"{FLOW}::test_a_topic_limit_is_shared_over_all_queues",
@@ -472,7 +472,7 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S4",
-        "a pull that finds nothing waits at the broker until something comes",
+        "a pull that finds nothing waits at the broker until a message arrives",
         "A BrokerSuspendMaxTimeMillis",
         "core/long_poll.py",
         "unit/core/test_long_poll.py::test_a_filter_keeps_a_pull_asleep_until_its_tag_comes "
@@ -490,7 +490,7 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S4",
-        "FOUND: decoded, cached, handed on, and the pull statistics counted",
+        "FOUND: the messages are decoded, cached and dispatched, and the pull statistics are updated",
         "A PullCallback, FOUND; D",
         "client/read/pull_loop.py",
         f"{PARTS}::test_a_pull_is_decoded_with_the_exact_tag_the_limits_and_the_original_topic "
@@ -499,7 +499,7 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S4",
-        "a pull interval delays only what found something",
+        "a pull interval delays only the pull after one that found messages",
         "D getPullInterval",
         "core/consume/pull_cursor.py",
         f"{CURSOR}::test_a_pull_interval_delays_only_pulls_that_found_something",
@@ -507,7 +507,7 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S4",
-        "NO_NEW_MSG and NO_MATCHED_MSG: on with the broker's offset, and progress moves when nothing is in hand",
+        "NO_NEW_MSG and NO_MATCHED_MSG: the pull continues at the broker's offset, and progress moves if no message is cached",
         "D NO_NEW_MSG, NO_MATCHED_MSG",
         "core/consume/pull_cursor.py",
         f"{CONCURRENT}::test_tags_are_filtered_exactly_and_progress_passes_the_others "
@@ -517,7 +517,7 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S4",
-        "OFFSET_ILLEGAL: the queue is dropped, its offset corrected and written, then it is taken up again",
+        "OFFSET_ILLEGAL: the queue is dropped, its offset is corrected and written, then the queue is added again",
         "D OFFSET_ILLEGAL",
         "core/consume/pull_cursor.py",
         f"{CURSOR}::test_an_illegal_offset_drops_the_queue_with_the_brokers_correction "
@@ -526,7 +526,7 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S4",
-        "the broker that the last answer suggested is pulled from",
+        "the client pulls from the broker that the last answer suggested",
         "D updatePullFromWhichNode",
         "core/produce/route_table.py",
         f"{ROUTES}::test_a_missing_copy_is_replaced_by_another",
@@ -543,7 +543,7 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S4",
-        "SQL92 conditions are the broker's to evaluate",
+        "the broker evaluates SQL92 conditions",
         "D processPullResult (filter)",
         "core/group/subscription.py",
         f"{TAGS}::test_sql92_is_carried_as_it_is "
@@ -553,8 +553,8 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S4",
-        "at the end of a queue (OFFSET_OVERFLOW_ONE), and at 0 of one that never had a message: nothing new; "
-        "the pull waits, or goes on there",
+        "at the end of a queue (OFFSET_OVERFLOW_ONE), and at 0 of one that never had a message, there is nothing new: "
+        "the pull waits, or continues there",
         "D NO_NEW_MSG (OFFSET_OVERFLOW_ONE)",
         "broker/handlers/messages/pull.py",
         f"{BROKER_PULL}::test_offsets_outside_the_queue_are_answered_with_where_to_go_on "
@@ -563,7 +563,7 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S4",
-        "before the beginning (OFFSET_TOO_SMALL) or beyond the end (OFFSET_OVERFLOW_BADLY): OFFSET_ILLEGAL, with the beginning or the end",
+        "before the beginning (OFFSET_TOO_SMALL) or beyond the end (OFFSET_OVERFLOW_BADLY): OFFSET_ILLEGAL with the beginning or end",
         "D OFFSET_ILLEGAL (OFFSET_OVERFLOW_BADLY, OFFSET_TOO_SMALL)",
         "store/queue_log_store.py",
         f"{BROKER_PULL}::test_offsets_outside_the_queue_are_answered_with_where_to_go_on",
@@ -571,7 +571,7 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S4",
-        "any offset but 0 of a queue that never had a message (NO_MESSAGE_IN_QUEUE): OFFSET_ILLEGAL, on with 0",
+        "at any offset but 0 of a queue that never had a message (NO_MESSAGE_IN_QUEUE): OFFSET_ILLEGAL with 0",
         "D OFFSET_ILLEGAL (NO_MESSAGE_IN_QUEUE)",
         "broker/handlers/messages/pull.py",
         f"{BROKER_PULL}::test_an_empty_queue_is_not_found_at_zero_and_moved_elsewhere",
@@ -579,7 +579,7 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S4",
-        "nothing that the filter wants (NO_MATCHED_MESSAGE): on at once behind what the broker has looked at",
+        "no message passes the filter (NO_MATCHED_MESSAGE): the pull continues at once behind the messages that the broker has checked",
         "D NO_MATCHED_MSG",
         "store/queue_log_store.py",
         f"{BROKER_PULL}::test_tags_of_the_request_filter_and_an_unmatched_stretch_moves_on",
@@ -587,15 +587,15 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S4",
-        "a hole in a queue is never pulled over (Java: OFFSET_FOUND_NULL, on with the next file): such a store is not opened, "
-        "and the log makes its queues anew",
+        "a pull never skips a hole in a queue (Java: OFFSET_FOUND_NULL, continue with the next file): such a queue is not opened, "
+        "but rebuilt from the log",
         "D NO_NEW_MSG (OFFSET_FOUND_NULL)",
         "store/files/mapped_file_queue.py",
         "unit/store/recovery/test_recovery.py::test_a_queue_that_misses_a_file_is_not_opened_and_made_anew_from_the_log",
     ),
     Mechanism(
         "S4",
-        "a failed pull is made again later, sooner where the broker only asked for patience",
+        "a failed pull is repeated later, and sooner if the broker only reported flow control",
         "C executePullRequestLater",
         "core/consume/pull_cursor.py",
         f"{CURSOR}::test_failures_wait_a_second_and_broker_flow_control_20_ms",

@@ -25,7 +25,7 @@ STUCK = f"{CONCURRENT}::test_one_stuck_message_holds_progress_until_its_timeout_
 S05_TO_S08 = [
     Mechanism(
         "S5",
-        "what was pulled is cut into batches of consume_message_batch_max_size and given to a pool",
+        "pulled messages are divided into batches of consume_message_batch_max_size and given to a pool",
         "A submitConsumeRequest",
         "client/listen/concurrent_service.py",
         f"{CONCURRENT}::test_ack_index_splits_a_batch_into_done_and_again "
@@ -34,7 +34,7 @@ S05_TO_S08 = [
     ),
     Mechanism(
         "S5",
-        "no more listeners run at once than the pool has workers, and all of them do",
+        "as many listeners run at once as the pool has workers, and no more",
         "A consumeExecutor",
         "client/listen/thread_listener_pool.py",
         f"{POOL}::test_no_more_than_the_workers_run_at_once_and_all_of_them_do "
@@ -42,28 +42,28 @@ S05_TO_S08 = [
     ),
     Mechanism(
         "S5",
-        "dropped before the call: the listener is not called",
+        "if the queue was dropped before the call, the listener is not called",
         "A ConsumeRequest.run, isDropped",
         "client/listen/concurrent_service.py",
         f"{INSTANCE}::test_messages_that_wait_for_a_worker_are_not_consumed_after_their_queue_was_given_up",
     ),
     Mechanism(
         "S5",
-        "dropped during the call: its result changes nothing",
+        "if the queue was dropped during the call, the result changes nothing",
         "A ConsumeRequest.run, 'dropped without process consume result'",
         "client/listen/concurrent_service.py",
         f"{CONCURRENT}::test_a_result_that_comes_after_the_queue_was_given_up_changes_nothing",
     ),
     Mechanism(
         "S5",
-        "hooks see each call before and after, with its context, and cannot break it",
+        "hooks run before and after each call, with its context, and their errors do not affect it",
         "A executeHookBefore, executeHookAfter",
         "client/listen/listener_call.py",
         f"{CONCURRENT}::test_hooks_see_every_call_and_cannot_break_it",
     ),
     Mechanism(
         "S5",
-        "a retried message is shown under its origin topic",
+        "the listener sees a retried message under its original topic",
         "A resetRetryTopic",
         "client/read/pull_loop.py",
         f"{PARTS}::test_a_pull_is_decoded_with_the_exact_tag_the_limits_and_the_original_topic",
@@ -71,7 +71,7 @@ S05_TO_S08 = [
     ),
     Mechanism(
         "S5",
-        "an exception means: again later",
+        "an exception means that the message is delivered again later",
         "A ConsumeRequest.run, catch; B 方式3",
         "client/listen/listener_call.py",
         f"{CONCURRENT}::test_a_failed_message_comes_back_after_10_s_and_30_s_with_the_same_id",
@@ -79,7 +79,7 @@ S05_TO_S08 = [
     ),
     Mechanism(
         "S5",
-        "None, or an answer that is no status, means: again later (of an `on_message` function, None is success)",
+        "None, or a result that is not a status, means the same (but None from an `on_message` function means success)",
         "A 'consumeMessage return null'; B 方式2",
         "core/consume/consume_result.py",
         f"{RESULT}::test_only_a_status_is_a_success",
@@ -87,7 +87,7 @@ S05_TO_S08 = [
     ),
     Mechanism(
         "S5",
-        "CONSUME_SUCCESS: everything up to ack_index is done, what lies behind goes back",
+        "CONSUME_SUCCESS: messages up to ack_index are done, those behind it are sent back",
         "A processConsumeResult, ackIndex; B CONSUME_SUCCESS",
         "core/consume/consume_result.py",
         f"{RESULT}::test_ack_index_counts_only_with_success "
@@ -96,7 +96,7 @@ S05_TO_S08 = [
     ),
     Mechanism(
         "S5",
-        "RECONSUME_LATER: the whole batch goes back, whatever ack_index says",
+        "RECONSUME_LATER: the whole batch is sent back, whatever ack_index says",
         "B RECONSUME_LATER",
         "core/consume/consume_result.py",
         f"{RESULT}::test_ack_index_counts_only_with_success {RESULT}::test_the_parts_cover_the_batch",
@@ -105,7 +105,7 @@ S05_TO_S08 = [
     ),
     Mechanism(
         "S5",
-        "going back: by the place of the stored message, to the broker that has it (CONSUMER_SEND_MSG_BACK)",
+        "CONSUMER_SEND_MSG_BACK sends the place of the stored message to the broker that has it",
         "A sendMessageBack, consumerSendMessageBack; B RECONSUME_LATER",
         "client/group/send_back.py",
         f"{CONCURRENT}::test_a_failed_message_comes_back_after_10_s_and_30_s_with_the_same_id",
@@ -113,7 +113,7 @@ S05_TO_S08 = [
     ),
     Mechanism(
         "S5",
-        "refused there: a copy is sent to %RETRY%group by the inner producer",
+        "if the broker refuses, the inner producer sends a copy to %RETRY%group",
         "A sendMessageBack, catch; B RECONSUME_LATER",
         "client/group/send_back.py",
         f"{CONCURRENT}::test_a_refused_send_back_goes_through_the_inner_producer "
@@ -121,21 +121,21 @@ S05_TO_S08 = [
     ),
     Mechanism(
         "S5",
-        "no way back at all: consumed again here after 5 s, progress waits for it",
+        "if a message cannot be sent back at all, it is consumed again here after 5 s, and progress waits for it",
         "A submitConsumeRequestLater; B 延迟5S",
         "client/listen/concurrent_service.py",
         f"{CONCURRENT}::test_with_no_way_back_to_the_broker_the_message_is_tried_again_here_after_5_s",
     ),
     Mechanism(
         "S5",
-        "broadcasting: what fails is logged and passed",
+        "broadcasting: a failed message is logged and skipped",
         "B 广播方式不提供失败重试特性",
         "client/listen/concurrent_service.py",
         f"{CONCURRENT}::test_broadcasting_does_not_retry",
     ),
     Mechanism(
         "S5",
-        "async listeners run without threads and are retried alike",
+        "async listeners run without threads and are retried in the same way",
         "A consumeExecutor",
         "client/listen/async_listener_pool.py",
         f"{CONCURRENT}::test_async_listeners_run_on_the_loop_and_retry_alike",
@@ -159,7 +159,7 @@ S05_TO_S08 = [
     ),
     Mechanism(
         "S6",
-        "one stuck message holds it back, however many behind it are done",
+        "one stuck message holds progress back, however many messages behind it are done",
         "B 2101-2200",
         "core/consume/process_queue.py",
         f"{STUCK} {CACHED}::test_the_commit_offset_is_the_lowest_unfinished_message",
@@ -168,7 +168,7 @@ S05_TO_S08 = [
     ),
     Mechanism(
         "S6",
-        "offsets that a filter left out count as done",
+        "offsets that a filter removed count as done",
         "B 消息ACK消费进度",
         "core/consume/process_queue.py",
         f"{CACHED}::test_there_is_no_commit_offset_before_the_first_message "
@@ -177,7 +177,7 @@ S05_TO_S08 = [
     ),
     Mechanism(
         "S6",
-        "progress in memory never goes back by a result",
+        "a result never moves progress in memory back",
         "A updateOffset",
         "core/consume/consume_progress.py",
         f"{PROGRESS}::test_a_corrected_offset_is_frozen_until_the_queue_is_removed "
@@ -186,7 +186,7 @@ S05_TO_S08 = [
     ),
     Mechanism(
         "S6",
-        "kept per group and queue, and a new member goes on from there",
+        "progress is stored per group and queue, and a new member continues from there",
         "B consumer group+queue",
         "client/group/offset_store.py",
         f"{SHARING}::test_a_restarted_group_goes_on_where_it_stopped",
@@ -194,7 +194,7 @@ S05_TO_S08 = [
     ),
     Mechanism(
         "S6",
-        "written to the broker by the clock and when a queue is given up",
+        "progress is written to the broker periodically and when a queue is given up",
         "A persistAllConsumerOffset; E removeUnnecessaryMessageQueue",
         "client/group/offset_store.py",
         f"{SHARING}::test_progress_is_persisted_every_5_s_and_never_goes_back "
@@ -203,7 +203,7 @@ S05_TO_S08 = [
     ),
     Mechanism(
         "S6",
-        "broadcasting: a file in Java's format, with a backup that is read when it is broken",
+        "broadcasting: progress is in a file in Java's format, with a backup that is read if the file is broken",
         "A LocalFileOffsetStore",
         "client/group/offset_store.py",
         f"{PARTS}::test_the_offset_file_is_javas_and_is_found_again "
@@ -213,7 +213,7 @@ S05_TO_S08 = [
     ),
     Mechanism(
         "S6",
-        "over a span of 2,000 between the oldest unfinished and the newest cached message a queue is pulled each 50 ms only",
+        "if the oldest unfinished and the newest cached message are more than 2,000 apart, pulls of the queue wait for 50 ms",
         "B consumeConcurrentlyMaxSpan",
         "core/consume/process_queue.py",
         f"{CACHED}::test_the_span_is_between_the_oldest_unfinished_and_the_newest",
@@ -221,7 +221,7 @@ S05_TO_S08 = [
     ),
     Mechanism(
         "S6",
-        "stored progress wins; only a new group begins where consume_from_where says",
+        "stored progress has priority; only a new group begins where consume_from_where says",
         "B 启动的时候从哪里消费",
         "core/consume/consume_progress.py",
         f"{PROGRESS}::test_stored_progress_wins_and_unknown_progress_is_not_guessed "
@@ -231,7 +231,7 @@ S05_TO_S08 = [
     ),
     Mechanism(
         "S6",
-        "CONSUME_FROM_LAST_OFFSET skips what is there and nothing that comes",
+        "CONSUME_FROM_LAST_OFFSET skips stored messages and no later ones",
         "B CONSUME_FROM_LAST_OFFSET",
         "core/consume/consume_progress.py",
         f"{SHARING}::test_from_last_offset_skips_what_is_there_and_nothing_that_comes "
@@ -241,7 +241,7 @@ S05_TO_S08 = [
     ),
     Mechanism(
         "S6",
-        "CONSUME_FROM_FIRST_OFFSET takes all that is stored",
+        "CONSUME_FROM_FIRST_OFFSET begins with the oldest stored message",
         "B CONSUME_FROM_FIRST_OFFSET",
         "core/consume/consume_progress.py",
         f"{PROGRESS}::test_a_new_group_begins_where_it_was_told_to",
@@ -250,7 +250,7 @@ S05_TO_S08 = [
     ),
     Mechanism(
         "S6",
-        "CONSUME_FROM_TIMESTAMP begins at a time of the user's, half an hour ago by default",
+        "CONSUME_FROM_TIMESTAMP begins at a time that the user chooses, by default half an hour ago",
         "B CONSUME_FROM_TIMESTAMP",
         "core/consume/consume_progress.py",
         f"{SHARING}::test_from_a_given_timestamp {OPTIONS}::test_consume_timestamp_is_local_time",
@@ -259,7 +259,7 @@ S05_TO_S08 = [
     ),
     Mechanism(
         "S6",
-        "an offset that could not be asked is waited for, not guessed",
+        "if the stored offset cannot be queried, the consumer waits and does not guess",
         "A computePullFromWhere < 0",
         "core/consume/consume_progress.py",
         f"{SHARING}::test_an_unknown_stored_offset_is_waited_for_not_guessed",
@@ -267,7 +267,7 @@ S05_TO_S08 = [
     ),
     Mechanism(
         "S6",
-        "a killed member's unfinished messages come again: at least once",
+        "the unfinished messages of a killed member are delivered again: at least once",
         "B 重复消费",
         "client/group/offset_store.py",
         f"{LIFE}::test_a_listener_that_does_not_end_is_left_and_its_message_comes_again",
@@ -275,7 +275,7 @@ S05_TO_S08 = [
     ),
     Mechanism(
         "S6",
-        "an administrator's reset moves running members, pushed (4.9) or by the answer to their next pull (5.x)",
+        "an administrator's reset moves running members, by a push (4.9) or by the answer to their next pull (5.x)",
         "B 启动的时候从哪里消费",
         "client/consume/consumer_requests.py",
         f"{RESET}::test_a_reset_to_a_time_gives_everything_from_then_on_again "
@@ -284,7 +284,7 @@ S05_TO_S08 = [
     ),
     Mechanism(
         "S7",
-        "each message has its own deadline, from the moment its listener was called",
+        "each message has its own deadline, which begins with its listener call",
         "B resendAfterIfStillUnAck; B cleanExpiredMsg",
         "core/consume/consume_timeout.py",
         f"{TIMEOUT}::test_every_message_has_its_own_deadline",
@@ -293,7 +293,7 @@ S05_TO_S08 = [
     ),
     Mechanism(
         "S7",
-        "it is found at its deadline, not up to two scans of 15 minutes later",
+        "a stuck message is found at its deadline, not up to two scans of 15 minutes later",
         "B 消费timeout的时间非常不精确",
         "core/consume/consume_timeout.py",
         f"{TIMEOUT}::test_a_message_expires_exactly_at_its_limit {STUCK}",
@@ -301,7 +301,7 @@ S05_TO_S08 = [
     ),
     Mechanism(
         "S7",
-        "a changed timeout holds at once, also for what runs",
+        "a changed timeout takes effect at once, also for running messages",
         "B 中途这个consumeTimeout再更新也不会生效",
         "core/consume/consume_timeout.py",
         f"{TIMEOUT}::test_a_new_limit_holds_at_once_for_running_messages "
@@ -311,14 +311,14 @@ S05_TO_S08 = [
     ),
     Mechanism(
         "S7",
-        "waiting for a worker is not being stuck",
+        "the time for which a message waits for a worker does not count",
         "B 消费前会记录一个消费的开始时间",
         "client/listen/concurrent_service.py",
         f"{CONCURRENT}::test_messages_that_only_wait_for_a_worker_do_not_time_out",
     ),
     Mechanism(
         "S7",
-        "sent back first, then progress moves on: nothing is lost, and nothing behind it comes twice",
+        "a stuck message is sent back before progress moves on: it is not lost, and no message behind it is delivered twice",
         "B 弃车保帅; B ConsumeTooLongChecker",
         "client/listen/concurrent_service.py",
         f"{STUCK} {TOLD}::test_broadcasting_gives_a_stuck_message_up_and_goes_on",
@@ -326,7 +326,7 @@ S05_TO_S08 = [
     ),
     Mechanism(
         "S7",
-        "one retry copy, also when the listener ends while or after it is sent back",
+        "a stuck message gets one retry copy, also if its listener ends during or after the send-back",
         "B ConsumeRequestWithUnAck, finally",
         "core/consume/consume_timeout.py",
         f"{TIMEOUT}::test_a_result_in_time_is_settled_and_a_late_one_ignored "
@@ -347,7 +347,7 @@ S05_TO_S08 = [
     ),
     Mechanism(
         "S7",
-        "nothing finished is kept behind a stuck message",
+        "finished messages behind a stuck message are not kept",
         "B 2101-2200",
         "core/consume/consume_timeout.py",
         f"{TIMEOUT}::test_nothing_finished_is_kept_behind_a_stuck_message",
@@ -355,7 +355,7 @@ S05_TO_S08 = [
     ),
     Mechanism(
         "S7",
-        "the user is told of a stuck call once, with the stack of its listener",
+        "a stuck call is reported to the user once, with the stack of its listener",
         "B ConsumeTooLongChecker",
         "client/group/stuck_listener.py",
         f"{TOLD}::test_the_user_is_told_of_a_stuck_call_with_its_stack_once_at_its_deadline "
@@ -374,7 +374,7 @@ S05_TO_S08 = [
     ),
     Mechanism(
         "S8",
-        "18 levels from 1 s to 2 h; the first retry takes the third, each next one the next",
+        "there are 18 levels from 1 s to 2 h; the first retry takes the third, each later one the next",
         "B 重试次数; B messageDelayLevel",
         "core/retry/retry_schedule.py",
         f"{SCHEDULE}::test_the_default_levels_are_javas "
@@ -390,7 +390,7 @@ S05_TO_S08 = [
     ),
     Mechanism(
         "S8",
-        "then the dead-letter topic %DLQ%group",
+        "after that the message goes to the dead-letter topic %DLQ%group",
         "B 死信队列",
         "core/retry/retry_schedule.py",
         f"{SCHEDULE}::test_send_back_decides "
@@ -400,7 +400,7 @@ S05_TO_S08 = [
     ),
     Mechanism(
         "S8",
-        "the message id stays the same over all tries",
+        "the message id stays the same for all tries",
         "B Message ID不会改变",
         "broker/handlers/messages/send_back.py",
         f"{CONCURRENT}::test_a_failed_message_comes_back_after_10_s_and_30_s_with_the_same_id",
@@ -408,7 +408,7 @@ S05_TO_S08 = [
     ),
     Mechanism(
         "S8",
-        "reconsume_times tells the listener which try it is",
+        "reconsume_times shows the listener the number of the try",
         "B 获取消息重试次数",
         "client/read/pull_loop.py",
         f"{CONCURRENT}::test_a_failed_message_comes_back_after_10_s_and_30_s_with_the_same_id",
@@ -427,7 +427,7 @@ S05_TO_S08 = [
     ),
     Mechanism(
         "S8",
-        "limits differ by kind: 16 for concurrent consumption, none for orderly",
+        "the retry limit is 16 for concurrent consumption; orderly consumption has none",
         "B 和生产端重试区别",
         "core/retry/retry_schedule.py",
         f"{SCHEDULE}::test_the_limit_of_retries_depends_on_the_kind_of_consumption",
@@ -435,7 +435,7 @@ S05_TO_S08 = [
     ),
     Mechanism(
         "S8",
-        "a producer tries twice more at once, at another broker; asynchronous sends too",
+        "a producer retries twice at once, at another broker, also for asynchronous sends",
         "B 和生产端重试区别",
         "core/produce/send_latency.py",
         "unit/core/produce/test_send_latency.py::test_a_retry_goes_to_another_broker "
@@ -444,7 +444,7 @@ S05_TO_S08 = [
     ),
     Mechanism(
         "S8",
-        "where nobody chooses, the waits follow the group's policy of a 5.x broker",
+        "if the listener does not choose, the delays follow the group's policy of a 5.x broker",
         "B messageDelayLevel",
         "core/retry/retry_policy.py",
         f"{POLICY}::test_the_policy_of_the_group_chooses_the_waits "
@@ -454,7 +454,7 @@ S05_TO_S08 = [
     ),
     Mechanism(
         "S8",
-        "dead letters are read, and replayed to the topic they came from as they were first sent",
+        "dead letters can be read, and replayed to their original topic as they were first sent",
         "B 死信队列",
         "client/dead_letters/async_dead_letters.py",
         f"{LETTERS}::test_a_replayed_letter_is_the_message_that_was_first_sent "

@@ -24,7 +24,7 @@ JAVA_DEAD = "test_java_clients.py::test_a_message_that_always_fails_ends_in_the_
 S09_TO_S11 = [
     Mechanism(
         "S9",
-        "checks come in Apache's order: group, permission, retry queues",
+        "the checks have Apache's order: group, permission, retry queues",
         "B Broker端对于回发消息处理",
         "broker/handlers/messages/send_back.py",
         f"{DELAY}::test_each_check_of_send_back_comes_in_apaches_order {RETRY}::test_an_unknown_group_cannot_send_back "
@@ -32,7 +32,7 @@ S09_TO_S11 = [
     ),
     Mechanism(
         "S9",
-        "the retry topic is made when it is first needed",
+        "the retry topic is created when it is first needed",
         "B createTopicInSendMessageBackMethod",
         "broker/handlers/messages/send_back.py",
         f"{MEMBERS}::test_a_heartbeat_makes_the_retry_topic "
@@ -41,14 +41,14 @@ S09_TO_S11 = [
     ),
     Mechanism(
         "S9",
-        "the message is found by its commit-log offset; one that is not there is refused",
+        "the broker finds the message by its commit-log offset; if it is not there, the request is refused",
         "B 从commitlog日志文件中查询消息内容",
         "broker/handlers/messages/send_back.py",
         f"{RETRY}::test_a_made_up_commit_log_offset_is_refused",
     ),
     Mechanism(
         "S9",
-        "RETRY_TOPIC keeps the topic where it began",
+        "RETRY_TOPIC holds the original topic",
         "B RETRY_TOPIC",
         "broker/handlers/messages/send_back.py",
         f"{RETRY}::test_each_retry_waits_for_the_next_level_and_remembers_the_first_message",
@@ -56,7 +56,7 @@ S09_TO_S11 = [
     ),
     Mechanism(
         "S9",
-        "level 0 becomes 3 + reconsume_times; a level that was asked for is taken as it is",
+        "level 0 becomes 3 + reconsume_times; a requested level is used unchanged",
         "B delayLevel",
         "core/retry/retry_schedule.py",
         f"{SCHEDULE}::test_send_back_decides {RETRY}::test_the_delay_level_asked_for_is_used_as_it_is",
@@ -64,7 +64,7 @@ S09_TO_S11 = [
     ),
     Mechanism(
         "S9",
-        "over the limit, or with a negative level: %DLQ%group, made when it is first needed",
+        "over the limit, or with a negative level, the message goes to %DLQ%group, which is created when first needed",
         "B maxReconsumeTimes",
         "broker/handlers/messages/send_back.py",
         f"{RETRY}::test_after_the_last_retry_comes_the_dead_letter_topic "
@@ -73,7 +73,7 @@ S09_TO_S11 = [
     ),
     Mechanism(
         "S9",
-        "until it is due it lies in SCHEDULE_TOPIC_XXXX, its real place in REAL_TOPIC and REAL_QID",
+        "until it is due, a message is in SCHEDULE_TOPIC_XXXX, with its real place in REAL_TOPIC and REAL_QID",
         "B SCHEDULE_TOPIC_XXXX",
         "broker/delivery/schedule.py",
         f"{RETRY}::test_a_delayed_message_comes_at_its_time_and_not_before",
@@ -81,7 +81,7 @@ S09_TO_S11 = [
     ),
     Mechanism(
         "S9",
-        "one queue per level: queue = level - 1; levels do not wait for each other",
+        "each level has a queue of its own: queue = level - 1; levels do not wait for each other",
         "B delayLevel2QueueId",
         "core/retry/retry_schedule.py",
         f"{SCHEDULE}::test_a_level_too_high_is_the_highest_and_0_is_at_once "
@@ -91,7 +91,7 @@ S09_TO_S11 = [
     ),
     Mechanism(
         "S9",
-        "when due it is stored again in its real topic, and waiting pulls wake",
+        "when it is due, a message is stored again in its real topic and wakes the pulls that wait",
         "B DeliverDelayedMessageTimerTask, messageTimeup",
         "broker/delivery/schedule.py",
         f"{RETRY}::test_a_level_that_fires_again_and_again_stays_exact "
@@ -101,7 +101,7 @@ S09_TO_S11 = [
     ),
     Mechanism(
         "S9",
-        "how far each level is survives a restart and a kill",
+        "the progress of each level survives a restart and a kill",
         "B ScheduleMessageService",
         "broker/delivery/schedule.py",
         f"{DELAY}::test_a_put_that_is_refused_in_the_middle_of_a_step_neither_skips_nor_repeats "
@@ -110,7 +110,7 @@ S09_TO_S11 = [
     ),
     Mechanism(
         "S10",
-        "the broker's table: one owner per group and queue",
+        "the broker's table of locks has one owner per group and queue",
         "E RebalanceLockManager.tryLockBatch",
         "core/consume/queue_lock.py",
         f"{LOCKS}::test_a_lock_belongs_to_one_client_until_it_expires {MEMBERS}::test_a_queue_has_one_owner_per_group",
@@ -127,7 +127,7 @@ S09_TO_S11 = [
     ),
     Mechanism(
         "S10",
-        "a lock lives 60 s from its last renewal, then anybody may take it",
+        "a lock expires 60 s after its last renewal; then any member may take it",
         "E REBALANCE_LOCK_MAX_LIVE_TIME",
         "core/consume/queue_lock.py",
         f"{MEMBERS}::test_a_lock_lives_sixty_seconds_from_its_last_renewal "
@@ -136,7 +136,7 @@ S09_TO_S11 = [
     ),
     Mechanism(
         "S10",
-        "asking again renews",
+        "a repeated lock request renews the lock",
         "E isLocked",
         "core/consume/queue_lock.py",
         f"{LOCKS}::test_asking_again_renews",
@@ -152,7 +152,7 @@ S09_TO_S11 = [
     ),
     Mechanism(
         "S10",
-        "a new queue is locked before it is taken up; without the lock it waits for the next round",
+        "a new queue is locked before it is added; without the lock it waits for the next round",
         "E Assign to new queue",
         "client/consume/rebalancer.py",
         f"{ORDERLY}::test_a_queue_locked_by_another_member_is_not_consumed_until_it_is_free",
@@ -160,14 +160,14 @@ S09_TO_S11 = [
     ),
     Mechanism(
         "S10",
-        "all locks are renewed each 20 s, the first time after 1 s",
+        "all locks are renewed every 20 s, the first time after 1 s",
         "E lockMQPeriodically, lockAll",
         "client/consume/rebalancer.py",
         f"{ORDERLY}::test_locks_are_renewed_while_the_consumer_lives",
     ),
     Mechanism(
         "S10",
-        "a renewal that fails once does not stop anybody: a client trusts its lock for 30 s",
+        "one failed renewal does not stop consumption: a client trusts its lock for 30 s",
         "E isLockExpired",
         "core/consume/queue_lock.py",
         f"{LOCKS}::test_one_renewal_may_fail_and_the_broker_keeps_longer_than_the_client_trusts "
@@ -175,7 +175,7 @@ S09_TO_S11 = [
     ),
     Mechanism(
         "S10",
-        "pulled only while locked, else looked at again after pullTimeDelayMillsWhenException (1 s; the article's 3 s never hold)",
+        "a queue is pulled only while locked, else checked again after pullTimeDelayMillsWhenException (1 s; not the article's 3 s)",
         "E Pull message",
         "core/consume/pull_cursor.py",
         f"{CURSOR}::test_orderly_pulls_only_with_a_valid_lock_and_rereads_the_offset_once",
@@ -183,7 +183,7 @@ S09_TO_S11 = [
     ),
     Mechanism(
         "S10",
-        "the first locked pull reads the offset once more: its last owner may have come further",
+        "the first locked pull reads the offset again, because the former owner may have written progress since",
         "E isLockedFirst",
         "core/consume/pull_cursor.py",
         f"{CURSOR}::test_orderly_pulls_only_with_a_valid_lock_and_rereads_the_offset_once "
@@ -193,7 +193,7 @@ S09_TO_S11 = [
     ),
     Mechanism(
         "S10",
-        "one listener call per queue at a time, queues beside each other",
+        "a queue has one listener call at a time; different queues run at the same time",
         "E messageQueueLock.fetchLockObject",
         "client/listen/orderly_service.py",
         f"{ORDERLY}::test_messages_of_a_queue_come_in_order_one_call_at_a_time "
@@ -202,7 +202,7 @@ S09_TO_S11 = [
     ),
     Mechanism(
         "S10",
-        "messages are taken when they are consumed, in offset order, up to the batch size",
+        "messages are taken in offset order when they are consumed, up to the batch size",
         "E takeMessags",
         "core/consume/orderly_turn.py",
         f"{TURN}::test_a_turn_hands_out_batches_in_order_until_nothing_is_pending",
@@ -211,7 +211,7 @@ S09_TO_S11 = [
     ),
     Mechanism(
         "S10",
-        "dropped: the turn ends and commits nothing",
+        "if the queue is dropped, the turn ends and commits nothing",
         "E ConsumeRequest.run, isDropped",
         "core/consume/orderly_turn.py",
         f"{TURN}::test_a_dropped_queue_ends_the_turn_and_commits_nothing "
@@ -220,7 +220,7 @@ S09_TO_S11 = [
     ),
     Mechanism(
         "S10",
-        "not locked, or expired: locked again first, then the turn begins anew",
+        "if the lock is missing or expired, the queue is locked again before the turn starts anew",
         "E tryLockLaterAndReconsume",
         "core/consume/orderly_turn.py",
         f"{TURN}::test_without_a_lock_a_turn_does_not_begin {TURN}::test_a_lock_that_expires_during_the_turn_ends_it_before_the_next_batch "
@@ -230,7 +230,8 @@ S09_TO_S11 = [
     ),
     Mechanism(
         "S10",
-        "a lock that comes back: where another member ended if one came between, else with what is cached (Java goes on either way)",
+        "after a lost lock is regained, consumption continues where another member ended, or with the cached messages "
+        "if no other member had the lock (Java continues with them in both cases)",
         "E isLockedFirst; E lockAll, setLocked(false)",
         "core/consume/queue_lock.py",
         f"{LOCKS}::test_a_tenure_lasts_as_long_as_nobody_else_can_have_had_the_lock "
@@ -240,14 +241,14 @@ S09_TO_S11 = [
     ),
     Mechanism(
         "S10",
-        "progress is not written while the lock may be another member's",
+        "progress is not written while another member may hold the lock",
         "E processConsumeResult, updateOffset",
         "client/consume/rebalancer.py",
         f"{ORDERLY}::test_a_result_that_comes_when_another_member_has_the_lock_is_not_written_down",
     ),
     Mechanism(
         "S10",
-        "a queue given away under a running listener stays locked until that ends",
+        "a queue that is given up under a running listener stays locked until the listener ends",
         "E Remove queues that no longer belong to",
         "client/consume/rebalancer.py",
         f"{ORDERLY}::test_a_queue_given_up_under_a_long_listener_stays_locked_until_it_ends",
@@ -262,7 +263,7 @@ S09_TO_S11 = [
     ),
     Mechanism(
         "S10",
-        "a running listener keeps its queue from being given away",
+        "a queue is not removed while its listener runs",
         "E getLockConsume().tryLock",
         "core/group/rebalance.py",
         f"{ORDERLY}::test_a_dropped_queue_calls_the_listener_no_more_even_for_what_a_worker_has_in_hand "
@@ -271,7 +272,7 @@ S09_TO_S11 = [
     ),
     Mechanism(
         "S10",
-        "a queue given up with messages cached is unlocked 20 s later (unlockDelay), unless it comes back before",
+        "a queue that is given up with cached messages is unlocked 20 s later (unlockDelay), unless it is assigned again before",
         "E unlockDelay",
         "client/consume/rebalancer.py",
         f"{ORDERLY_PROGRESS}::test_a_queue_given_up_with_messages_cached_is_unlocked_20_s_later "
@@ -279,7 +280,7 @@ S09_TO_S11 = [
     ),
     Mechanism(
         "S10",
-        "progress is written before a running listener may keep its queue from being given up, and goes on being written until then",
+        "progress is written before a queue is given up, and repeatedly while a running listener delays that",
         "E removeUnnecessaryMessageQueue",
         "client/consume/rebalancer.py",
         f"{ORDERLY_PROGRESS}::test_a_queue_given_up_under_a_running_listener_keeps_what_ended_before "
@@ -287,14 +288,14 @@ S09_TO_S11 = [
     ),
     Mechanism(
         "S10",
-        "a call that ended counts, whatever runs behind it",
+        "a finished call counts, whatever runs behind it",
         "E processConsumeResult",
         "client/listen/orderly_service.py",
         f"{ORDERLY_PROGRESS}::test_a_long_call_does_not_keep_the_calls_before_it_from_being_recorded",
     ),
     Mechanism(
         "S10",
-        "leaving gives the locks back, so that the next member goes on at once",
+        "a member that leaves unlocks its queues, so that the next member continues at once",
         "E removeUnnecessaryMessageQueue",
         "client/consume/rebalancer.py",
         f"{ORDERLY}::test_shutdown_gives_the_locks_back_so_that_the_next_member_goes_on_at_once",
@@ -311,7 +312,7 @@ S09_TO_S11 = [
     ),
     Mechanism(
         "S10",
-        "SUSPEND_CURRENT_QUEUE_A_MOMENT: put back in their place, the queue waits, the same messages come again",
+        "SUSPEND_CURRENT_QUEUE_A_MOMENT: the messages are put back, the queue waits, and the same messages are delivered again",
         "E makeMessageToCosumeAgain; B 顺序消息的重试",
         "core/consume/orderly_turn.py",
         f"{TURN}::test_suspend_blocks_the_queue_and_counts_the_try "
@@ -321,7 +322,7 @@ S09_TO_S11 = [
     ),
     Mechanism(
         "S10",
-        "the pause is 1 s, or what the listener asks for, within 10 ms and 30 s",
+        "the pause is 1 s, or what the listener sets, limited to 10 ms to 30 s",
         "E getSuspendCurrentQueueTimeMillis; B 间隔时间为1秒",
         "core/consume/orderly_turn.py",
         f"{TURN}::test_the_pause_is_held_within_10_ms_and_30_s",
@@ -329,7 +330,7 @@ S09_TO_S11 = [
     ),
     Mechanism(
         "S10",
-        "over the retry limit: dead-lettered, and the queue goes on",
+        "over the retry limit, a message is dead-lettered, and the queue continues",
         "E checkReconsumeTimes",
         "core/consume/orderly_turn.py",
         f"{TURN}::test_a_message_over_its_limit_is_dead_lettered_and_the_queue_goes_on "
@@ -339,7 +340,7 @@ S09_TO_S11 = [
     ),
     Mechanism(
         "S10",
-        "a dead letter that could not be stored blocks the queue: nothing is skipped",
+        "a dead letter that could not be stored blocks the queue, so no message is skipped",
         "E checkReconsumeTimes",
         "core/consume/orderly_turn.py",
         f"{TURN}::test_a_dead_letter_that_could_not_be_stored_blocks_the_queue",
@@ -347,7 +348,7 @@ S09_TO_S11 = [
     ),
     Mechanism(
         "S10",
-        "without auto-commit: SUCCESS goes on without committing, COMMIT commits all so far",
+        "without auto-commit: SUCCESS continues without committing, COMMIT commits everything so far",
         "E processConsumeResult, else",
         "core/consume/orderly_turn.py",
         f"{TURN}::test_without_auto_commit_success_goes_on_and_commit_settles_all "
@@ -356,7 +357,7 @@ S09_TO_S11 = [
     ),
     Mechanism(
         "S10",
-        "without auto-commit: ROLLBACK gives all that is uncommitted again, after the pause",
+        "without auto-commit: ROLLBACK delivers all uncommitted messages again, after the pause",
         "E processConsumeResult, ROLLBACK",
         "core/consume/orderly_turn.py",
         f"{TURN}::test_without_auto_commit_rollback_brings_all_uncommitted_back",
@@ -364,7 +365,7 @@ S09_TO_S11 = [
     ),
     Mechanism(
         "S10",
-        "an exception or a wrong answer suspends the queue",
+        "an exception or an invalid result suspends the queue",
         "E ConsumeRequest.run, catch; B 注意点 2",
         "core/consume/orderly_turn.py",
         f"{TURN}::test_only_a_status_moves_the_queue {TURN}::test_whatever_the_listener_answers_no_message_is_skipped",
@@ -387,7 +388,7 @@ S09_TO_S11 = [
     ),
     Mechanism(
         "S11",
-        "windows of a minute, an hour and a day, sampled each 10 s, 10 min and hour",
+        "windows of a minute, an hour and a day, sampled every 10 s, 10 min and hour",
         "A getConsumerStatsManager",
         "core/statistics.py",
         f"{NUMBERS}::test_a_window_shows_what_javas_timers_would_have_sampled "
@@ -396,7 +397,7 @@ S09_TO_S11 = [
     ),
     Mechanism(
         "S11",
-        "the numbers of each full minute, hour and day are in the log",
+        "the statistics of each full minute, hour and day are written to the log",
         "A getConsumerStatsManager",
         "client/consume/running_consumer.py",
         f"{NUMBERS}::test_the_log_has_javas_lines {RUNNING_INFO}::test_the_log_has_the_statistics_of_each_full_minute",
@@ -419,7 +420,7 @@ S09_TO_S11 = [
     ),
     Mechanism(
         "S11",
-        "running info: what is cached, how far progress is, who is locked",
+        "running info shows the cached messages, the progress and the lock of each queue",
         "A getConsumerStatsManager",
         "client/consume/running_info.py",
         f"{INSTANCE}::test_running_info_tells_what_is_cached_and_how_far_progress_is "
@@ -428,7 +429,7 @@ S09_TO_S11 = [
     ),
     Mechanism(
         "S11",
-        "running info says every option by Java's name, and where threads and tasks stand when it is asked for",
+        "running info shows every option by Java's name and, on request, the stacks of threads and tasks",
         "A getConsumerStatsManager",
         "client/consume/running_info.py",
         f"{RUNNING_INFO}::test_running_info_says_every_option_by_javas_name_and_no_secret "
@@ -437,7 +438,7 @@ S09_TO_S11 = [
     ),
     Mechanism(
         "S11",
-        "a message consumed directly, on an administrator's word, moves nothing",
+        "a message that an administrator has consumed directly moves no progress",
         "A ConsumeMessageService",
         "client/consume/consumer_requests.py",
         f"{INSTANCE}::test_consuming_directly_has_no_effect_on_progress_retries_or_numbers "
@@ -446,7 +447,7 @@ S09_TO_S11 = [
     ),
     Mechanism(
         "S11",
-        "how a listener call ended: SUCCESS, TIME_OUT, EXCEPTION, RETURN_NULL, FAILED",
+        "hooks and trace show how a listener call ended: SUCCESS, TIME_OUT, EXCEPTION, RETURN_NULL, FAILED",
         "E ConsumeReturnType",
         "client/listen/listener_call.py",
         f"{HOOKS}::test_consume_hooks_see_how_a_call_ended "
@@ -456,7 +457,7 @@ S09_TO_S11 = [
     ),
     Mechanism(
         "S11",
-        "message trace through hooks: sends, listener calls and ends of transactions, in the trace topic, found by id and key",
+        "hooks write a message trace of sends, listener calls and ends of transactions to the trace topic, found by id and key",
         "A executeHookBefore, executeHookAfter",
         "client/observe/trace.py",
         f"{TRACES}::test_each_message_has_a_record_that_is_found_by_its_id_and_keys "
@@ -467,7 +468,7 @@ S09_TO_S11 = [
     ),
     Mechanism(
         "S11",
-        "trace never holds up a message: what comes too fast is dropped and counted",
+        "the trace never delays a message: surplus records are dropped and counted",
         "A executeHookBefore, executeHookAfter",
         "client/observe/trace.py",
         f"{TRACES}::test_what_comes_too_fast_is_dropped_and_counted "

@@ -1,6 +1,6 @@
 """docs/mechanisms.md: every mechanism of the five articles, one line each.
 
-``scripts/mechanisms`` writes it, ``tests/test_mechanisms.py`` holds it to the code.
+``scripts/mechanisms`` writes it, ``tests/test_mechanisms.py`` compares it with the code.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ TITLES = {
 }
 HEAD = """# Mechanisms
 
-Each mechanism that the five articles describe, with which this project began: what it does, where it is told, where it is here, the test
-that breaks when it is broken, and the test that shows it with Apache RocketMQ 4.9.7 and 5.4.0 (our client at their brokers, or their
-clients at ours). A dash means that no peer can see it. The column *broken* names the command that breaks the mechanism on purpose: with
-`mutants` a test of this line must notice (`make mutants`); with `mutation` the mechanism is decided by a function of `core`, and
-`make mutation` changes each line of that function and runs the module's unit tests ([decision 32](decisions/0032-mutation-testing.md),
-[decision 35](decisions/0035-a-short-list-of-mutants.md)). `make mechanisms` runs the public API alone, clients, commands and embedded
-servers, and sees that it goes through the statements that the mutants break, and through these functions.
+This project began with five articles about RocketMQ. This page lists each mechanism that they describe: what it does, which passage
+describes it, which file implements it here, the test that fails when it is broken, and the test that shows it with Apache RocketMQ 4.9.7
+and 5.4.0 (our client with their brokers, or their clients with ours). A dash means that no peer can see it. The column *broken* names the
+command that breaks the mechanism on purpose. With `mutants`, a test of the line must notice the change (`make mutants`). With `mutation`,
+a function of `core` decides the mechanism; `make mutation` changes each line of that function and runs the module's unit tests
+([decision 32](decisions/0032-mutation-testing.md), [decision 35](decisions/0035-a-short-list-of-mutants.md)). `make mechanisms` uses only
+the public API (clients, commands, embedded servers) and checks that it executes these functions and the statements that the mutants break.
 
-Written by `scripts/mechanisms`; `tests/test_mechanisms.py` checks that every file and every test named here exists.
+`scripts/mechanisms` writes this page; `tests/test_mechanisms.py` checks that every file and every test named here exists.
 
 """
 
@@ -72,7 +72,7 @@ def _by_row() -> Iterator[tuple[str, list[Mechanism]]]:
 def _section(row: str, lines: list[Mechanism], broken: set[Mechanism]) -> str:
     table = [
         f"\n## {row} {TITLES[row]}\n",
-        "| | mechanism | told in | here | test | broken | with Apache |",
+        "| | mechanism | described in | file | test | broken | with Apache |",
         "|---|---|---|---|---|---|---|",
     ]
     for number, line in numbered(lines):
