@@ -361,16 +361,16 @@ class GroupSettings(TypedDict, total=False):
         consume_enable: whether the group may pull at all (default True).
         consume_from_min_enable: whether it may begin at the oldest message (default True).
         consume_broadcast_enable: whether its members may broadcast (default True).
-        consume_message_orderly: says that it consumes in order (5.x) (default False).
+        consume_message_orderly: whether it consumes in order (5.x) (default False).
         retry_queue_nums: queues of its retry topic on each broker (default 1).
-        retry_max_times: tries after the first before the dead-letter topic, unless the consumer says a number itself (default 16).
-        group_retry_policy: how long retries wait (5.x), as in ``{"type": "EXPONENTIAL", "exponentialRetryPolicy": {...}}``;
-            CUSTOMIZED by default, the delay levels (default {'type': 'CUSTOMIZED'}).
-        broker_id: which broker of a set it reads from; 0 is the master (default 0).
-        which_broker_when_consume_slowly: which one it is sent to when it reads old messages from disk (default 1).
-        notify_consumer_ids_changed_enable: whether members are told that others came or left (default True).
+        retry_max_times: number of retries before the dead-letter topic, unless the consumer sets a number itself (default 16).
+        group_retry_policy: the delays of retries (5.x), as in ``{"type": "EXPONENTIAL", "exponentialRetryPolicy": {...}}``; the
+            default CUSTOMIZED means the delay levels (default {'type': 'CUSTOMIZED'}).
+        broker_id: the broker of a set from which it reads; 0 is the master (default 0).
+        which_broker_when_consume_slowly: the broker from which it reads old messages that are on the disk (default 1).
+        notify_consumer_ids_changed_enable: whether members are notified when others join or leave (default True).
         group_sys_flag: bits, as the broker's tools set them (default 0).
-        consume_timeout_minute: minutes that a message may be with a consumer that pops (5.x) (default 15).
+        consume_timeout_minute: how many minutes a consumer that pops may keep a message (5.x) (default 15).
         attributes: attributes of the group (5.x) (default none).
     """
 

@@ -1,6 +1,6 @@
-"""Typed bodies of requests and responses, one struct per Java class: ``body.encode()`` writes, ``Type.decode(data)`` reads.
+"""Typed bodies of requests and responses, one struct for each Java class: ``body.encode()`` writes, ``Type.decode(data)`` reads.
 
-Names load with their first use: see ``sprocketmq.names``.
+A module is imported at the first use of one of its names: see ``sprocketmq.names``.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ __all__ = [
 
 
 class QueryAssignmentRequestBody(Body):
-    """Body of QUERY_ASSIGNMENT (400). ``strategy_name`` is the name of an allocation strategy, such as ``AVG``."""
+    """Body of QUERY_ASSIGNMENT (400): let the broker assign queues. ``strategy_name`` names an allocation strategy, such as ``AVG``."""
 
     topic: str
     consumer_group: str
@@ -33,7 +33,7 @@ class MessageQueueAssignment(Body):
 
 
 class QueryAssignmentResponseBody(Body):
-    """Answer to QUERY_ASSIGNMENT (400). None: the broker cannot assign, keep the queues. Empty: no queues."""
+    """Body of the answer to QUERY_ASSIGNMENT (400). None: the broker cannot assign, so keep the queues. Empty: no queues."""
 
     message_queue_assignments: list[MessageQueueAssignment] | None = None
 
@@ -48,6 +48,6 @@ class SetMessageRequestModeRequestBody(Body):
 
 
 class MessageRequestModeSerializeWrapper(Body):
-    """Answer to code 402 and config/messageRequestMode.json: modes by topic and group."""
+    """Body of the answer to GET_ALL_MESSAGE_REQUEST_MODE (402), and config/messageRequestMode.json: modes by topic and group."""
 
     message_request_mode_map: dict[str, dict[str, SetMessageRequestModeRequestBody]] = {}

@@ -20,7 +20,7 @@ class UserInfo(Body):
 
 
 class PolicyEntryInfo(Body):
-    """What a subject may do to one resource, such as ``Topic:orders*``; ``decision`` is Allow or Deny."""
+    """The actions of a subject on one resource, such as ``Topic:orders*``; ``decision`` is Allow or Deny."""
 
     resource: str | None = None
     actions: list[str] | None = None
@@ -29,7 +29,7 @@ class PolicyEntryInfo(Body):
 
 
 class PolicyInfo(Body):
-    """Entries of one kind: Custom ones are looked at before Default ones."""
+    """Entries of one kind. Custom entries have priority over Default ones."""
 
     policy_type: str | None = None
     entries: list[PolicyEntryInfo] | None = None

@@ -1,4 +1,5 @@
-"""What all typed bodies share (Java: RemotingSerializable): ``body.encode()`` writes the dialect, ``Type.decode(data)`` reads both."""
+"""The base class of typed bodies (Java: RemotingSerializable): ``body.encode()`` writes fastjson's dialect of JSON, ``Type.decode(data)``
+reads it and standard JSON."""
 
 from __future__ import annotations
 
@@ -17,10 +18,10 @@ __all__ = ["Body", "NamedEnum"]
 
 
 class Body(msgspec.Struct, rename="camel"):
-    """Base of the typed bodies: camelCase on the wire, every field with the default of Java's class where a peer may leave it out."""
+    """Base of the typed bodies. Names are camelCase on the wire; a field that peers may omit has the default of Java's class."""
 
     def encode(self) -> bytes:
-        """The JSON text in the dialect of fastjson: see ``wire.text.fastjson``.
+        """Encode as JSON in the dialect of fastjson: see ``wire.text.fastjson``.
 
         Returns:
             UTF-8.
@@ -29,22 +30,22 @@ class Body(msgspec.Struct, rename="camel"):
 
     @classmethod
     def decode(cls, data: bytes | bytearray | memoryview) -> Self:
-        """The body in ``data``.
+        """Decode a body.
 
         Args:
             data: JSON as fastjson writes it.
 
         Returns:
-            It, with defaults for what a peer left out.
+            The body, with defaults for fields that are missing.
 
         Raises:
-            ProtocolError: it is no JSON, or not of this shape.
+            ProtocolError: the text is not JSON, or has another shape.
         """
         return fastjson.decode(data, cls)
 
     @classmethod
     def of_request(cls, data: bytes | bytearray | memoryview) -> Self:
-        """The body in ``data`` of a request. A long text must be standard JSON, which is fast to read.
+        """Decode the body of a request. A long text must be standard JSON, which is fast to read.
 
         Args:
             data: JSON as fastjson writes it.
@@ -58,13 +59,13 @@ class Body(msgspec.Struct, rename="camel"):
         if len(data) > fastjson.MAX_REQUEST_BYTES:
             allowed = fastjson.MAX_REQUEST_BYTES
             raise ProtocolError(
-                f"a {cls.__name__} has {len(data)} bytes, {allowed} are allowed; ask several times with less"
+                f"a {cls.__name__} has {len(data)} bytes, {allowed} are allowed; send several smaller requests"
             )
         return fastjson.decode(data, cls, fastjson.MAX_ODD_REQUEST_BYTES)
 
 
 class NamedEnum(str, Enum):
-    """An enum that is sent by Java's name for the value. It equals that name, so fields that hold one are typed ``str``."""
+    """An enum that is sent under Java's name of the value. A member equals that name, so fields that hold one are typed ``str``."""
 
     def __str__(self) -> str:
         return str(self.value)

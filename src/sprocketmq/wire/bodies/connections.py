@@ -1,4 +1,4 @@
-"""Clients that are connected: codes 38, 203, 204, 300, 328, 345 and 353 (Java: ConsumerConnection, Connection, GroupList)."""
+"""Bodies about connected clients: codes 38, 203, 204, 300, 328, 345 and 353 (Java: ConsumerConnection, Connection, GroupList)."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ __all__ = [
 
 
 class GetConsumerListByGroupResponseBody(Body):
-    """Answer to code 38: client ids, in no particular order."""
+    """Body of the answer to GET_CONSUMER_LIST_BY_GROUP (38): client ids, in arbitrary order."""
 
     consumer_id_list: list[str] = []
 
 
 class Connection(Body):
-    """One connected client. ``language`` by name, ``version`` an MQVersion ordinal."""
+    """One connected client. ``language`` is a name, ``version`` an ordinal of MQVersion."""
 
     client_id: str
     client_addr: str
@@ -36,7 +36,7 @@ class Connection(Body):
 
 
 class ConsumerConnection(Body):
-    """Answer to code 203: the group as the broker sees it."""
+    """Body of the answer to GET_CONSUMER_CONNECTION_LIST (203): the members and subscriptions of a group."""
 
     connection_set: list[Connection] = []
     subscription_table: dict[str, SubscriptionData] = {}
@@ -46,19 +46,19 @@ class ConsumerConnection(Body):
 
 
 class ProducerConnection(Body):
-    """Answer to code 204."""
+    """Body of the answer to GET_PRODUCER_CONNECTION_LIST (204): the members of a producer group."""
 
     connection_set: list[Connection] = []
 
 
 class GroupList(Body):
-    """Answer to code 300: the groups that consume a topic."""
+    """Body of the answer to QUERY_TOPIC_CONSUME_BY_WHO (300): the groups that consume a topic."""
 
     group_list: list[str] = []
 
 
 class ProducerInfo(Body):
-    """One connected producer. ``remote_ip`` as Java writes a socket address: ``/host:port``; ``last_update_timestamp`` in ms."""
+    """One connected producer. ``remote_ip`` has Java's form of a socket address, ``/host:port``; ``last_update_timestamp`` is in ms."""
 
     client_id: str
     remote_ip: str = msgspec.field(name="remoteIP")
@@ -68,13 +68,13 @@ class ProducerInfo(Body):
 
 
 class ProducerTableInfo(Body):
-    """Answer to code 328: producers by group."""
+    """Body of the answer to GET_ALL_PRODUCER_INFO (328): producers by group."""
 
     data: dict[str, list[ProducerInfo]] = {}
 
 
 class QuerySubscriptionResponseBody(Body):
-    """Answer to code 345: what the group subscribes to in the topic, None when it does not."""
+    """Body of the answer to QUERY_SUBSCRIPTION_BY_CONSUMER (345): the group's subscription to the topic, or None."""
 
     group: str
     topic: str
@@ -82,7 +82,7 @@ class QuerySubscriptionResponseBody(Body):
 
 
 class GroupForbidden(Body):
-    """Answer to code 353: whether the group may read the topic."""
+    """Body of the answer to UPDATE_AND_GET_GROUP_FORBIDDEN (353): whether the group may read the topic."""
 
     group: str
     topic: str

@@ -26,23 +26,23 @@ _USUAL_POLICY: Final = {"type": "CUSTOMIZED"}
 
 
 class SubscriptionGroupConfig(Body):
-    """One group on one broker.
+    """The settings of one group on one broker.
 
     Attributes:
         group_name: its name.
         consume_enable: whether the group may pull at all.
         consume_from_min_enable: whether it may begin at the oldest message.
         consume_broadcast_enable: whether its members may broadcast.
-        consume_message_orderly: says that it consumes in order (5.x).
+        consume_message_orderly: whether it consumes in order (5.x).
         retry_queue_nums: queues of its retry topic on each broker.
-        retry_max_times: tries after the first before the dead-letter topic, unless the consumer says a number itself.
-        group_retry_policy: how long retries wait (5.x), as in ``{"type": "EXPONENTIAL", "exponentialRetryPolicy": {...}}``; CUSTOMIZED by
-            default, the delay levels.
-        broker_id: which broker of a set it reads from; 0 is the master.
-        which_broker_when_consume_slowly: which one it is sent to when it reads old messages from disk.
-        notify_consumer_ids_changed_enable: whether members are told that others came or left.
+        retry_max_times: number of retries before the dead-letter topic, unless the consumer sets a number itself.
+        group_retry_policy: the delays of retries (5.x), as in ``{"type": "EXPONENTIAL", "exponentialRetryPolicy": {...}}``; the default
+            CUSTOMIZED means the delay levels.
+        broker_id: the broker of a set from which it reads; 0 is the master.
+        which_broker_when_consume_slowly: the broker from which it reads old messages that are on the disk.
+        notify_consumer_ids_changed_enable: whether members are notified when others join or leave.
         group_sys_flag: bits, as the broker's tools set them.
-        consume_timeout_minute: minutes that a message may be with a consumer that pops (5.x).
+        consume_timeout_minute: how many minutes a consumer that pops may keep a message (5.x).
         attributes: attributes of the group (5.x).
     """
 
@@ -71,27 +71,27 @@ class SubscriptionGroupWrapper(Body):
 
     def encode(self) -> bytes:
         if any(group.group_retry_policy != _USUAL_POLICY for group in self.subscription_group_table.values()):
-            return super().encode()  # a policy may hold anything
+            return super().encode()  # a policy may hold any JSON
         return fastjson.dumps_sorted(self)
 
 
 class SubscriptionGroupList(Body):
-    """Code 225."""
+    """Body of UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST (225): several groups to create or change."""
 
     group_config_list: list[SubscriptionGroupConfig]
 
 
 class BloomFilterData(Body):
-    """Which bits of a message's bit map stand for the group. Kept, not used: Apache reads a file without them as an empty one."""
+    """The bits for the group in a message's bit map. They are stored but not used: Apache reads a file without them as an empty one."""
 
     bit_num: int = 0
     bit_pos: list[int] | None = None
 
 
 class ConsumerFilterData(Body):
-    """The filter of one group in one topic. Dead since ``dead_time`` (ms) when that is not before ``born_time``.
+    """The filter of one group in one topic. It is dead since ``dead_time`` (ms), unless that is before ``born_time``.
 
-    ``client_version``: the version of the subscription it was made from.
+    ``client_version`` is the version of the subscription from which it was made.
     """
 
     consumer_group: str

@@ -1,4 +1,4 @@
-"""How far a master's slaves are (Java: HARuntimeInfo), and our own answer to how far a handover is."""
+"""The state of a master's slaves (Java: HARuntimeInfo), and of our own handover."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class HAClientRuntimeInfo(Body):
 
 
 class HARuntimeInfo(Body):
-    """Answer to code 907."""
+    """Body of the answer to GET_BROKER_HA_STATUS (907): the state of replication."""
 
     master: bool = False
     master_commit_log_max_offset: int = 0
@@ -43,7 +43,7 @@ class HARuntimeInfo(Body):
 
 
 class HandoverStatus(Body):
-    """Answer to our code 30001. ``state`` is serving, waiting, frozen, drained or given; offsets are physical."""
+    """Body of the answer to HANDOVER (30001, ours). ``state`` is serving, waiting, frozen, drained or given; offsets are physical."""
 
     state: str = ""
     waits_for: str = ""

@@ -58,7 +58,8 @@ class ProducerData(Body):
 
 
 class SubscriptionData(Body):
-    """One topic of a group. ``code_set`` holds the tag hash codes of ``tags_set``; ``sub_version``: when it was made, in ms; newer wins."""
+    """The subscription of a group to one topic. ``code_set`` holds the hash codes of ``tags_set``. ``sub_version`` is the time at which it
+    was made, in ms; the newest counts."""
 
     topic: str = ""
     sub_string: str = ""
@@ -81,7 +82,8 @@ class ConsumerData(Body):
 
 
 class HeartbeatData(Body):
-    """Body of HEART_BEAT (34). A 5.x client may leave out known subscriptions: ``without_sub`` with their ``heartbeat_fingerprint``."""
+    """Body of HEART_BEAT (34): the groups of a client. A 5.x client may omit known subscriptions: then ``without_sub`` is set, with their
+    ``heartbeat_fingerprint``."""
 
     client_id: str = msgspec.field(name="clientID")
     producer_data_set: list[ProducerData] = []
@@ -91,7 +93,7 @@ class HeartbeatData(Body):
 
     @classmethod
     def of_request(cls, data: bytes | bytearray | memoryview) -> Self:
-        """As any body; enums may also be the numbers that Apache's C++ client writes (Java: the enum's ordinal, which fastjson takes)."""
+        """Decode like any body, but accept numbers for enums, which Apache's C++ client sends (Java: ordinals, which fastjson accepts)."""
         try:
             return super().of_request(data)
         except ProtocolError:
@@ -102,7 +104,7 @@ class HeartbeatData(Body):
                 consumers = [consumer.named() for consumer in numbered.consumer_data_set]
             except ProtocolError:
                 numbered = None
-            if numbered is None:  # what is wrong with it is not the numbers
+            if numbered is None:  # the numbers are not the problem
                 raise
         return cls(
             numbered.client_id,
@@ -114,7 +116,7 @@ class HeartbeatData(Body):
 
 
 class CheckClientConfigRequestBody(Body):
-    """Body of CHECK_CLIENT_CONFIG (46): whether this client may subscribe so. Sent for expressions other than tags."""
+    """Body of CHECK_CLIENT_CONFIG (46): ask whether this client may use its expression. Sent for expressions other than tags."""
 
     client_id: str | None = None
     group: str | None = None
@@ -122,7 +124,7 @@ class CheckClientConfigRequestBody(Body):
     namespace: str | None = None
 
 
-# In the order of Java's enums; that of ConsumeFromWhere is not the order above.
+# In the order of Java's enums; for ConsumeFromWhere that is not the order above.
 _ORDINALS: Final = {
     "consume_type": [kind.value for kind in ConsumeType],
     "message_model": [model.value for model in MessageModel],
@@ -138,7 +140,7 @@ _ORDINALS: Final = {
 
 
 class _NumberedConsumer(Body):
-    """A consumer whose enums are numbers, or names. A type of its own, so that a long heartbeat needs no slow reader either."""
+    """A consumer whose enums are numbers or names. It is a type of its own, so that long heartbeats are read fast, too."""
 
     group_name: str
     consume_type: str | int = ConsumeType.CONSUME_PASSIVELY.value

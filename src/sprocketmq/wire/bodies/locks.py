@@ -20,13 +20,13 @@ class LockBatchRequestBody(Body):
 
 
 class LockBatchResponseBody(Body):
-    """Answer to code 41: the queues that the client holds now."""
+    """Body of the answer to LOCK_BATCH_MQ (41): the queues that the client has locked now."""
 
     lock_ok_mq_set: list[MessageQueue] = msgspec.field(default_factory=list, name="lockOKMQSet")
 
 
 class UnlockBatchRequestBody(Body):
-    """Body of UNLOCK_BATCH_MQ (42)."""
+    """Body of UNLOCK_BATCH_MQ (42): unlock these queues of one client of the group."""
 
     consumer_group: str
     client_id: str

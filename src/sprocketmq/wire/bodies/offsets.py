@@ -23,13 +23,13 @@ __all__ = [
 
 
 class ConsumerOffsetSerializeWrapper(Body):
-    """``topic@group`` to queue id to offset. 4.9 writes no data version."""
+    """Offsets by queue id, by ``topic@group``. 4.9 writes no data version."""
 
     offset_table: dict[str, dict[int, int]] = {}
     data_version: DataVersion | None = None
 
     def encode(self) -> bytes:
-        """What any body writes, ten times as fast: there may be a million offsets, and they are written each 5 s."""
+        """Encode like any body, but ten times as fast: there may be a million offsets, which are written every 5 s."""
         rows = []
         for key, queues in sorted(self.offset_table.items()):
             pairs = ",".join([f"{queue_id}:{offset}" for queue_id, offset in sorted(queues.items())])
@@ -38,12 +38,13 @@ class ConsumerOffsetSerializeWrapper(Body):
         return b'{%b%b"offsetTable":{%b}}' % (version, self._between(), b",".join(rows))
 
     def _between(self) -> bytes:
-        """Further fields, by name between the two."""
+        """Further fields, whose names are between the two in alphabetical order."""
         return b""
 
 
 class ConsumerOffsetSnapshot(ConsumerOffsetSerializeWrapper):
-    """Answer to code 43: the same, and the topics by group, which Java's JSON writer makes out of a getter."""
+    """Body of the answer to GET_ALL_CONSUMER_OFFSET (43): the same with the topics of each group, which Java's JSON writer adds because of
+    a getter."""
 
     group_topic_map: dict[str, list[str]] = {}
 
@@ -52,26 +53,26 @@ class ConsumerOffsetSnapshot(ConsumerOffsetSerializeWrapper):
 
 
 class DelayOffsetSerializeWrapper(Body):
-    """Delay level to the next offset of its queue. 4.9 writes no data version."""
+    """The next offset in the queue of each delay level. 4.9 writes no data version."""
 
     offset_table: dict[int, int] = {}
     data_version: DataVersion | None = None
 
 
 class OffsetSerializeWrapper(Body):
-    """A broadcasting consumer's own file."""
+    """The offset file of a broadcasting consumer."""
 
     offset_table: dict[MessageQueue, int] = {}
 
 
 class ResetOffsetBody(Body):
-    """Body of code 220 and answer to 222: where each queue is to go on."""
+    """Body of RESET_CONSUMER_CLIENT_OFFSET (220) and of the answer to INVOKE_BROKER_TO_RESET_OFFSET (222): the new offset of each queue."""
 
     offset_table: dict[MessageQueue, int] = {}
 
 
 class MessageQueueForC(Body):
-    """A queue and its offset side by side, for clients whose JSON reader takes no objects as keys."""
+    """A queue and its offset in one object, for clients whose JSON reader accepts no objects as keys."""
 
     topic: str
     broker_name: str
@@ -80,19 +81,20 @@ class MessageQueueForC(Body):
 
 
 class ResetOffsetBodyForC(Body):
-    """Body of code 220 when the one who asked for the reset is a C++ client."""
+    """Body of RESET_CONSUMER_CLIENT_OFFSET (220) if a C++ client requested the reset."""
 
     offset_table: list[MessageQueueForC] = []
 
 
 class QueryCorrectionOffsetBody(Body):
-    """Answer to code 308: offsets by queue id."""
+    """Body of the answer to QUERY_CORRECTION_OFFSET (308): offsets by queue id."""
 
     correction_offsets: dict[int, int] = {}
 
 
 class GetConsumerStatusBody(Body):
-    """Answer to 221 (one client: ``message_queue_table``) and 223 (all clients: ``consumer_table``)."""
+    """Body of the answers to GET_CONSUMER_STATUS_FROM_CLIENT (221; one client: ``message_queue_table``) and
+    INVOKE_BROKER_TO_GET_CONSUMER_STATUS (223; all clients: ``consumer_table``)."""
 
     message_queue_table: dict[MessageQueue, int] = {}
     consumer_table: dict[str, dict[MessageQueue, int]] = {}

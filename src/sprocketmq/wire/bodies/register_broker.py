@@ -3,7 +3,7 @@
 The compressed form is one zlib stream of length-prefixed parts, each length an i32::
 
     DataVersion as JSON | count | count * "name readQueues writeQueues perm filterType attributesJSON" | filter servers as JSON
-    | from brokers of 5.0 on: count | count * TopicQueueMappingInfo as JSON      (static topics, not looked at here)
+    | from brokers of 5.0 on: count | count * TopicQueueMappingInfo as JSON      (static topics, not read here)
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from sprocketmq.wire.text import fastjson
 
 __all__ = ["RegisterBrokerBody", "RegistrationTopics"]
 _INT32: Final = struct.Struct(">i")
-# Java writes each topic as standard JSON. There may be hundreds in one step, so that a few KiB of each would hold everybody up.
+# Java writes each topic as standard JSON. A step may read hundreds, so a few KiB in the slow dialect for each would block the loop.
 _MAX_ODD_TOPIC_BYTES: Final = 0
 
 
 class RegisterBrokerBody(Body):
-    """Body of code 103. Its header says in which form it comes: ``compressed``."""
+    """Body of REGISTER_BROKER (103): the topics of a broker. ``compressed`` in the header says which form the body has."""
 
     topic_config_serialize_wrapper: TopicConfigSerializeWrapper = msgspec.field(
         default_factory=TopicConfigSerializeWrapper
@@ -40,7 +40,7 @@ class RegisterBrokerBody(Body):
 
 
 class RegistrationTopics:
-    """A registration that is read a share of its topics at a time: a large one takes long to read.
+    """A registration whose topics are read in shares, because a large one takes long to read.
 
     Attributes: ``data_version``, ``count`` of its topics.
     """
@@ -52,10 +52,10 @@ class RegistrationTopics:
     def of_request(
         cls, data: bytes | bytearray | memoryview, max_bytes: int, *, compressed: bool
     ) -> RegistrationTopics:
-        """The registration in the body of a request.
+        """Read the registration in the body of a request.
 
         Raises:
-            ProtocolError: it is none, or longer than ``max_bytes``; :meth:`shares` may find the former out later.
+            ProtocolError: it is longer than ``max_bytes``, or not a registration; :meth:`shares` may find the latter later.
         """
         if compressed:
             return cls.of_compressed(data, max_bytes)
@@ -76,7 +76,7 @@ class RegistrationTopics:
     def of_compressed(
         cls, data: bytes | bytearray | memoryview, max_bytes: int = MAX_DECOMPRESSED_BYTES
     ) -> RegistrationTopics:
-        """The registration in the compressed form. Raises as :meth:`of_request`."""
+        """Read a registration in the compressed form. Raises as :meth:`of_request`."""
         plain, at = decompress(bytes(data), 0, max_bytes), 0
         part, at = _part(plain, at)
         data_version = DataVersion.of_request(part)
@@ -85,7 +85,7 @@ class RegistrationTopics:
             raise ProtocolError(f"a registration of {len(plain)} bytes cannot hold {count} topics")
 
         def topics() -> Iterator[TopicConfig]:
-            # Not a method: a circle of references would keep the text until the next full collection.
+            # Not a method, because a reference cycle would keep the text until the next full collection.
             place = at
             for _ in range(count):
                 line, place = _part(plain, place)
@@ -93,12 +93,12 @@ class RegistrationTopics:
             part, _ = _part(plain, place)
             fastjson.decode(
                 part, list, fastjson.MAX_ODD_REQUEST_BYTES
-            )  # of no use here, but no registration without it
+            )  # not used here, but a registration without it is invalid
 
         return cls(data_version, count, topics())
 
     def shares(self, size: int) -> Iterator[dict[str, TopicConfig]]:
-        """All topics by name, ``size`` at a time."""
+        """Yield all topics by name, ``size`` at a time."""
         while share := list(islice(self._topics, size)):
             yield {topic.topic_name: topic for topic in share}
 

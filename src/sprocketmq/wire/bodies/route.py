@@ -1,4 +1,4 @@
-"""What the name server knows: routes and clusters (Java: TopicRouteData, BrokerData, ClusterInfo, TopicList, KVTable)."""
+"""Bodies of the name server: routes and clusters (Java: TopicRouteData, BrokerData, ClusterInfo, TopicList, KVTable)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class QueueData(Body):
 
 
 class BrokerData(Body):
-    """One broker name and the addresses behind it by broker id: 0 is the master."""
+    """One broker name and its addresses by broker id; 0 is the master."""
 
     cluster: str | None = None
     broker_name: str = ""
@@ -43,7 +43,7 @@ class BrokerData(Body):
 
 
 class TopicRouteData(Body):
-    """Answer to code 105. ``order_topic_conf`` (``b1:4;b2:4``) overrides the queues that are published to."""
+    """Body of the answer to GET_ROUTEINFO_BY_TOPIC (105). ``order_topic_conf`` (``b1:4;b2:4``) overrides the queues for sending."""
 
     queue_datas: list[QueueData] = []
     broker_datas: list[BrokerData] = []
@@ -51,36 +51,36 @@ class TopicRouteData(Body):
     filter_server_table: dict[str, list[str]] = {}
 
     def encode_standard(self) -> bytes:
-        """In standard JSON: for an asker of version 4.9.4 or later, or one that sets acceptStandardJsonOnly."""
+        """Encode as standard JSON: for a client of version 4.9.4 or later, or one that sets acceptStandardJsonOnly."""
         return fastjson.dumps_standard(self)
 
 
 class ClusterInfo(Body):
-    """Answer to code 106: brokers by name, broker names by cluster."""
+    """Body of the answer to GET_BROKER_CLUSTER_INFO (106): brokers by name, broker names by cluster."""
 
     broker_addr_table: dict[str, BrokerData] = {}
     cluster_addr_table: dict[str, list[str]] = {}
 
 
 class TopicList(Body):
-    """Answer to code 206 and other lists of topics."""
+    """Body of the answer to GET_ALL_TOPIC_LIST_FROM_NAMESERVER (206), and of other lists of topics."""
 
     topic_list: list[str] = []
     broker_addr: str | None = None
 
 
 class KVTable(Body):
-    """Text by text: broker runtime info (28) and name server settings."""
+    """A table of names and texts: runtime info of a broker (28), and settings of a name server."""
 
     table: dict[str, str] = msgspec.field(default_factory=dict)
 
     def set(self, name: str, value: Any) -> None:
-        """Everything in this table travels as text."""
+        """Set an entry; every value is sent as text."""
         self.table[name] = str(value)
 
 
 class KVConfig(Body):
-    """``kvConfig.json``: texts by key, by namespace (Java: KVConfigSerializeWrapper)."""
+    """The file ``kvConfig.json``: texts by key, by namespace (Java: KVConfigSerializeWrapper)."""
 
     config_table: dict[str, dict[str, str]] = msgspec.field(default_factory=dict)
 
@@ -94,6 +94,6 @@ class BrokerMemberGroup(Body):
 
 
 class GetBrokerMemberGroupResponseBody(Body):
-    """Answer to code 901."""
+    """Body of the answer to GET_BROKER_MEMBER_GROUP (901)."""
 
     broker_member_group: BrokerMemberGroup | None = None

@@ -24,7 +24,7 @@ __all__ = [
     "ProcessQueueInfo",
 ]
 
-# Keys of ConsumerRunningInfo.properties that tools look at.
+# Keys of ConsumerRunningInfo.properties that tools read.
 PROP_NAMESERVER_ADDR: Final = "PROP_NAMESERVER_ADDR"
 PROP_THREADPOOL_CORE_SIZE: Final = "PROP_THREADPOOL_CORE_SIZE"
 PROP_CONSUME_ORDERLY: Final = "PROP_CONSUMEORDERLY"
@@ -34,7 +34,7 @@ PROP_CONSUMER_START_TIMESTAMP: Final = "PROP_CONSUMER_START_TIMESTAMP"
 
 
 class ProcessQueueInfo(Body):
-    """State of one process queue. ``droped`` is the wire's spelling."""
+    """State of one process queue. ``droped`` is the protocol's spelling."""
 
     commit_offset: int = 0
     cached_msg_min_offset: int = 0
@@ -64,7 +64,7 @@ class ConsumeStatus(Body):
 
 
 class ConsumerRunningInfo(Body):
-    """Answer to code 307."""
+    """Body of the answer to GET_CONSUMER_RUNNING_INFO (307): the state of a running consumer."""
 
     properties: dict[str, str] = {}
     subscription_set: list[SubscriptionData] = []
@@ -76,7 +76,7 @@ class ConsumerRunningInfo(Body):
 
 
 class CMResult(NamedEnum):
-    """How one direct consumption ended."""
+    """The result of a direct consumption."""
 
     CR_SUCCESS = "CR_SUCCESS"
     CR_LATER = "CR_LATER"
@@ -87,7 +87,7 @@ class CMResult(NamedEnum):
 
 
 class ConsumeMessageDirectlyResult(Body):
-    """Answer to code 309."""
+    """Body of the answer to CONSUME_MESSAGE_DIRECTLY (309)."""
 
     consume_result: str | None = None
     order: bool = False

@@ -1,5 +1,5 @@
-"""What admin tools ask about topics and groups: codes 202, 208, 303, 315, 317, 321 (Java: TopicStatsTable, ConsumeStats, ...), and how many
-timer messages wait (``config/timermetrics``, GET_TIMER_METRICS; Java: TimerMetrics)."""
+"""Statistics of topics and groups for administrators: codes 202, 208, 303, 315, 317, 321 (Java: TopicStatsTable, ConsumeStats, ...), and
+the number of waiting timer messages (``config/timermetrics``, GET_TIMER_METRICS; Java: TimerMetrics)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
 
 
 class TopicOffset(Body):
-    """The range of one queue. ``last_update_timestamp``: store time of its newest message, ms, 0 when empty."""
+    """The range of one queue. ``last_update_timestamp``: store time of its newest message in ms, 0 if it is empty."""
 
     min_offset: int = 0
     max_offset: int = 0
@@ -36,14 +36,14 @@ class TopicOffset(Body):
 
 
 class TopicStatsTable(Body):
-    """Answer to code 202."""
+    """Body of the answer to GET_TOPIC_STATS_INFO (202): the range of each queue."""
 
     offset_table: dict[MessageQueue, TopicOffset] = {}
     topic_put_tps: float = 0.0
 
 
 class OffsetWrapper(Body):
-    """Progress of a group in one queue. ``last_timestamp``: store time of the message last consumed, ms."""
+    """Progress of a group in one queue. ``last_timestamp``: store time of the last consumed message, in ms."""
 
     broker_offset: int = 0
     consumer_offset: int = 0
@@ -52,14 +52,14 @@ class OffsetWrapper(Body):
 
 
 class ConsumeStats(Body):
-    """Answer to code 208."""
+    """Body of the answer to GET_CONSUME_STATS (208): the progress of a group."""
 
     offset_table: dict[MessageQueue, OffsetWrapper] = {}
     consume_tps: float = 0.0
 
 
 class ConsumeStatsList(Body):
-    """Answer to code 317: for each group, the stats of each of its topics."""
+    """Body of the answer to GET_BROKER_CONSUME_STATS (317): for each group, the progress in each of its topics."""
 
     consume_stats_list: list[dict[str, list[ConsumeStats]]] = []
     broker_addr: str | None = None
@@ -76,7 +76,7 @@ class BrokerStatsItem(Body):
 
 
 class BrokerStatsData(Body):
-    """Answer to code 315."""
+    """Body of the answer to VIEW_BROKER_STATS_DATA (315): a counter in three windows."""
 
     stats_minute: BrokerStatsItem = msgspec.field(default_factory=BrokerStatsItem)
     stats_hour: BrokerStatsItem = msgspec.field(default_factory=BrokerStatsItem)
@@ -84,10 +84,10 @@ class BrokerStatsData(Body):
 
 
 class QueueTimeSpan(Body):
-    """Store times of one queue in ms, -1 where there is no message: oldest, newest, and the one that the group consumed last.
+    """Store times of one queue in ms, -1 without a message: of the oldest message, the newest, and the last one that the group consumed.
 
-    ``delay_time``: for how long the next message has been waiting for the group, ms, 0 when it has consumed all. The ``_str`` twins
-    are the same times as text in the broker's zone.
+    ``delay_time``: how long the next message has been waiting for the group, in ms; 0 if it has consumed all. The ``_str`` fields
+    are the same times as text in the broker's time zone.
     """
 
     message_queue: MessageQueue
@@ -101,7 +101,7 @@ class QueueTimeSpan(Body):
 
 
 class QueryConsumeTimeSpanBody(Body):
-    """Answer to code 303."""
+    """Body of the answer to QUERY_CONSUME_TIME_SPAN (303)."""
 
     consume_time_span_set: list[QueueTimeSpan] = []
 
@@ -119,7 +119,7 @@ class ConsumeQueueData(Body):
 
 
 class QueryConsumeQueueResponseBody(Body):
-    """Answer to code 321."""
+    """Body of the answer to QUERY_CONSUME_QUEUE (321): entries of a consume queue."""
 
     max_queue_index: int
     min_queue_index: int
@@ -136,7 +136,7 @@ class TimerMetric(Body):
 
 
 class TimerMetricsSerializeWrapper(Body):
-    """All topics of a broker."""
+    """The waiting timer messages of all topics of a broker."""
 
     timing_count: dict[str, TimerMetric] = {}
     data_version: DataVersion = msgspec.field(default_factory=DataVersion)

@@ -17,14 +17,14 @@ __all__ = [
 
 
 class DataVersion(Body):
-    """Tells two states of a table apart: each change takes a new ``timestamp`` (ms) and the next ``counter``."""
+    """The version of a table: each change sets a new ``timestamp`` (ms) and the next ``counter``."""
 
     counter: int = 0
     state_version: int = 0
     timestamp: int = 0
 
     def next_version(self, now_ms: int, state_version: int = 0) -> None:
-        """Note a change."""
+        """Set the next version, after a change."""
         self.timestamp = now_ms
         self.state_version = state_version
         self.counter += 1
@@ -54,7 +54,7 @@ class TopicConfigSerializeWrapper(Body):
 
 
 class TopicConfigAndMappingSerializeWrapper(TopicConfigSerializeWrapper):
-    """Answer to code 21 of a 5.x broker: the same with the mappings of static topics, of which there are none."""
+    """Body of a 5.x broker's answer to GET_ALL_TOPIC_CONFIG (21): the same with mappings of static topics, of which there are none."""
 
     mapping_data_version: DataVersion = msgspec.field(default_factory=DataVersion)
     topic_queue_mapping_detail_map: dict[str, str] = {}
@@ -62,6 +62,6 @@ class TopicConfigAndMappingSerializeWrapper(TopicConfigSerializeWrapper):
 
 
 class CreateTopicListRequestBody(Body):
-    """Body of UPDATE_AND_CREATE_TOPIC_LIST (18). Attributes are changes here: ``{"+message.type": "FIFO"}``."""
+    """Body of UPDATE_AND_CREATE_TOPIC_LIST (18): topics to create or change. Attributes are changes: ``{"+message.type": "FIFO"}``."""
 
     topic_config_list: list[TopicConfig]

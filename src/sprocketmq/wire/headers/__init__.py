@@ -1,6 +1,6 @@
-"""Typed headers of requests and responses, one struct per Java class: ``Type(...).to_ext()`` writes, ``command.header(Type)`` reads.
+"""Typed headers of requests and responses, one struct for each Java class: ``Type(...).to_ext()`` writes, ``command.header(Type)`` reads.
 
-Names load with their first use: see ``sprocketmq.names``.
+A module is imported at the first use of one of its names: see ``sprocketmq.names``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Headers of access control: 50 to 53 of 4.9 (accounts and white lists), 3001 to 3010 of 5.x (users and their policies)."""
+"""Headers of access control: codes 50 to 53 of 4.9 (accounts and white lists), 3001 to 3010 of 5.x (users and their policies)."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = [
 
 
 class CreateAccessConfigRequestHeader(ExtHeader):
-    """Header of UPDATE_AND_CREATE_ACL_CONFIG (50, 4.9).
+    """Header of UPDATE_AND_CREATE_ACL_CONFIG (50, 4.9): create or change an account.
 
-    Permissions are lists of ``name=PUB|SUB``, separated by commas. What is absent stays as it is, except ``admin``, which becomes false.
+    Permissions are lists of ``name=PUB|SUB``, separated by commas. Absent fields stay as they are, except ``admin``, which becomes false.
     """
 
     access_key: str
@@ -34,13 +34,16 @@ class CreateAccessConfigRequestHeader(ExtHeader):
 
 
 class DeleteAccessConfigRequestHeader(ExtHeader):
-    """Header of DELETE_ACL_CONFIG (51, 4.9)."""
+    """Header of DELETE_ACL_CONFIG (51, 4.9): delete an account."""
 
     access_key: str
 
 
 class GetBrokerAclConfigResponseHeader(ExtHeader):
-    """Answer to code 52 (4.9). ``version`` is a DataVersion as JSON, ``all_acl_file_version`` a JSON object of file to DataVersion."""
+    """Header of the answer to GET_BROKER_CLUSTER_ACL_INFO (52, 4.9): the versions of the access files.
+
+    ``version`` is a DataVersion as JSON, ``all_acl_file_version`` a JSON object with the DataVersion of each file.
+    """
 
     version: str
     all_acl_file_version: str
@@ -50,8 +53,9 @@ class GetBrokerAclConfigResponseHeader(ExtHeader):
 
 
 class UpdateGlobalWhiteAddrsConfigRequestHeader(ExtHeader):
-    """Header of UPDATE_GLOBAL_WHITE_ADDRS_CONFIG (53, 4.9). ``global_white_addrs`` is separated by commas; the default path is the default
-    file.
+    """Header of UPDATE_GLOBAL_WHITE_ADDRS_CONFIG (53, 4.9): set the addresses that need no account.
+
+    ``global_white_addrs`` is a list separated by commas. Without a path, the default file is changed.
     """
 
     global_white_addrs: str
@@ -59,29 +63,31 @@ class UpdateGlobalWhiteAddrsConfigRequestHeader(ExtHeader):
 
 
 class UserRequestHeader(ExtHeader):
-    """Header of AUTH_CREATE_USER, AUTH_UPDATE_USER, AUTH_DELETE_USER and AUTH_GET_USER (3001 to 3004, 5.x). The first two have a UserInfo
-    as body.
+    """Header of AUTH_CREATE_USER, AUTH_UPDATE_USER, AUTH_DELETE_USER and AUTH_GET_USER (3001 to 3004, 5.x): the name of the user.
+
+    The first two have a UserInfo as body.
     """
 
     username: str | None = None
 
 
 class ListUsersRequestHeader(ExtHeader):
-    """Header of AUTH_LIST_USER (3005, 5.x): users whose name contains ``filter``, all without one."""
+    """Header of AUTH_LIST_USER (3005, 5.x): list the users whose name contains ``filter``, or all users."""
 
     filter: str | None = None
 
 
 class AclSubjectRequestHeader(ExtHeader):
-    """Header of AUTH_CREATE_ACL, AUTH_UPDATE_ACL and AUTH_GET_ACL (3006, 3007, 3009, 5.x), for ``User:name``. The first two have an AclInfo
-    as body.
+    """Header of AUTH_CREATE_ACL, AUTH_UPDATE_ACL and AUTH_GET_ACL (3006, 3007, 3009, 5.x): policies of the subject ``User:name``.
+
+    The first two have an AclInfo as body.
     """
 
     subject: str | None = None
 
 
 class DeleteAclRequestHeader(ExtHeader):
-    """Header of AUTH_DELETE_ACL (3008, 5.x). Without a ``resource`` all policies of the subject are deleted."""
+    """Header of AUTH_DELETE_ACL (3008, 5.x): delete the policies of a subject for a ``resource``, or all of them."""
 
     subject: str | None = None
     policy_type: str | None = None
@@ -89,7 +95,7 @@ class DeleteAclRequestHeader(ExtHeader):
 
 
 class ListAclsRequestHeader(ExtHeader):
-    """Header of AUTH_LIST_ACL (3010, 5.x): entries whose subject and resource contain the filters."""
+    """Header of AUTH_LIST_ACL (3010, 5.x): list policies whose subject and resource contain the filters."""
 
     subject_filter: str | None = None
     resource_filter: str | None = None

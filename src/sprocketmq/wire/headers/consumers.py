@@ -22,14 +22,14 @@ __all__ = [
 
 
 class HeartbeatResponseHeader(ExtHeader):
-    """Answer to code 34 of a 5.x broker. Java writes these as plain ext fields, without a header class."""
+    """Header of a 5.x broker's answer to HEART_BEAT (34). Java writes these as plain ext fields, without a header class."""
 
     is_support_heart_beat_v2: bool = msgspec.field(default=False, name="IS_SUPPORT_HEART_BEAT_V2")
     is_sub_change: bool = msgspec.field(default=False, name="IS_SUB_CHANGE")
 
 
 class UnregisterClientRequestHeader(ExtHeader):
-    """Header of UNREGISTER_CLIENT (35)."""
+    """Header of UNREGISTER_CLIENT (35): remove a client from its producer group and consumer group."""
 
     client_id: str = msgspec.field(default="", name="clientID")
     producer_group: str | None = None
@@ -37,25 +37,28 @@ class UnregisterClientRequestHeader(ExtHeader):
 
 
 class GetConsumerListByGroupRequestHeader(ExtHeader):
-    """Header of GET_CONSUMER_LIST_BY_GROUP (38)."""
+    """Header of GET_CONSUMER_LIST_BY_GROUP (38): get the client ids of a consumer group, for its rebalance."""
 
     consumer_group: str
 
 
 class NotifyConsumerIdsChangedRequestHeader(ExtHeader):
-    """Header of NOTIFY_CONSUMER_IDS_CHANGED (40), broker to consumer, one-way: membership of the group changed, rebalance now."""
+    """Header of NOTIFY_CONSUMER_IDS_CHANGED (40), broker to consumer, one-way: the members of the group changed; rebalance now."""
 
     consumer_group: str
 
 
 class GetConsumerConnectionListRequestHeader(ExtHeader):
-    """Header of GET_CONSUMER_CONNECTION_LIST (203)."""
+    """Header of GET_CONSUMER_CONNECTION_LIST (203): get the connected clients and subscriptions of a consumer group."""
 
     consumer_group: str
 
 
 class GetConsumeStatsRequestHeader(ExtHeader):
-    """Header of GET_CONSUME_STATS (208). Without ``topic``: all topics of the group. ``topic_list`` has several, each followed by ``;``."""
+    """Header of GET_CONSUME_STATS (208): get the progress of a group in one topic, or in all its topics.
+
+    ``topic_list`` names several topics, each followed by ``;``.
+    """
 
     consumer_group: str
     topic: str | None = None
@@ -63,7 +66,7 @@ class GetConsumeStatsRequestHeader(ExtHeader):
 
 
 class GetConsumerRunningInfoRequestHeader(ExtHeader):
-    """Header of GET_CONSUMER_RUNNING_INFO (307), admin to broker to client."""
+    """Header of GET_CONSUMER_RUNNING_INFO (307), administrator to broker to client: get the state of a running consumer."""
 
     consumer_group: str
     client_id: str
@@ -71,7 +74,7 @@ class GetConsumerRunningInfoRequestHeader(ExtHeader):
 
 
 class ConsumeMessageDirectlyResultRequestHeader(ExtHeader):
-    """Header of CONSUME_MESSAGE_DIRECTLY (309), admin to broker to client: run the listener once on one message.
+    """Header of CONSUME_MESSAGE_DIRECTLY (309), administrator to broker to client: call the listener once with one message.
 
     The request from the broker to the client has the record as body.
     """
@@ -86,19 +89,19 @@ class ConsumeMessageDirectlyResultRequestHeader(ExtHeader):
 
 
 class GetProducerConnectionListRequestHeader(ExtHeader):
-    """Header of GET_PRODUCER_CONNECTION_LIST (204)."""
+    """Header of GET_PRODUCER_CONNECTION_LIST (204): get the connected clients of a producer group."""
 
     producer_group: str
 
 
 class ViewBrokerStatsDataRequestHeader(ExtHeader):
-    """Header of VIEW_BROKER_STATS_DATA (315): one counter, such as TOPIC_PUT_NUMS of a topic or GROUP_GET_NUMS of ``topic@group``."""
+    """Header of VIEW_BROKER_STATS_DATA (315): get a counter, such as TOPIC_PUT_NUMS of a topic or GROUP_GET_NUMS of ``topic@group``."""
 
     stats_name: str
     stats_key: str
 
 
 class GetConsumeStatsInBrokerHeader(ExtHeader):
-    """Header of GET_BROKER_CONSUME_STATS (317)."""
+    """Header of GET_BROKER_CONSUME_STATS (317): get the progress of all groups; with ``is_order`` only of topics with an order setting."""
 
     is_order: bool = False

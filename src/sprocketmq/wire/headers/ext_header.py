@@ -1,7 +1,7 @@
 """The base class of typed headers: structs whose fields are sent as text under Java's field names (Java: CommandCustomHeader).
 
-A header is read with ``command.header(Type)``. Unknown fields are ignored; a missing required field, or one that cannot be read, is a
-ProtocolError. Numbers are checked against the Java type (Integer, Long), so they always fit the record and the store.
+``command.header(Type)`` reads a header. It ignores unknown fields and raises ProtocolError if a required field is missing or cannot be
+read. Numbers are checked against the Java type (Integer, Long), so they always fit into records and store.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
 
 class ExtHeader(msgspec.Struct, rename="camel"):
-    """Base of the typed headers. Hot headers override :meth:`to_ext` with the dict written out."""
+    """Base of the typed headers. Frequent headers override :meth:`to_ext` with explicit code for each field."""
 
     def to_ext(self) -> dict[str, str]:
-        """The ext fields: None is left out, booleans are ``true`` and ``false``."""
+        """The ext fields as texts: fields that are None are omitted, booleans are ``true`` and ``false``."""
         ext: dict[str, str] = {}
         for field, name in zip(self.__struct_fields__, self.__struct_encode_fields__, strict=True):
             value = getattr(self, field)

@@ -8,9 +8,9 @@ __all__ = ["ExchangeHAInfoHeader", "HandoverRequestHeader"]
 
 
 class ExchangeHAInfoHeader(ExtHeader):
-    """Header of EXCHANGE_BROKER_HA_INFO (906) and of its answer.
+    """Header of EXCHANGE_BROKER_HA_INFO (906) and of its answer: the replication address of a master.
 
-    Without ``master_ha_address`` it asks a master for its address; with it, it tells a slave the address.
+    A request without ``master_ha_address`` asks a master for its address; a request with it gives a slave the address.
     """
 
     master_ha_address: str | None = None

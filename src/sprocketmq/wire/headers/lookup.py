@@ -13,12 +13,12 @@ __all__ = [
     "ViewMessageRequestHeader",
 ]
 
-# An ext field beside the header of code 12: the key is a UNIQ_KEY (MixAll.UNIQUE_MSG_QUERY_FLAG).
+# An additional ext field of QUERY_MESSAGE (12): the key is a UNIQ_KEY (MixAll.UNIQUE_MSG_QUERY_FLAG).
 UNIQUE_KEY_QUERY: Final = "_UNIQUE_KEY_QUERY"
 
 
 class QueryMessageRequestHeader(ExtHeader):
-    """Header of QUERY_MESSAGE (12): messages of ``topic`` by index key, stored between the two times (ms)."""
+    """Header of QUERY_MESSAGE (12): find messages of ``topic`` by index key that were stored between the two times (ms)."""
 
     topic: str
     key: str
@@ -30,14 +30,14 @@ class QueryMessageRequestHeader(ExtHeader):
 
 
 class QueryMessageResponseHeader(ExtHeader):
-    """Header of the answer to QUERY_MESSAGE (12), whose body is contiguous records."""
+    """Header of the answer to QUERY_MESSAGE (12): the state of the index. The body has the records, one after the other."""
 
     index_last_update_timestamp: Int64
     index_last_update_phyoffset: Int64
 
 
 class ViewMessageRequestHeader(ExtHeader):
-    """Header of VIEW_MESSAGE_BY_ID (33): the record at commit log ``offset``."""
+    """Header of VIEW_MESSAGE_BY_ID (33): get the record at commit log ``offset``."""
 
     offset: Int64
     topic: str | None = None

@@ -1,4 +1,4 @@
-"""Headers about queue offsets: codes 14, 15, 29, 30, 31, 32, 220, 221 and the admin's 222, 223, 308, 314, 321."""
+"""Headers about queue offsets: codes 14, 15, 29, 30, 31, 32, 220 and 221, and 222, 223, 308, 314 and 321 of administrators."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ __all__ = [
 
 
 class QueryConsumerOffsetRequestHeader(ExtHeader):
-    """Header of QUERY_CONSUMER_OFFSET (14).
+    """Header of QUERY_CONSUMER_OFFSET (14): get the progress of a group in a queue.
 
-    With ``set_zero_if_not_found`` False the broker answers "not found" where it would otherwise answer 0, for a queue whose first message
-    is in memory.
+    For a queue without progress whose first message is in memory, the broker answers 0. If ``set_zero_if_not_found`` is False, it answers
+    "not found".
     """
 
     consumer_group: str
@@ -39,13 +39,13 @@ class QueryConsumerOffsetRequestHeader(ExtHeader):
 
 
 class QueryConsumerOffsetResponseHeader(ExtHeader):
-    """Answer to code 14; absent when nothing was found (QUERY_NOT_FOUND)."""
+    """Header of the answer to QUERY_CONSUMER_OFFSET (14); missing if nothing was found (QUERY_NOT_FOUND)."""
 
     offset: Int64
 
 
 class UpdateConsumerOffsetRequestHeader(ExtHeader):
-    """Header of UPDATE_CONSUMER_OFFSET (15)."""
+    """Header of UPDATE_CONSUMER_OFFSET (15): set the progress of a group in a queue."""
 
     consumer_group: str
     topic: str
@@ -55,7 +55,7 @@ class UpdateConsumerOffsetRequestHeader(ExtHeader):
 
 
 class SearchOffsetRequestHeader(ExtHeader):
-    """Header of SEARCH_OFFSET_BY_TIMESTAMP (29): the first (LOWER) or last (UPPER) message of a store timestamp. ``timestamp`` in ms."""
+    """Header of SEARCH_OFFSET_BY_TIMESTAMP (29): find the first (LOWER) or last (UPPER) message of a store time, in ms."""
 
     topic: str
     queue_id: Int32
@@ -65,13 +65,13 @@ class SearchOffsetRequestHeader(ExtHeader):
 
 
 class SearchOffsetResponseHeader(ExtHeader):
-    """Answer to code 29."""
+    """Header of the answer to SEARCH_OFFSET_BY_TIMESTAMP (29): the offset."""
 
     offset: Int64
 
 
 class GetMaxOffsetRequestHeader(ExtHeader):
-    """Header of GET_MAX_OFFSET (30)."""
+    """Header of GET_MAX_OFFSET (30): get the end of a queue."""
 
     topic: str
     queue_id: Int32
@@ -80,13 +80,13 @@ class GetMaxOffsetRequestHeader(ExtHeader):
 
 
 class GetMaxOffsetResponseHeader(ExtHeader):
-    """Answer to code 30: the offset that the next message will get."""
+    """Header of the answer to GET_MAX_OFFSET (30): the offset that the next message will get."""
 
     offset: Int64
 
 
 class GetMinOffsetRequestHeader(ExtHeader):
-    """Header of GET_MIN_OFFSET (31)."""
+    """Header of GET_MIN_OFFSET (31): get the beginning of a queue."""
 
     topic: str
     queue_id: Int32
@@ -94,13 +94,13 @@ class GetMinOffsetRequestHeader(ExtHeader):
 
 
 class GetMinOffsetResponseHeader(ExtHeader):
-    """Answer to code 31: the offset of the oldest message still there."""
+    """Header of the answer to GET_MIN_OFFSET (31): the offset of the oldest stored message."""
 
     offset: Int64
 
 
 class GetEarliestMsgStoretimeRequestHeader(ExtHeader):
-    """Header of GET_EARLIEST_MSG_STORETIME (32)."""
+    """Header of GET_EARLIEST_MSG_STORETIME (32): get the store time of the oldest message of a queue."""
 
     topic: str
     queue_id: Int32
@@ -108,13 +108,13 @@ class GetEarliestMsgStoretimeRequestHeader(ExtHeader):
 
 
 class GetEarliestMsgStoretimeResponseHeader(ExtHeader):
-    """Answer to code 32: ms since the epoch, -1 for an empty queue."""
+    """Header of the answer to GET_EARLIEST_MSG_STORETIME (32): ms since the epoch, -1 for an empty queue."""
 
     timestamp: Int64
 
 
 class ResetOffsetRequestHeader(ExtHeader):
-    """Header of INVOKE_BROKER_TO_RESET_OFFSET (222, admin to broker) and RESET_CONSUMER_CLIENT_OFFSET (220, broker to client).
+    """Header of INVOKE_BROKER_TO_RESET_OFFSET (222, administrator to broker) and RESET_CONSUMER_CLIENT_OFFSET (220, broker to client).
 
     ``timestamp`` -1 means the end of the queue.
     """
@@ -128,7 +128,9 @@ class ResetOffsetRequestHeader(ExtHeader):
 
 
 class GetConsumerStatusRequestHeader(ExtHeader):
-    """Header of INVOKE_BROKER_TO_GET_CONSUMER_STATUS (223, admin to broker) and GET_CONSUMER_STATUS_FROM_CLIENT (221, broker to client)."""
+    """Header of INVOKE_BROKER_TO_GET_CONSUMER_STATUS (223, administrator to broker) and GET_CONSUMER_STATUS_FROM_CLIENT (221, broker to
+    client): get the progress that a running consumer has in memory.
+    """
 
     topic: str
     group: str
@@ -136,8 +138,9 @@ class GetConsumerStatusRequestHeader(ExtHeader):
 
 
 class QueryCorrectionOffsetHeader(ExtHeader):
-    """Header of QUERY_CORRECTION_OFFSET (308): the progress of all groups except ``filter_groups`` (separated by ``,``), compared with
-    ``compare_group``.
+    """Header of QUERY_CORRECTION_OFFSET (308): get the lowest progress of all groups in a topic, compared with ``compare_group``.
+
+    ``filter_groups`` names groups that do not count, separated by ``,``.
     """
 
     topic: str
@@ -146,7 +149,7 @@ class QueryCorrectionOffsetHeader(ExtHeader):
 
 
 class CloneGroupOffsetRequestHeader(ExtHeader):
-    """Header of CLONE_GROUP_OFFSET (314). Without ``topic``, all topics of ``src_group``."""
+    """Header of CLONE_GROUP_OFFSET (314): copy the progress of ``src_group`` in ``topic``, or in all its topics, to ``dest_group``."""
 
     src_group: str
     dest_group: str
@@ -155,8 +158,8 @@ class CloneGroupOffsetRequestHeader(ExtHeader):
 
 
 class QueryConsumeQueueRequestHeader(ExtHeader):
-    """Header of QUERY_CONSUME_QUEUE (321): ``count`` entries of a consume queue from ``index`` on, and whether they pass the group's
-    filter.
+    """Header of QUERY_CONSUME_QUEUE (321): get ``count`` entries of a consume queue from ``index`` on, and whether they pass the
+    group's filter.
     """
 
     topic: str

@@ -8,7 +8,10 @@ __all__ = ["PullMessageRequestHeader", "PullMessageResponseHeader"]
 
 
 class PullMessageRequestHeader(ExtHeader):
-    """``sys_flag`` holds PULL_* bits of ``wire.records.sys_flag``, ``suspend_timeout_millis`` how long the broker may hold it."""
+    """Header of PULL_MESSAGE (11) and LITE_PULL_MESSAGE (361).
+
+    ``sys_flag`` holds PULL_* bits of ``wire.records.sys_flag``; ``suspend_timeout_millis`` is how long the broker may hold the pull.
+    """
 
     consumer_group: str
     topic: str
@@ -23,7 +26,7 @@ class PullMessageRequestHeader(ExtHeader):
     expression_type: str | None = None
     max_msg_bytes: Int32 | None = None
     request_source: Int32 | None = None
-    proxy_froward_client_id: str | None = None  # spelled so on the wire
+    proxy_froward_client_id: str | None = None  # the protocol's spelling
     bname: str | None = None
 
     def to_ext(self) -> dict[str, str]:
@@ -55,7 +58,7 @@ class PullMessageRequestHeader(ExtHeader):
 
 
 class PullMessageResponseHeader(ExtHeader):
-    """Present in every answer to a pull, found or not. ``suggest_which_broker_id`` is where to pull next (0 the master)."""
+    """Header of the answer to a pull, also without messages. ``suggest_which_broker_id``: where to pull next (0 is the master)."""
 
     suggest_which_broker_id: Int64
     next_begin_offset: Int64

@@ -1,4 +1,4 @@
-"""Headers of code 370: take back a timer message that still waits (Java: RecallMessageRequestHeader, 5.x)."""
+"""Headers of RECALL_MESSAGE (370): cancel a timer message that is not due yet (Java: RecallMessageRequestHeader, 5.x)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ __all__ = ["RecallMessageRequestHeader", "RecallMessageResponseHeader"]
 
 
 class RecallMessageRequestHeader(ExtHeader):
-    """``recall_handle`` is what the answer to the send carried, see ``wire.recall_handle``.
+    """Header of RECALL_MESSAGE (370). ``recall_handle`` comes from the answer to the send, see ``wire.recall_handle``.
 
-    Required in Java's class as well, but there a missing field only leaves a line in the log: the handle is then refused as an empty one.
+    It is required in Java's class as well, but there a missing field only causes a line in the log and counts as an empty handle.
     """
 
     topic: str
@@ -20,6 +20,6 @@ class RecallMessageRequestHeader(ExtHeader):
 
 
 class RecallMessageResponseHeader(ExtHeader):
-    """``msg_id`` is the unique key of the message that was taken back."""
+    """Header of the answer to RECALL_MESSAGE (370). ``msg_id`` is the unique key of the cancelled message."""
 
     msg_id: str

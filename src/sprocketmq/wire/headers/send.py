@@ -1,8 +1,8 @@
-"""Headers of sending: codes 10, 310, 320, 324, 325, 326 and 36 (Java: SendMessageRequestHeader and kin).
+"""Headers of sending: codes 10, 310, 320, 324, 325, 326 and 36 (Java: SendMessageRequestHeader and related classes).
 
-The same request has two spellings. V1 uses the field names; V2, the default of every client, uses one letter per field to save bytes. Code
-10 and 324 are V1; 310, 320 and 325 are V2. :class:`SendMessageRequestHeaderV2` is a SendMessageRequestHeader with other wire names,
-so that a reader needs to know one noun only.
+The header of a send has two forms. V1 uses the field names; V2, the default of every client, uses one letter for each field to save bytes.
+Codes 10 and 324 are V1; 310, 320 and 325 are V2. :class:`SendMessageRequestHeaderV2` is a SendMessageRequestHeader with other names on the
+wire, so that readers of a header need to know only one class.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ __all__ = [
 
 
 class SendMessageRequestHeader(ExtHeader):
-    """Codes 10 and 324. ``properties`` is the text form of ``wire.records.properties``; ``bname`` the broker the queue belongs to."""
+    """Header of SEND_MESSAGE (10) and SEND_REPLY_MESSAGE (324).
+
+    ``properties`` is the text form of ``wire.records.properties``; ``bname`` is the broker to which the queue belongs.
+    """
 
     producer_group: str
     topic: str
@@ -43,12 +46,12 @@ class SendMessageRequestHeader(ExtHeader):
 
     @staticmethod
     def from_v1(command: Command) -> SendMessageRequestHeader:
-        """Read codes 10 and 324."""
+        """Read the header of codes 10 and 324."""
         return command.header(SendMessageRequestHeader)
 
     @staticmethod
     def from_v2(command: Command) -> SendMessageRequestHeader:
-        """Read codes 310, 320 and 325."""
+        """Read the header of codes 310, 320 and 325."""
         return command.header(SendMessageRequestHeaderV2)
 
 
@@ -56,9 +59,9 @@ _V2_NAMES: Final = dict(zip(SendMessageRequestHeader.__struct_fields__, "abcdefg
 
 
 class SendMessageRequestHeaderV2(SendMessageRequestHeader, rename=_V2_NAMES):
-    """Codes 310, 320 and 325: the fields of V1, named a to n on the wire."""
+    """Header of SEND_MESSAGE_V2 (310), SEND_BATCH_MESSAGE (320) and SEND_REPLY_MESSAGE_V2 (325): the fields of V1, named a to n."""
 
-    # Declared again because msgspec gives inherited fields the wire names of the class that declared them.
+    # The fields are declared again because msgspec gives inherited fields the wire names of the class that declared them.
     producer_group: str
     topic: str
     default_topic: str
@@ -102,7 +105,10 @@ class SendMessageRequestHeaderV2(SendMessageRequestHeader, rename=_V2_NAMES):
 
 
 class SendMessageResponseHeader(ExtHeader):
-    """``msg_id`` is the offset message id (joined by ``,`` for a batch); MSG_REGION and TRACE_ON ride beside it as plain ext fields."""
+    """Header of the answer to a send. ``msg_id`` is the offset message id (ids of a batch are joined by ``,``).
+
+    MSG_REGION and TRACE_ON are sent with it as plain ext fields.
+    """
 
     msg_id: str
     queue_id: Int32
@@ -124,7 +130,7 @@ class SendMessageResponseHeader(ExtHeader):
 
 
 class ReplyMessageRequestHeader(ExtHeader):
-    """Code 326, broker to producer: the reply to a request that this producer sent. Body: the reply's body."""
+    """Header of PUSH_REPLY_MESSAGE_TO_CLIENT (326), broker to producer: the reply to a request of this producer. Body: the reply's body."""
 
     producer_group: str
     topic: str
@@ -143,9 +149,9 @@ class ReplyMessageRequestHeader(ExtHeader):
 
 
 class ConsumerSendMsgBackRequestHeader(ExtHeader):
-    """Code 36: deliver the stored message at commit log ``offset`` to ``group`` again.
+    """Header of CONSUMER_SEND_MSG_BACK (36): deliver the stored message at commit log ``offset`` to ``group`` again.
 
-    ``delay_level`` 0 lets the broker choose (3 + reconsume times), a negative one asks for the dead-letter topic.
+    With ``delay_level`` 0 the broker chooses the level (3 + reconsume times); a negative one means the dead-letter topic.
     """
 
     offset: Int64

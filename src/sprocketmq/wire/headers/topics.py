@@ -25,7 +25,10 @@ __all__ = [
 
 
 class CreateTopicRequestHeader(ExtHeader):
-    """Header of UPDATE_AND_CREATE_TOPIC (17). ``attributes`` is a change list such as ``+message.type=FIFO`` (5.x)."""
+    """Header of UPDATE_AND_CREATE_TOPIC (17): create or change a topic.
+
+    ``attributes`` is a list of changes such as ``+message.type=FIFO`` (5.x).
+    """
 
     topic: str
     default_topic: str
@@ -40,19 +43,22 @@ class CreateTopicRequestHeader(ExtHeader):
 
 
 class DeleteTopicRequestHeader(ExtHeader):
-    """Header of DELETE_TOPIC_IN_BROKER (215)."""
+    """Header of DELETE_TOPIC_IN_BROKER (215): delete a topic from a broker."""
 
     topic: str
 
 
 class GetTopicStatsInfoRequestHeader(ExtHeader):
-    """Header of GET_TOPIC_STATS_INFO (202)."""
+    """Header of GET_TOPIC_STATS_INFO (202): get the range of offsets of each queue of a topic."""
 
     topic: str
 
 
 class GetAllTopicConfigRequestHeader(ExtHeader):
-    """Header of GET_ALL_TOPIC_CONFIG (21). For pages (5.x) ``topic_seq`` is the first topic and ``max_topic_num`` the page size."""
+    """Header of GET_ALL_TOPIC_CONFIG (21): get all topics of a broker.
+
+    For pages (5.x) ``topic_seq`` is the first topic and ``max_topic_num`` the page size.
+    """
 
     topic_seq: Int32 | None = None
     data_version: str | None = None
@@ -60,13 +66,13 @@ class GetAllTopicConfigRequestHeader(ExtHeader):
 
 
 class GetAllTopicConfigResponseHeader(ExtHeader):
-    """Answer to code 21 of a 5.x broker."""
+    """Header of a 5.x broker's answer to GET_ALL_TOPIC_CONFIG (21): the number of topics."""
 
     total_topic_num: Int32
 
 
 class GetAllSubscriptionGroupRequestHeader(ExtHeader):
-    """Header of GET_ALL_SUBSCRIPTIONGROUP_CONFIG (201). Pages as for GET_ALL_TOPIC_CONFIG."""
+    """Header of GET_ALL_SUBSCRIPTIONGROUP_CONFIG (201): get all consumer groups of a broker. Pages as for GET_ALL_TOPIC_CONFIG."""
 
     group_seq: Int32 | None = None
     data_version: str | None = None
@@ -74,15 +80,15 @@ class GetAllSubscriptionGroupRequestHeader(ExtHeader):
 
 
 class GetAllSubscriptionGroupResponseHeader(ExtHeader):
-    """Answer to code 201 of a 5.x broker."""
+    """Header of a 5.x broker's answer to GET_ALL_SUBSCRIPTIONGROUP_CONFIG (201): the number of groups."""
 
     total_group_num: Int32
 
 
 class DeleteSubscriptionGroupRequestHeader(ExtHeader):
-    """Header of DELETE_SUBSCRIPTIONGROUP (207).
+    """Header of DELETE_SUBSCRIPTIONGROUP (207): delete a consumer group.
 
-    Whether the progress is deleted, too, is ``clean_offset`` for 5.x and ``remove_offset`` for 4.9; send both.
+    ``clean_offset`` (5.x) and ``remove_offset`` (4.9) say whether its progress is deleted, too; send both.
     """
 
     group_name: str
@@ -91,45 +97,48 @@ class DeleteSubscriptionGroupRequestHeader(ExtHeader):
 
 
 class QueryTopicConsumeByWhoRequestHeader(ExtHeader):
-    """Header of QUERY_TOPIC_CONSUME_BY_WHO (300)."""
+    """Header of QUERY_TOPIC_CONSUME_BY_WHO (300): get the groups that consume a topic."""
 
     topic: str
 
 
 class GetTopicConfigRequestHeader(ExtHeader):
-    """Header of GET_TOPIC_CONFIG (351, 5.x)."""
+    """Header of GET_TOPIC_CONFIG (351, 5.x): get the settings of a topic."""
 
     topic: str
 
 
 class GetSubscriptionGroupConfigRequestHeader(ExtHeader):
-    """Header of GET_SUBSCRIPTIONGROUP_CONFIG (352, 5.x)."""
+    """Header of GET_SUBSCRIPTIONGROUP_CONFIG (352, 5.x): get the settings of a consumer group."""
 
     group: str
 
 
 class QueryConsumeTimeSpanRequestHeader(ExtHeader):
-    """Header of QUERY_CONSUME_TIME_SPAN (303)."""
+    """Header of QUERY_CONSUME_TIME_SPAN (303): get the store times at which a group is in the queues of a topic."""
 
     topic: str
     group: str
 
 
 class QueryTopicsByConsumerRequestHeader(ExtHeader):
-    """Header of QUERY_TOPICS_BY_CONSUMER (343, 5.x)."""
+    """Header of QUERY_TOPICS_BY_CONSUMER (343, 5.x): get the topics in which a group has progress."""
 
     group: str
 
 
 class QuerySubscriptionByConsumerRequestHeader(ExtHeader):
-    """Header of QUERY_SUBSCRIPTION_BY_CONSUMER (345, 5.x)."""
+    """Header of QUERY_SUBSCRIPTION_BY_CONSUMER (345, 5.x): get the subscription of a group to a topic."""
 
     group: str
     topic: str
 
 
 class UpdateGroupForbiddenRequestHeader(ExtHeader):
-    """Header of UPDATE_AND_GET_GROUP_FORBIDDEN (353, 5.x). ``readable`` None changes nothing."""
+    """Header of UPDATE_AND_GET_GROUP_FORBIDDEN (353, 5.x): set and get whether a group may read a topic.
+
+    With ``readable`` None nothing changes.
+    """
 
     group: str
     topic: str
@@ -137,6 +146,6 @@ class UpdateGroupForbiddenRequestHeader(ExtHeader):
 
 
 class GetBrokerConfigResponseHeader(ExtHeader):
-    """Answer to code 26. ``version``: the DataVersion of the settings, as JSON."""
+    """Header of the answer to GET_BROKER_CONFIG (26). ``version``: the DataVersion of the settings, as JSON."""
 
     version: str

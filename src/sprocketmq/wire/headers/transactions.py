@@ -1,4 +1,4 @@
-"""Headers of transactions: codes 37 and 39, both one-way, and 323."""
+"""Headers of transactions: codes 37 and 39, which are one-way, and 323."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = [
 
 
 class EndTransactionRequestHeader(ExtHeader):
-    """Header of END_TRANSACTION (37), producer to broker.
+    """Header of END_TRANSACTION (37), producer to broker: commit or roll back a transaction.
 
     ``commit_or_rollback`` is 8 for commit, 12 for rollback, 0 for unknown. Both offsets are those of the half message.
     """
@@ -29,7 +29,7 @@ class EndTransactionRequestHeader(ExtHeader):
 
 
 class CheckTransactionStateRequestHeader(ExtHeader):
-    """Header of CHECK_TRANSACTION_STATE (39), broker to one producer of the group.
+    """Header of CHECK_TRANSACTION_STATE (39), broker to one producer of the group: ask how a transaction ended.
 
     The body is the half message as a record, with its real topic and queue.
     """
@@ -44,7 +44,7 @@ class CheckTransactionStateRequestHeader(ExtHeader):
 
 
 class ResumeCheckHalfMessageRequestHeader(ExtHeader):
-    """Header of RESUME_CHECK_HALF_MESSAGE (323), administrator to broker.
+    """Header of RESUME_CHECK_HALF_MESSAGE (323), administrator to broker: check a discarded half message again.
 
     ``msg_id`` is the offset message id of a discarded half message in TRANS_CHECK_MAX_TIME_TOPIC.
     """

@@ -7,7 +7,7 @@
 
 Everything else about a request is derived from its declaration: which handlers a server must have, what access control checks, which header
 fields are checked before a handler sees them, how a client sends it and reads the answer, what a handover refuses, and the table in
-docs/requests.md. A family is imported on first use: a producer never needs most of them.
+docs/requests.md. A family is imported at its first use, because a producer never needs most of them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ FAMILIES: Final = ("messages", "consumers", "offsets", "topics", "brokers", "acc
 def __getattr__(name: str) -> ModuleType:
     if name not in FAMILIES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return importlib.import_module(f"{__name__}.{name}")  # which makes it an ordinary attribute
+    return importlib.import_module(f"{__name__}.{name}")  # the import makes it an ordinary attribute
 
 
 @cache
@@ -56,10 +56,10 @@ def served_by(peer: Peer) -> tuple[AnyRequest, ...]:
 
 
 def check_handlers(peer: Peer, codes: Iterable[int]) -> None:
-    """A server has a handler for each request that it serves, for no other, and each says what it needs.
+    """Check that a server has a handler for each request that it serves and for no other, and that each declares its needs.
 
     Raises:
-        ConfigurationError: naming the codes.
+        ConfigurationError: names the codes for which this is not so.
     """
     handled, serves = set(codes), served_by(peer)
     declared_codes = {int(one.code) for one in serves}

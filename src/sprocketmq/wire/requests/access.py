@@ -1,7 +1,7 @@
-"""The rights that a request needs, as its declaration states them: which rights on what, and where the request names it.
+"""The rights that a request needs, as its declaration states them: which right on which resource, and where the request names it.
 
-``core.access.need_readers`` reads the names from a request. A right is stated for both generations of access control: actions of 5.x, of
-which one is enough, and a permission of 4.9 (Java: Permission, Action).
+``core.access.need_readers`` reads the names from a request. A right is stated for both generations of access control: actions of 5.x, one
+of which is enough, and a permission of 4.9 (Java: Permission, Action).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ __all__ = [
     "topics",
 ]
 
-# Permissions of 4.9 as bits (Java: Permission). ADMIN is ours: the account must be an administrator's.
+# Permissions of 4.9 as bits (Java: Permission). ADMIN is our own: the account must be an administrator's.
 DENY: Final = 1
 ANY: Final = 2
 PUB: Final = 4
@@ -65,15 +65,15 @@ ADMIN: Final = 16
 
 
 class Right(Struct, frozen=True, eq=False):
-    """What may be done to a resource: ``actions`` of 5.x, of which one is enough, and the ``permission`` of 4.9.
+    """A right on a resource: ``actions`` of 5.x, one of which is enough, and the ``permission`` of 4.9.
 
-    There is one object for each right, compared by identity: decisions are looked up by it.
+    There is one object for each right. It is compared by identity, because it is a part of the key of cached decisions.
     """
 
     actions: frozenset[str]
     permission: int
     or_consumer: bool = False
-    """Whether it is enough to be a consumer of anything, unless the resource is denied by name."""
+    """Whether a right to consume any resource is enough, unless this resource is denied by name."""
 
 
 def _right(actions: str, permission: int, *, or_consumer: bool = False) -> Right:
@@ -88,7 +88,7 @@ CONSUME_OR_UPDATE: Final = _right("Sub Update", SUB)
 LOOK: Final = _right("Get", ANY)
 LOOK_AT_GROUP: Final = _right("Get", SUB)
 UPDATE_OWN: Final = _right("Update", SUB)
-# In 4.9 the rest is for administrators.
+# In 4.9 only administrators have the other rights.
 CREATE: Final = _right("Create", ADMIN)
 CREATE_OR_UPDATE: Final = _right("Create Update", ADMIN)
 UPDATE: Final = _right("Update", ADMIN)
@@ -96,26 +96,26 @@ DELETE: Final = _right("Delete", ADMIN)
 LOOK_AT_CLUSTER: Final = _right("Get", ADMIN)
 CHANGE_CLUSTER: Final = _right("Update", ADMIN)
 
-# ("topic", name) or ("group", name) for each name in a body; None where the body leaves it out.
+# ("topic", name) or ("group", name) for each name in a body; None if the body omits it.
 Names = Iterable[tuple[str, "str | None"]]
 
 
 class FieldNeed(Struct, frozen=True):
-    """A right on the ``topic`` or ``group`` (``kind``) that a header field names, by its name on the wire."""
+    """A right on the ``topic`` or ``group`` (``kind``) that a header field names; ``field`` is its name on the wire."""
 
     kind: str
     field: str
     right: Right
     optional: bool = False
-    """Whether the handler knows what to do without."""
+    """Whether the handler accepts a request without the field."""
     separator: str = ""
-    """Between names, where the field holds any number of them."""
+    """The separator between names, if the field holds several."""
 
 
 class ReplyNeed(Struct, frozen=True):
-    """A reply of request-reply to the topic in ``field``.
+    """The right to send a reply of request-reply to the topic in ``field``.
 
-    The broker's own topic for replies is open to whoever consumes, as with Apache.
+    The broker's own topic for replies is open to all consumers, as in Apache.
     """
 
     field: str
@@ -126,18 +126,18 @@ class ReplyNeed(Struct, frozen=True):
 
 
 class BodyNeed(Struct, frozen=True):
-    """A right on each topic and group in the body. ``names`` decodes it as the handler does, and raises ProtocolError as that."""
+    """A right on each topic and group in the body. ``names`` decodes the body, and raises ProtocolError, as the handler does."""
 
     names: Callable[[bytes], Names]
     right: Right
     optional: bool = False
-    """Whether the body may name nothing."""
+    """Whether the body may name no topic and no group."""
 
 
 class RecordNeed(Struct, frozen=True):
     """A right on the topic of the message whose record begins at a commit log offset.
 
-    Where none begins, the handler finds nothing to do either.
+    If no record begins there, the handler does not find it either.
     """
 
     offset: Callable[[Command], int]
@@ -149,16 +149,16 @@ class ClusterNeed(Struct, frozen=True):
 
 
 class AddressNeed(Struct, frozen=True):
-    """For a name server, which has no accounts: ``brokerAllowedAddresses`` says who may change anything; anybody may read."""
+    """For a name server, which has no accounts: only ``brokerAllowedAddresses`` may change anything; reading is open to all."""
 
     changes: bool
 
 
 AccessNeeds = tuple[FieldNeed | ReplyNeed | BodyNeed | RecordNeed | ClusterNeed | AddressNeed, ...]
 
-# Nothing but an account: what the request touches is its sender's own, or nobody's.
+# An account is enough: the request concerns only its sender's own data, or no data at all.
 ANY_ACCOUNT: Final[AccessNeeds] = ()
-# Of a client: it takes requests on the connections that it opened itself.
+# For a client, which gets requests only on connections that it has opened itself.
 FROM_ITS_BROKER: Final[AccessNeeds] = ()
 ANY_ADDRESS: Final[AccessNeeds] = (AddressNeed(changes=False),)
 NAMED_ADDRESS: Final[AccessNeeds] = (AddressNeed(changes=True),)

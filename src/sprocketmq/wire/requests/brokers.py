@@ -19,7 +19,7 @@ UPDATE_BROKER_CONFIG = Request(
     body=PropertiesText,
     changes_tables=True,
 )
-# Its settings are without secrets, and clients read them (our Spark sink asks how long its transactions are left alone).
+# The settings contain no secrets, and clients read them (our Spark sink reads when its transactions are first checked).
 GET_BROKER_CONFIG = Request(
     code=RequestCode.GET_BROKER_CONFIG,
     served_by=Peer.BROKER,

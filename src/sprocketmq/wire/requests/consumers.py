@@ -1,4 +1,4 @@
-"""Requests about members of groups: heartbeats, queue locks, assignments, and what a broker asks of its members."""
+"""Requests about members of groups: heartbeats, queue locks, assignments, and requests of a broker to members."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from sprocketmq.wire.requests.messages import offset_in
 
 
 def _names_in_heartbeat(body: bytes) -> Names:
-    """Producer groups are nobody's: no generation knows a right on them."""
+    """The topics and groups in a heartbeat. Producer groups are left out, because neither generation has a right on them."""
     for consumer in HeartbeatData.of_request(body).consumer_data_set:
         yield "group", consumer.group_name
         for subscription in consumer.subscription_data_set:

@@ -1,4 +1,4 @@
-"""The declaration of a request: see the package."""
+"""The declaration of a request; see the docstring of the package."""
 
 from __future__ import annotations
 
@@ -38,37 +38,37 @@ __all__ = [
 
 
 class Peer(Flag):
-    """Who answers a request."""
+    """The peer that answers a request."""
 
     NOBODY = 0
-    """No program of ours: it is only sent."""
+    """None of our programs: the request is only sent."""
     BROKER = auto()
     NAME_SERVER = auto()
     CLIENT = auto()
 
 
 class Records(Body):
-    """Message records, one behind the other, as the store has them (see ``wire.records.record``). No JSON."""
+    """Not JSON: message records, one after the other, as in the store (see ``wire.records.record``)."""
 
 
 class MessageBody(Body):
-    """The body of one message, or of a batch: bytes of the application. No JSON."""
+    """Not JSON: the body of one message, or of a batch, which are bytes of the application."""
 
 
 class PropertiesText(Body):
-    """Java's properties, ``key=value`` by line (see ``wire.text.java_properties``). No JSON."""
+    """Not JSON: Java's properties, ``key=value`` in each line (see ``wire.text.java_properties``)."""
 
 
 class JsonList(Body):
-    """A JSON array, where the other classes are objects."""
+    """A JSON array; the other JSON bodies are objects."""
 
 
 class JsonObject(Body):
-    """A JSON object for people to look at."""
+    """A JSON object without a fixed shape, for people to read."""
 
 
 class BinaryBody(Body):
-    """Numbers at their places. No JSON."""
+    """Not JSON: numbers at fixed places."""
 
 
 _UNSET: Final[Any] = None
@@ -79,14 +79,14 @@ class Request(Struct, Generic[H, A, B], frozen=True, eq=False, kw_only=True):
 
     Attributes:
         code: its number and its name.
-        served_by: who has a handler for it. Start-up refuses one who does not, and one with handlers for anything else.
-        access: what its sender needs, in both generations of access control. None: nobody has said, and no server starts with that.
-        header: the typed header of the request, None without.
-        body: what its body is, None without.
-        answer_header: the typed header of a successful answer, None without.
-        answer_body: what a successful answer brings as its body, None without.
-        oneway: whether official clients send it without waiting for an answer, always or at times.
-        changes_tables: whether it changes what a slave copies; a handover refuses it, since the change might be missing there.
+        served_by: the peer with a handler for it. A server does not start without this handler, or with undeclared handlers.
+        access: the rights that its sender needs, in both generations of access control. A server does not start if this is None.
+        header: the typed header of the request, or None.
+        body: the body of the request, or None.
+        answer_header: the typed header of a successful answer, or None.
+        answer_body: the body of a successful answer, or None.
+        oneway: whether official clients send it without waiting for an answer, always or sometimes.
+        changes_tables: whether it changes a table that slaves copy. A handover refuses it, because the slave might miss the change.
     """
 
     code: RequestCode
@@ -104,16 +104,16 @@ class Request(Struct, Generic[H, A, B], frozen=True, eq=False, kw_only=True):
         return self.code.name
 
     def command(self, header: H | None = None, body: Buffer = b"", *, oneway: bool = False) -> Command:
-        """A new request."""
+        """Make a command of this request."""
         return request(self.code, header, body, oneway=oneway)
 
     def answer_header_in(self, answer: Command) -> A:
-        """The header of a successful answer. Raises ProtocolError."""
+        """Decode the header of a successful answer. Raises ProtocolError."""
         assert self.answer_header is not None
         return answer.header(self.answer_header)
 
     def answer_body_in(self, answer: Command) -> B:
-        """The body of a successful answer. Raises ProtocolError."""
+        """Decode the body of a successful answer. Raises ProtocolError."""
         assert self.answer_body is not None
         return self.answer_body.decode(answer.body)
 

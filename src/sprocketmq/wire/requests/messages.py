@@ -119,7 +119,7 @@ CONSUMER_SEND_MSG_BACK = Request(
 
 
 def offset_in(message_id: str | None) -> int:
-    """The commit log offset in an offset message id. Raises ProtocolError for what is none."""
+    """The commit log offset in an offset message id. Raises ProtocolError if it is not a valid id."""
     try:
         return decode_offset_message_id(message_id or "")[1]
     except ConfigurationError as error:

@@ -67,7 +67,7 @@ UNREGISTER_BROKER = Request(
     access=NAMED_ADDRESS,
     header=UnRegisterBrokerRequestHeader,
 )
-# It keeps a broker alive.
+# This request also keeps a broker's registration alive, so it needs an allowed address.
 QUERY_DATA_VERSION = Request(
     code=RequestCode.QUERY_DATA_VERSION,
     served_by=Peer.NAME_SERVER,
@@ -92,7 +92,7 @@ GET_BROKER_MEMBER_GROUP = Request(
     header=GetBrokerMemberGroupRequestHeader,
     answer_body=GetBrokerMemberGroupResponseBody,
 )
-# Brokers of 5.x take it; a slave that acts as master is not there with us.
+# Only brokers of 5.x serve it, for slaves that act as master, which we do not have.
 NOTIFY_MIN_BROKER_ID_CHANGE = Request(
     code=RequestCode.NOTIFY_MIN_BROKER_ID_CHANGE,
     served_by=Peer.NOBODY,

@@ -1,4 +1,4 @@
-"""Readers of the requests that come by the hundred thousand: straight into the typed header (see ``wire.frames.raw_command``)."""
+"""Readers that decode the most frequent requests straight into their typed headers (see ``wire.frames.raw_command``)."""
 
 from __future__ import annotations
 
@@ -22,4 +22,4 @@ READERS: Final[Mapping[bytes, HeaderReader]] = {
     **{f'{int(one.code)},"'.encode()[:4]: header_reader(int(one.code), one.header) for one in _REQUESTS if one.header},
     **{int(one.code).to_bytes(2, "big"): binary_header_reader(one.header) for one in _REQUESTS if one.header},
 }
-"""JSON by the four bytes behind ``{"code":``, ROCKETMQ by the two of its code."""
+"""Readers of JSON headers by the four bytes behind ``{"code":``, and of ROCKETMQ headers by the two bytes of the code."""
