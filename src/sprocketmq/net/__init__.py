@@ -1,3 +1,3 @@
 """The only place with sockets, event loops and the clock. One asyncio engine serves the async and the blocking world."""
 
-import sprocketmq.logs  # noqa: F401 - its loggers tell what peers say in one line
+import sprocketmq.logs  # noqa: F401 - escapes text of peers in log lines

@@ -1,4 +1,4 @@
-"""Addresses of this machine and of peers: what a client or broker tells others about itself, what a record holds."""
+"""Addresses of this machine and of peers: the address that a client or broker reports to others, and the addresses in records."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ __all__ = ["announced_host", "joined_address", "local_ip", "packed_address"]
 
 
 def announced_host(bind_host: str, broker_ip: str) -> str:
-    """The address clients are told: ``broker_ip`` if set, else the bound one, else (bound to all) one of this machine.
+    """The address to report to clients: ``broker_ip`` if set, else the bound one, or one of this machine if bound to all.
 
     Raises:
-        ConfigurationError: the name cannot be resolved, or nothing is known that leads to where it is bound.
+        ConfigurationError: the name cannot be resolved, or no address is known that leads to the bound one.
     """
     host = broker_ip or bind_host
-    if host == "::":  # listens to IPv6 alone, and the address that leads outside is looked up for IPv4
+    if host == "::":  # listens to IPv6 only, but local_ip finds an IPv4 address
         raise ConfigurationError(
-            "bindAddress is '::', which takes connections over IPv6 alone, and which IPv6 address to announce is not known; give that as "
-            "brokerIP1, or one address to listen on, or 0.0.0.0 for IPv4"
+            "bindAddress is '::', which accepts connections over IPv6 only, and the IPv6 address to announce is not known; set brokerIP1 "
+            "to that address, or bindAddress to one address, or to 0.0.0.0 for IPv4"
         )
     if host in ("", "0.0.0.0"):
         host = local_ip()
@@ -43,7 +43,7 @@ def joined_address(host: str, port: int) -> str:
 
 
 def local_ip() -> str:
-    """The address of the interface that leads outside; no packet is sent for that. Loopback on a machine without a network."""
+    """The address of the interface that leads outside; no packet is sent to find it. Loopback on a machine without a network."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.connect(("192.0.2.1", 9))  # TEST-NET-1: never a real peer
@@ -53,7 +53,7 @@ def local_ip() -> str:
 
 
 def packed_address(peer: tuple[str, int]) -> tuple[bytes, int]:
-    """A socket's peer as a record holds it: 4 or 16 address bytes, port. An unknown peer (a closed socket) becomes 0.0.0.0:0."""
+    """The peer of a socket in the form that records have: 4 or 16 address bytes, port. An unknown peer (a closed socket) is 0.0.0.0:0."""
     import ipaddress  # brokers need it, clients seldom
 
     try:

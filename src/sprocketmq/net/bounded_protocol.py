@@ -1,17 +1,17 @@
-"""What one connection may keep of its peer's bytes, and for its peer, in memory.
+"""Limits for the bytes that one connection keeps in memory: bytes from its peer and bytes for its peer.
 
     the peer does not read --> unsent bytes --> 64 KiB: counted, notices wait, the newest of each kind    (``backs_up``)
                                             --> high-water mark: its requests wait, pushes are dropped    (``is_congested``)
-                                            --> and one frame more: closed
-    its requests are being worked on --> held bytes --> high-water mark: its further requests wait
+                                            --> and one frame more: the connection is closed
+    its requests are in work --> held bytes --> high-water mark: its further requests wait
 
 Laws
-1. A server reads no more from a peer, and handles no more of what it has read, while ``is_congested``, or while more than the high-water
-   mark is held. It goes on when the peer has read all but a little, or when requests have ended. A client always reads.
-2. What the peer did not ask for is dropped while it is congested (``push``), and of notices that repeat each other one waits
-   (``push_newest``): others cannot fill its queue. What fills it all the same closes it.
-3. All of it is noted in ``net.output.queued_bytes``, where it has a limit together with that of all other connections. What is held of a
-   peer that has gone stays noted until it is released.
+1. A server stops reading from a peer, and handling frames that it has read, while ``is_congested``, or while more than the high-water
+   mark is held. It continues when the peer has read nearly everything, or when requests have ended. A client always reads.
+2. Messages that the peer did not request are dropped while it is congested (``push``), and of notices that repeat each other only the
+   last one waits (``push_newest``), so other peers cannot fill its queue. If the queue becomes too long nevertheless, it is closed.
+3. All of these bytes are counted in ``net.output.queued_bytes``, which limits the sum over all connections. Bytes that are held for the
+   requests of a peer that has disconnected are counted until they are released.
 4. After ``abort`` nothing is kept.
 """
 
@@ -30,18 +30,18 @@ from sprocketmq.wire.frames.frame import FrameDecoder, Span
 
 __all__ = ["BoundedProtocol"]
 
-_MOST_KINDS: Final = 4096  # further notices are dropped, as pushes are
+_MOST_KINDS: Final = 4096  # notices of further kinds are dropped, like pushes
 
 
 class BoundedProtocol(asyncio.Protocol):
-    """The part of a Connection that bounds it.
+    """The part of a Connection that limits its memory.
 
     Attributes:
-        backs_up: some bytes wait for the peer to read.
-        is_congested: more than should.
+        backs_up: some bytes wait because the peer does not read.
+        is_congested: more bytes wait than should.
     """
 
-    # Beyond thirty attributes Python finds those of an object without slots the slow way: a read looks at thirty.
+    # Slots, because attribute access is slow for objects with more than thirty attributes, and each read uses about thirty.
     __slots__ = (
         "_backlog_bytes", "_backlogs", "_counted_bytes", "_decoder", "_held_bytes", "_is_aborted", "_is_served", "_is_stopped",
         "_long_answers", "_loop", "_most_out_bytes", "_newest", "_noted_held_bytes", "_noted_in", "_queued", "_transport", "_turns",
@@ -50,27 +50,27 @@ class BoundedProtocol(asyncio.Protocol):
 
     def __init__(self, queued: QueuedBytes, decoder: FrameDecoder, *, is_served: bool) -> None:
         self._queued, self._decoder = queued, decoder
-        self._is_served = is_served  # made by a server, so that law 1 pauses it
+        self._is_served = is_served  # made by a server, so law 1 applies
         self._transport: asyncio.Transport | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self.now_s: Callable[[], float] = time.monotonic  # from connection_made on the loop's clock
         self.remote_address = ""
         self.backs_up = self.is_congested = False
-        self._is_stopped = self._is_aborted = False  # reading pauses; for ever
-        self._long_answers = 0  # that are being made, see pause
+        self._is_stopped = self._is_aborted = False  # reading is paused; is over
+        self._long_answers = 0  # answers that are being made in steps, see pause
         self._unread: tuple[bytes, list[Span]] | None = None  # frames that were read and wait
         self._held_bytes = self._most_out_bytes = 0
         self._noted_in = False
         self._noted_held_bytes = 0
-        self._counted_bytes = min(COUNTED_OUT_BYTES, queued.high_water_bytes)  # unsent bytes beyond are noted
+        self._counted_bytes = min(COUNTED_OUT_BYTES, queued.high_water_bytes)  # more unsent bytes are counted
         self._turns = WriteTurns()  # of this side's requests
         self._when_writable: deque[Callable[[], object]] = deque()
-        self._newest: dict[object, bytes] = {}  # notices that wait, by their kinds
+        self._newest: dict[object, bytes] = {}  # waiting notices by kind
         self._backlogs = self._backlog_bytes = 0
 
     @abstractmethod
     def _serve(self, whole: bytes, spans: list[Span]) -> None:
-        """Handle these frames, or keep them."""
+        """Handle these frames, or keep them for later."""
 
     @abstractmethod
     def send_raw(self, chunks: list[bytes]) -> None:
@@ -96,33 +96,33 @@ class BoundedProtocol(asyncio.Protocol):
 
     @property
     def is_served(self) -> bool:
-        """Made by a server."""
+        """Whether a server made this connection."""
         return self._is_served
 
     @property
     def is_gone(self) -> bool:
-        """Whether nothing of it is left; ``is_closed`` is so before, while bytes still go out."""
+        """Whether the connection has ended completely; ``is_closed`` is true earlier, while bytes are still being sent."""
         return self._transport is None
 
     @property
     def unsent_bytes(self) -> int:
-        """Bytes that wait to be written."""
+        """Number of bytes that wait to be written."""
         return 0 if self._transport is None else self._transport.get_write_buffer_size()
 
     @property
     def backlog(self) -> tuple[int, int]:
-        """How often the peer fell behind so far, and how much it has left unread, less what was written since: as it reads, that falls."""
+        """How often the peer fell behind so far, and its unread bytes without those written since; the latter fall as the peer reads."""
         return self._backlogs, self.unsent_bytes - self._backlog_bytes
 
     def when_writable(self, call: Callable[[], object]) -> None:
-        """Call it now, or when the peer has read enough for more to be written; never once the connection is closed."""
+        """Call a function now, or when the peer has read enough for further writes; never after the connection is closed."""
         if not self.backs_up:
             call()
         elif self._transport is not None:
             self._when_writable.append(call)
 
     def push_newest(self, kind: object, frame: bytes) -> None:
-        """Write a notice of which the peer has to see the last one of its kind only: while it does not read one waits, not each of them."""
+        """Write a notice that replaces earlier ones of its kind: while the peer does not read, only the last one waits."""
         if not self.backs_up:
             self.send_raw([frame])
         elif not self.is_closed and (kind in self._newest or len(self._newest) < _MOST_KINDS):
@@ -139,7 +139,7 @@ class BoundedProtocol(asyncio.Protocol):
         self.backs_up = True
         self._backlogs += 1
         self._backlog_bytes = 0
-        if self._loop is not None:  # _write looks by itself; TLS writes at other moments, too
+        if self._loop is not None:  # _write checks by itself; but TLS also writes at other times
             self._loop.call_soon(self._look_at_unsent)
 
     def resume_writing(self) -> None:
@@ -154,7 +154,7 @@ class BoundedProtocol(asyncio.Protocol):
             self._turns.give()
 
     def _look_at_unsent(self) -> None:
-        """More waits than should: note it, stop feeding the handler, and end what grows all the same (laws 1 and 2)."""
+        """Count the unsent bytes; if there are too many, stop handling requests, or close the connection (laws 1 and 2)."""
         unsent_bytes, queued = self.unsent_bytes, self._queued
         if not self.backs_up or self._is_aborted:
             return
@@ -163,7 +163,7 @@ class BoundedProtocol(asyncio.Protocol):
             return
         if unsent_bytes > queued.high_water_bytes and not self.is_congested:
             self.is_congested = True
-            self._most_out_bytes = max(queued.most_out_bytes, unsent_bytes)  # one answer is never too long
+            self._most_out_bytes = max(queued.most_out_bytes, unsent_bytes)  # a single answer is always allowed
             self._stop()
         self._note()
 
@@ -174,7 +174,7 @@ class BoundedProtocol(asyncio.Protocol):
                 self._transport.pause_reading()
 
     def _go_on(self) -> None:
-        """Handle what waits, and read again, unless there is still, or again, too much."""
+        """Handle the frames that wait, and read again, unless too many bytes are kept still or again."""
         if not self._is_stopped or self._is_aborted:
             return
         if self._long_answers or self.is_congested or self.holds_much:
@@ -195,7 +195,7 @@ class BoundedProtocol(asyncio.Protocol):
         self._queued.note(self, in_bytes, out_bytes, self.now_s())
 
     def queued_bytes(self) -> tuple[int, int]:
-        """What is kept from this peer and for it; small amounts count as nothing (see net.output.queued_bytes)."""
+        """The bytes that are kept from this peer and for it; small amounts do not count (see net.output.queued_bytes)."""
         in_bytes = (
             self._decoder.pending_bytes + self._held_bytes + (0 if self._unread is None else len(self._unread[0]))
         )
@@ -203,11 +203,11 @@ class BoundedProtocol(asyncio.Protocol):
 
     @property
     def holds_much(self) -> bool:
-        """Whether more of its requests than should be are being worked on; a server pauses then, a client refuses."""
+        """Whether too many bytes of its requests are in work; a server then pauses, a client refuses requests."""
         return self._held_bytes > self._queued.high_water_bytes
 
     def hold(self, request_bytes: int) -> None:
-        """A request of so many bytes is kept until its answer can be made; ``release`` it then, also after a failure."""
+        """Count the bytes of a request that is kept until its answer can be made. Call ``release`` then, also after a failure."""
         self._held_bytes += request_bytes
         if self.holds_much:
             self._stop()
@@ -215,7 +215,7 @@ class BoundedProtocol(asyncio.Protocol):
             self._note()
 
     def pause(self) -> None:
-        """No further request of this peer is looked at until ``unpause``: the answer to one is being made in steps."""
+        """Handle no further request of this peer until ``unpause``, because the answer to one is being made in steps."""
         self._long_answers += 1
         self._stop()
 
@@ -231,10 +231,10 @@ class BoundedProtocol(asyncio.Protocol):
         elif self._noted_in and (not self._held_bytes or self._noted_held_bytes - self._held_bytes >= COUNTED_IN_BYTES):
             self._note()
         if self._is_stopped and self._loop is not None:
-            self._loop.call_soon(self._go_on)  # not here: it may be called while a read is being handled
+            self._loop.call_soon(self._go_on)  # later, because release may be called while a read is being handled
 
     def abort(self) -> None:
-        """Close at once, unsent bytes are lost."""
+        """Close at once; unsent bytes are lost."""
         self._is_aborted = self._is_stopped = True
         self._unread = None
         if self._transport is not None:

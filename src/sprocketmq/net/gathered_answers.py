@@ -1,4 +1,4 @@
-"""Answers to many requests that became ready at the same moment: one write for each connection, not one for each answer."""
+"""Answers that become ready at the same moment: one write for each connection instead of one for each answer."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ log = logging.getLogger("sprocketmq.net")
 
 
 class GatheredAnswers:
-    """What is sent inside ``with`` to a connection that was named with :meth:`take` leaves at the end, in the order in which it was sent.
+    """Inside ``with``, answers to connections that were given to :meth:`take` are kept and written at the end, in order.
 
-    All of it happens in one turn of the loop. What the connections kept for the requests is released when the answers are written.
+    All of this happens in one turn of the loop. The bytes that the connections hold for the requests are released after the write.
     """
 
     __slots__ = ("_began", "_kept_bytes")
@@ -28,7 +28,7 @@ class GatheredAnswers:
         return self
 
     def take(self, connection: Connection, kept_bytes: int) -> None:
-        """An answer to this connection is due, whose request kept so many bytes (``Connection.hold``)."""
+        """Gather answers to this connection; ``held_bytes`` of the request are released at the end (``Connection.hold``)."""
         before = self._kept_bytes.get(connection)
         if before is None:
             before = 0

@@ -1,9 +1,9 @@
-"""The replication port: a bare protocol beside the remoting one (Java: DefaultHAService.AcceptSocketService, DefaultHAConnection).
+"""The replication port, which has a simple protocol of its own (Java: DefaultHAService.AcceptSocketService, DefaultHAConnection).
 
-    slave --> master   int64: the slave holds the log up to this physical offset
+    slave --> master   int64: the slave has the log up to this physical offset
     master --> slave   int64 physical offset, int32 size, then so many bytes of the log; size 0 is a heartbeat
 
-While a slave does not read, ``writable`` is False and nothing more should be sent: one slow slave costs a bounded amount of memory.
+While a slave does not read, ``writable`` is False and nothing more should be sent, so a slow slave takes a limited amount of memory.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _HIGH_WATER_BYTES: Final = 1024 * 1024
 
 
 class HaConnection(asyncio.Protocol):
-    """One slave. All callbacks get this connection; ``on_report`` also the newest offset that a read brought."""
+    """The connection of one slave. All callbacks get this connection; ``on_report`` also gets the newest offset of a read."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class HaConnection(asyncio.Protocol):
         self.remote_address = ""
         self.writable = False
         self._queued = queued
-        self._share: ConnectionShare | None = None  # whose descriptor it has
+        self._share: ConnectionShare | None = None  # the share that its descriptor is counted in
         self.now_s: Callable[[], float] = time.monotonic
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -67,11 +67,11 @@ class HaConnection(asyncio.Protocol):
         whole = len(data) - len(data) % _REPORT.size
         self._begun = data[whole:]
         if whole:
-            # Reports only grow: the last one says what all before it said.
+            # Reported offsets only grow, so the last one is enough.
             self._on_report(self, _REPORT.unpack_from(data, whole - _REPORT.size)[0])
 
     def queued_bytes(self) -> tuple[int, int]:
-        """In and out; what comes in is eight bytes at a time."""
+        """Incoming and outgoing bytes; incoming reports have only eight bytes."""
         return 0, 0 if self.writable or self._transport is None else self._transport.get_write_buffer_size()
 
     def _note(self) -> None:
@@ -101,7 +101,7 @@ class HaConnection(asyncio.Protocol):
         return self._transport is None or self._transport.is_closing()
 
     def send(self, physical_offset: int, data: Any = b"") -> None:
-        """``data`` (a view of the log) begins at ``physical_offset``; without data a heartbeat. Nothing when closed."""
+        """Send ``data``, a view of the log from ``physical_offset`` on; without data a heartbeat. Does nothing if closed."""
         if self._transport is None or self._transport.is_closing():
             return
         head = _HEAD.pack(physical_offset, len(data))
@@ -111,7 +111,7 @@ class HaConnection(asyncio.Protocol):
             self._transport.write(head)
 
     def close(self) -> None:
-        """A slave connects again by itself and asks for what it misses."""
+        """Close the connection. A slave connects again by itself and requests what it misses."""
         self.abort()
 
     def abort(self) -> None:
@@ -122,7 +122,7 @@ class HaConnection(asyncio.Protocol):
 
 
 class HaServer:
-    """The listening side: makes a connection with ``new_connection`` for each slave. ``start`` then ``stop``; not restartable."""
+    """The listening side: calls ``new_connection`` for each slave. Call ``start``, then ``stop``; it cannot be started again."""
 
     def __init__(self, new_connection: Callable[[], HaConnection]) -> None:
         self._new_connection = new_connection
@@ -143,7 +143,7 @@ class HaServer:
         return int(self._server.sockets[0].getsockname()[1])
 
     async def stop(self) -> None:
-        """Stop listening; connections are closed by who made them."""
+        """Stop listening. The caller of ``HaServer`` closes the connections."""
         if self._server is not None:
             self._server.close()
             await self._server.wait_closed()

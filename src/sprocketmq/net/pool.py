@@ -1,7 +1,7 @@
 """Connections to many addresses, opened on demand, one per address (Java: NettyRemotingClient's channel table).
 
-Two callers that need the same address at once wait for one connect, not two. A connection that broke is forgotten at once; the next call
-opens a new one, so a broker that came back is used again without anybody being told. After a fork the child's copy of a pool is closed.
+Two callers that need the same address at the same time wait for one connect. A broken connection is removed at once, and the next call
+opens a new one, so a broker that comes back is used again without further action. After a fork the child's copy of a pool is closed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["CONNECT_TIMEOUT_MS", "ConnectionPool", "RenewableCredentials", "spli
 
 # NettyClientConfig.connectTimeoutMillis
 CONNECT_TIMEOUT_MS: Final = 3_000
-# How 4.9 refuses whatever it refuses, and how 5.x and ours do.
+# The response codes of refused requests: of 4.9 for every refusal, and of 5.x and ours.
 _REFUSALS: Final = (ResponseCode.SYSTEM_ERROR, ResponseCode.NO_PERMISSION)
 # Apache: PlainPermissionManager (4.9), DefaultAuthenticationHandler (5.x); and ours.
 _OF_SIGNATURES: Final = re.compile(
@@ -50,23 +50,23 @@ def split_address(address: str, what: str = "address") -> tuple[str, int]:
 
 
 class RenewableCredentials(Protocol):
-    """Keys that may be others a moment later."""
+    """Credentials that can change while the client runs."""
 
     def current(self) -> Credentials:
-        """What to sign with now."""
+        """The credentials for signing now."""
         ...
 
     def reread(self) -> None:
-        """Read them anew, as a signature was refused."""
+        """Read the credentials again, because a signature was refused."""
         ...
 
 
 class ConnectionPool:
-    """All outgoing connections of one client instance or broker. Belongs to the loop it is used on.
+    """All outgoing connections of one client instance or broker. Belongs to one loop.
 
     Args:
-        credentials: what requests are signed with. With RenewableCredentials a refused request is signed again if the keys have changed.
-        namespace: requests say it (version 2 of namespaces).
+        credentials: used to sign requests. With RenewableCredentials a refused request is signed again if the keys have changed.
+        namespace: added to requests (version 2 of namespaces).
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class ConnectionPool:
             self._signer = _in_namespace(namespace, self._signer)
         self._on_close = on_close
         self._open: dict[str, Connection] = {}
-        self._opening: dict[str, _Opening] = {}  # connections that are being opened, or have been a moment ago
+        self._opening: dict[str, _Opening] = {}  # connecting, or with callers that have not continued yet
         self._closed = False
         self._forked = False
         fork.register(self)
@@ -98,8 +98,8 @@ class ConnectionPool:
         return [address for address, connection in self._open.items() if not connection.is_closed]
 
     def open_connection(self, address: str) -> Connection | None:
-        """The connection to ``address`` if there is one that can be used as it is: requests need no signature, and the peer reads."""
-        if address in self._opening:  # nobody is overtaken
+        """The connection to ``address`` if it can be used directly: requests need no signature, and the peer reads."""
+        if address in self._opening:  # others wait for it and go first
             return None
         connection = self._open.get(address)
         return connection if connection is not None and connection.takes_frames else None
@@ -108,7 +108,7 @@ class ConnectionPool:
         """The open connection to ``address``, opening it if there is none.
 
         Args:
-            timeout_ms: how long this caller waits, if that is less than the connect timeout; opening goes on for others.
+            timeout_ms: how long this caller waits, if that is less than the connect timeout. Connecting continues for other callers.
 
         Raises:
             ConnectFailed: refused, unknown host, or not within the timeout.
@@ -120,8 +120,8 @@ class ConnectionPool:
             assert connection is not None
             return connection
         if opening is None or (opening.line.is_open and not is_there):
-            # What failed, or was lost again, is over for who comes now, though others were woken by it and have not gone on yet: two that
-            # try again at once would keep it for ever.
+            # A failed or lost attempt must not count for new callers, even if callers that it woke have not continued yet: two callers
+            # that retry at once would otherwise keep it forever.
             opening = self._begin(address)
         try:
             is_there = await opening.line.wait(timeout_ms)
@@ -134,11 +134,11 @@ class ConnectionPool:
         return opening.task.result()
 
     async def invoke(self, address: str, command: Command, timeout_ms: int) -> Command:
-        """Ask ``address`` and wait; ``timeout_ms`` covers everything: connecting, a peer that does not read, the answer.
+        """Send a request to ``address`` and wait; ``timeout_ms`` covers everything: connecting, a peer that does not read, the answer.
 
         Raises:
             As ``connection`` and ``Connection.invoke``.
-            SignatureRefused: made with RenewableCredentials, by the newest of them; a refusal of keys that stay is an answer.
+            SignatureRefused: the newest keys of RenewableCredentials were refused; with fixed credentials the refusal is returned.
         """
         now_s = asyncio.get_running_loop().time
         connection = self._open.get(address)
@@ -150,7 +150,7 @@ class ConnectionPool:
         try:
             answer = await connection.invoke(command, timeout_ms)
             if self._renewable is not None and _is_refused_signature(answer):
-                # A refused request was not carried out, so it may be sent again.
+                # A refused request was not executed, so it may be sent again.
                 left_ms = max(1, timeout_ms - int((now_s() - asked_s) * 1000))
                 answer = await self._signed_again(connection, command, answer, left_ms, self._renewable)
         except RequestTimeout:
@@ -162,7 +162,7 @@ class ConnectionPool:
     async def _signed_again(
         connection: Connection, command: Command, refusal: Command, timeout_ms: int, keys: RenewableCredentials
     ) -> Command:
-        # Other requests may have seen the new keys meanwhile: what counts is whether this one would be signed otherwise now.
+        # Other requests may have read the new keys meanwhile, so check whether this one would now be signed differently.
         from sprocketmq.wire.frames.acl_signature import SIGNATURE
 
         refused = command.ext_fields.get(SIGNATURE)
@@ -176,7 +176,7 @@ class ConnectionPool:
         raise SignatureRefused(refusal.code, refusal.remark, connection.remote_address)
 
     async def invoke_oneway(self, address: str, command: Command, timeout_ms: int | None = None) -> None:
-        """Raises as ``connection`` and ``Connection.invoke_oneway``, which have their own limits, and ``timeout_ms`` together."""
+        """Send a one-way request. Raises as ``connection`` and ``Connection.invoke_oneway``; ``timeout_ms`` limits both together."""
         if timeout_ms is None:
             await (await self.connection(address)).invoke_oneway(command)
             return
@@ -186,9 +186,9 @@ class ConnectionPool:
         await connection.invoke_oneway(command, max(1, timeout_ms - int((now_s() - began_s) * 1000)))
 
     def close_if_silent(self, address: str, connection: Connection, started_s: float) -> None:
-        """After a timeout: a connection on which nothing at all arrived since ``started_s`` is given up, as Java does
-        (clientCloseSocketIfTimeout). A host that vanished without a word would otherwise never be reconnected. What it was not sent yet
-        is lost: who waits for its answers is told at once."""
+        """After a timeout: close a connection on which nothing has arrived since ``started_s``, as Java does
+        (clientCloseSocketIfTimeout). Otherwise a host that disappeared silently would never be reconnected. Unsent requests are lost;
+        their callers get an error at once."""
         if connection.last_read_s <= started_s:
             if self._open.get(address) is connection:
                 del self._open[address]
@@ -211,7 +211,7 @@ class ConnectionPool:
         await close_all(closing)
 
     def after_fork_in_child(self) -> None:
-        """In a forked child: the connections are the parent's."""
+        """In a forked child: give up the connections, which belong to the parent."""
         self._closed = self._forked = True
         self._inherited, self._open = (self._open, self._opening), {}
         self._opening = {}
@@ -226,7 +226,7 @@ class ConnectionPool:
         return opening
 
     def _end(self, address: str, opening: _Opening) -> None:
-        """Whoever waited for it has gone on, or away."""
+        """Remove the entry after all its callers have continued or given up."""
         if opening.line.is_open and not opening.line.length and self._opening.get(address) is opening:
             del self._opening[address]
 
@@ -277,7 +277,7 @@ class ConnectionPool:
 
 
 class _Opening(NamedTuple):
-    """A connection that is being opened, and who waits for it."""
+    """A connection that is being opened, and the callers that wait for it."""
 
     task: asyncio.Task[Connection]
     line: WaitingLine
@@ -286,10 +286,10 @@ class _Opening(NamedTuple):
 def _signing(
     credentials: Credentials | RenewableCredentials | None,
 ) -> tuple[RenewableCredentials | None, Callable[[Command], None] | None]:
-    """The keys, if they may be others a moment later, and what signs a request."""
+    """The credentials, if they can change, and the function that signs a request."""
     if credentials is None:
         return None, None
-    from sprocketmq.wire.frames.acl_signature import (  # only who signs pays for it
+    from sprocketmq.wire.frames.acl_signature import (  # imported only if requests are signed
         SECURITY_TOKEN,
         Credentials,
         signed_fields,
@@ -304,7 +304,7 @@ def _signing(
         return None, lambda command: add_signature(command, credentials)
 
     def add_newest_signature(command: Command) -> None:
-        if SECURITY_TOKEN in command.ext_fields:  # of the keys before
+        if SECURITY_TOKEN in command.ext_fields:  # from the former keys
             del command.ext_fields[SECURITY_TOKEN]
         add_signature(command, credentials.current())
 
@@ -312,12 +312,12 @@ def _signing(
 
 
 def _is_refused_signature(answer: Command) -> bool:
-    """By its sentence: other refusals have the same codes, and names of topics may hold any word."""
+    """Whether a signature was refused, by the sentence: other refusals have the same codes, and topic names may contain any word."""
     return answer.code in _REFUSALS and _OF_SIGNATURES.search(answer.remark or "") is not None
 
 
 def _in_namespace(namespace: str, signer: Callable[[Command], None] | None) -> Callable[[Command], None]:
-    """Each request says which namespace it is about (5.x; Java: NamespaceRpcHook), before it is signed."""
+    """Return a function that adds the namespace to a request before it is signed (5.x; Java: NamespaceRpcHook)."""
 
     def add_namespace(command: Command) -> None:
         command.ext_fields = {**command.ext_fields, "nsd": "true", "ns": namespace}

@@ -1,8 +1,8 @@
 """A listening socket whose connections speak the remoting protocol (Java: NettyRemotingServer).
 
-Limits, so that no peer can take the server from the others: one connection too many is closed at once, a silent one after a while, and one
-whose peer reads nothing, or next to nothing, of what waits for it as well, also when it has said that it sends no more (half-closed).
-What a single connection may hold is limited by ``net.bounded_protocol``, what all may hold together by ``net.output.queued_bytes``.
+Limits keep one peer from blocking the server for others: a connection above the limit is closed at once, a silent one after a while, and
+so is one whose peer reads (nearly) nothing of the bytes that wait for it, even if it is half-closed.
+``net.bounded_protocol`` limits the memory of a single connection, ``net.output.queued_bytes`` that of all together.
 """
 
 from __future__ import annotations
@@ -32,19 +32,20 @@ log = logging.getLogger("sprocketmq.net")
 
 _BACKLOG: Final = 1024
 _NO_DESCRIPTORS: Final = (
-    "a connection is refused: %d are open on all ports, more the process has no file descriptors for (ulimit -n)"
+    "a connection is refused: %d are open on all ports, and the process has no file descriptors for more (ulimit -n)"
 )
 
 
 class Limits(Struct, frozen=True):
-    """What a server bears.
+    """Limits of a server.
 
     Attributes:
-        max_connections: one more is closed at once. So is one that the process has no descriptor to spare for (net.process.descriptors).
-        max_idle_s: a connection from which nothing was read for so long is closed (serverChannelMaxIdleTimeSeconds).
-        slow_reader_timeout_s: in so long a peer has to read 64 KiB of what waits for it, while more than that does.
-        max_frame_bytes: a longer frame costs its connection (com.rocketmq.remoting.frameMaxLength).
-        send_buffer_bytes, receive_buffer_bytes: of each socket (serverSocketSndBufSize, serverSocketRcvBufSize); 0: what the system gives.
+        max_connections: further ones are closed at once, and so are those for which the process has no spare descriptor
+            (net.process.descriptors).
+        max_idle_s: a connection is closed if nothing was read from it for this time (serverChannelMaxIdleTimeSeconds).
+        slow_reader_timeout_s: while more than 64 KiB wait for a peer, it has to read 64 KiB in this time.
+        max_frame_bytes: a connection with a longer frame is closed (com.rocketmq.remoting.frameMaxLength).
+        send_buffer_bytes, receive_buffer_bytes: of each socket (serverSocketSndBufSize, serverSocketRcvBufSize); 0: the system's default.
     """
 
     max_connections: int = 65_536
@@ -60,7 +61,7 @@ class Limits(Struct, frozen=True):
 
 
 class Server:
-    """Accepts connections and feeds their requests to ``handler``. ``start`` then ``stop``; not restartable."""
+    """Accepts connections and passes their requests to ``handler``. Call ``start``, then ``stop``; it cannot be started again."""
 
     def __init__(
         self,
@@ -75,13 +76,13 @@ class Server:
     ) -> None:
         self._handler = handler
         self.queued = queued or QueuedBytes()
-        """Shared by all servers of one process part, so that they have one limit."""
+        """Shared by all servers of one broker or name server, so that they have one limit."""
         self._readers = readers or {}
         self._user_on_open, self._user_on_close = on_open, on_close
         self._tls, self._limits = tls, limits or Limits()
         self._share = connection_share()
         self._connections: set[Connection] = set()
-        # The backlog of each that is behind, and since when it has read hardly any of it.
+        # For each connection that is behind: its backlog, and since when its peer has read hardly any of it.
         self._stalled: dict[Connection, tuple[tuple[int, int], float]] = {}
         self._refused, self._cut_off = RateLimitedLog(log), RateLimitedLog(log)
         self._server: asyncio.AbstractServer | None = None
@@ -91,7 +92,7 @@ class Server:
         fork.register(self)
 
     def after_fork_in_child(self) -> None:
-        """In a forked child: who connects wants the parent, whose port is free again when the parent stops."""
+        """In a forked child: give up the listening sockets, so that the port is free again when the parent stops."""
         for listening in getattr(self._server, "sockets", None) or ():
             fork.redirect_to_devnull(listening.fileno())
         for connection in self._connections:
@@ -103,7 +104,7 @@ class Server:
 
     @property
     def refused_connections(self) -> int:
-        """How many connections were one too many."""
+        """How many connections were refused."""
         return self._refused.count
 
     @property
@@ -139,7 +140,7 @@ class Server:
         return int(self._server.sockets[0].getsockname()[1])
 
     async def stop(self) -> None:
-        """Stop listening and close every connection; written answers still go out."""
+        """Stop listening and close every connection; answers that were written are still sent."""
         if self._idle_sweep is not None:
             self._idle_sweep.cancel()
         if self._server is not None:
@@ -184,7 +185,7 @@ class Server:
             self._user_on_open(connection)
 
     def _closed(self, connection: Connection) -> None:
-        if connection not in self._connections:  # it was one too many
+        if connection not in self._connections:  # it was refused
             return
         self._connections.discard(connection)
         self._share.give_back()
@@ -196,7 +197,7 @@ class Server:
         loop = asyncio.get_running_loop()
         now_s = loop.time()
         for connection in list(self._connections):
-            if connection.backs_up or connection.is_closed:  # or it is being closed, and its last bytes do not leave
+            if connection.backs_up or connection.is_closed:  # while closing, its peer may not read the last bytes
                 self._look_at_slow_reader(connection, now_s)
             else:
                 self._stalled.pop(connection, None)
@@ -212,7 +213,7 @@ class Server:
         elif now_s - since_s >= self._limits.slow_reader_timeout_s:
             self._cut_off.log(
                 now_s,
-                "%s reads nothing, or next to nothing, of %d bytes that wait for it; it is cut off",
+                "%s reads nothing, or nearly nothing, of the %d bytes that wait for it; its connection is closed",
                 connection.remote_address,
                 connection.unsent_bytes,
             )

@@ -4,8 +4,8 @@
     permissive   both on one port: a connection whose first byte is 0x16 begins a TLS handshake, any other is plain
     enforcing    TLS only
 
-New connections take the certificate that was read last; open ones keep theirs. Apache's default is permissive with a certificate that it
-makes itself (test mode). Here that is said, not assumed: without a certificate TLS is off, and test mode wants the package cryptography.
+New connections use the certificate that was read last; open ones keep theirs. Apache's default is permissive with a certificate that it
+generates itself (test mode). Here test mode must be set: without a certificate TLS is off. Test mode needs the package cryptography.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _TEST_CERTIFICATE_DAYS: Final = 3_650
 
 @dataclass(frozen=True)
 class TlsSettings:
-    """What a server's TLS is made of; the names are Apache's without their prefix.
+    """The settings of a server's TLS; the names are Apache's without their prefix.
 
     Attributes:
         mode: permissive or enforcing.
@@ -61,7 +61,7 @@ class TlsSettings:
 
 
 class ServerTls:
-    """The context that new connections take. ``reload_if_changed`` is to be called now and then.
+    """The TLS context of new connections. Call ``reload_if_changed`` periodically.
 
     Raises:
         ConfigurationError: a file is missing or unreadable, or the settings contradict each other.
@@ -77,7 +77,7 @@ class ServerTls:
         return self.settings.mode == "enforcing"
 
     def reload_if_changed(self) -> None:
-        """Read the files again if one changed; what cannot be read leaves the present certificate in use."""
+        """Read the files again if one changed. If they cannot be read, the present certificate stays in use."""
         stamp = self._stamp_now()
         if self.settings.test_mode or stamp == self._stamp:
             return
@@ -85,7 +85,7 @@ class ServerTls:
         try:
             self.context = _context(self.settings)
         except ConfigurationError as error:
-            # A certificate and its key are two files: between the two changes they do not fit.
+            # A certificate and its key are two files. Between the two changes they do not match.
             log.warning("the certificate in use stays: %s", error)
         else:
             log.info("certificate %s was read again", self.settings.cert_path)
@@ -106,7 +106,7 @@ def _context(settings: TlsSettings) -> ssl.SSLContext:
         )
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     try:
-        # Never None: OpenSSL would ask the terminal for the password of an encrypted key.
+        # Not None: OpenSSL would ask for the password of an encrypted key at the terminal.
         context.load_cert_chain(settings.cert_path, settings.key_path, settings.key_password)
     except (OSError, ValueError) as error:  # SSLError is an OSError
         raise ConfigurationError(
@@ -128,7 +128,7 @@ def _check_clients(context: ssl.SSLContext, settings: TlsSettings) -> None:
         context.load_verify_locations(settings.trust_cert_path)
     except OSError as error:
         raise ConfigurationError(
-            f"tls.server.trustCertPath {settings.trust_cert_path} cannot be used: {_reason(error)}; a readable PEM file is allowed"
+            f"tls.server.trustCertPath {settings.trust_cert_path} cannot be used: {_reason(error)}; give a readable PEM file"
         ) from error
     context.verify_mode = _VERIFY[settings.need_client_auth]
 
@@ -145,7 +145,7 @@ def _test_context() -> ssl.SSLContext:
         from cryptography.x509.oid import NameOID
     except ImportError as error:
         raise missing_extra(
-            "tls.test.mode.enable=true (a certificate of your own does without)", "tls", error
+            "tls.test.mode.enable=true (a certificate of your own needs no package)", "tls", error
         ) from error
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
@@ -174,5 +174,5 @@ def _test_context() -> ssl.SSLContext:
         )
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(both)
-    log.warning("TLS uses a self-signed certificate made now: clients cannot tell this server from another")
+    log.warning("TLS uses a self-signed certificate that was generated now: clients cannot verify this server")
     return context

@@ -1,9 +1,9 @@
-"""Listening where the first byte of a connection says whether it speaks TLS (Java: NettyRemotingServer.TlsModeHandler).
+"""Listening with a check whether the first byte of a connection begins TLS (Java: NettyRemotingServer.TlsModeHandler).
 
     accept --> wait until a byte can be read, look at it without taking it --> 0x16: handshake with the present certificate
                                                                            `-> any other: plain, or closed when TLS is enforced
 
-Only a server with TLS listens this way; without it the loop's own listener is used and nothing is looked at. A connection that says
+Only a server with TLS listens in this way; without TLS the loop's own listener is used, without such a check. A connection that sends
 nothing, or does not finish its handshake in time, is closed; until then it counts as a connection.
 """
 
@@ -33,9 +33,9 @@ class TlsListener:
     """Listening sockets and the connections that have not become protocols yet.
 
     Args:
-        make_protocol: a new protocol for a connection that is ready.
-        has_room: whether one more connection is allowed beside so many that are not protocols yet.
-        first_byte_timeout_s: how long a connection may say nothing.
+        make_protocol: returns a new protocol for a connection that is ready.
+        has_room: whether one more connection is allowed, given the number of those without a protocol so far.
+        first_byte_timeout_s: how long a connection may send nothing.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class TlsListener:
                 listening.bind((address[0], port, *address[2:]))
                 listening.listen(backlog)
                 listening.setblocking(False)
-                port = listening.getsockname()[1]  # of 0 (any free one) the first socket made a number
+                port = listening.getsockname()[1]  # with port 0, all sockets use the port that the first one got
                 self._watch(listening)
         except BaseException:
             self.close()
@@ -74,7 +74,7 @@ class TlsListener:
         return port
 
     def close(self) -> None:
-        """Stop listening, close what is not a protocol yet."""
+        """Stop listening, and close connections that have no protocol yet."""
         for listening in self._listening:
             self._loop.remove_reader(listening)
             listening.close()
@@ -89,7 +89,7 @@ class TlsListener:
 
     @property
     def unfinished(self) -> int:
-        """Connections that are accepted and not protocols yet."""
+        """Number of accepted connections that have no protocol yet."""
         return len(self._silent) + len(self._shaking)
 
     def _watch(self, listening: socket.socket) -> None:
@@ -108,7 +108,7 @@ class TlsListener:
                 connection, _ = listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
-            except OSError as error:  # no file descriptors left: trying at once again would only burn time
+            except OSError as error:  # no file descriptors left: retrying at once would only waste time
                 log.error("no connection can be accepted for %s s: %s", _ACCEPT_PAUSE_S, error.strerror)
                 self._loop.remove_reader(listening)
                 self._loop.call_later(_ACCEPT_PAUSE_S, self._watch, listening)
@@ -137,7 +137,7 @@ class TlsListener:
             if first:
                 self._without_tls_log.log(
                     self._loop.time(),
-                    "a plain connection from %s is closed: only TLS is spoken here",
+                    "a plain connection from %s is closed: only TLS is allowed here",
                     _peer(connection),
                 )
             self._give_up(connection)
@@ -171,4 +171,4 @@ def _peer(connection: socket.socket) -> str:
     try:
         return str(connection.getpeername()[0])
     except OSError:
-        return "a peer that is gone"
+        return "a disconnected peer"

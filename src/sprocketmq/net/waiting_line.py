@@ -1,8 +1,8 @@
-"""Who waits for one thing that all need, a connection or a route: it comes once, and they go on in the order in which they came.
+"""A queue of callers that wait for the same thing, a connection or a route. When it is there, they continue in their order.
 
 Laws
-1. Who comes while somebody waits, or was woken and has not gone on yet, goes behind: nobody is overtaken.
-2. All are woken in one turn of the loop, and each goes on in the next: the line ends soon, also while others keep coming.
+1. A new caller goes to the end while others wait, or were woken and have not continued yet: no caller is overtaken.
+2. All are woken in one turn of the loop, and each continues in the next. So the line becomes empty soon, also while new callers come.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["WaitingLine"]
 
 
 class WaitingLine:
-    """One line; ``length`` counts those who wait, and those who were woken and have not gone on; ``is_open``: nobody waits any more."""
+    """One line. ``length`` counts callers that wait, or were woken and have not continued; ``is_open``: no caller waits any more."""
 
     __slots__ = ("_waiting", "is_open", "length")
 
@@ -23,14 +23,14 @@ class WaitingLine:
         self.length = 0
 
     async def wait(self, timeout_ms: float | None) -> bool:
-        """Until the thing is there; False when it is not after ``timeout_ms``. Who goes on does what he waited for in the same step."""
+        """Wait until the thing is there; False if it is not after ``timeout_ms``. The caller must use it in the same step."""
         self.length += 1
         try:
             if not self.is_open:
                 return await self._come(timeout_ms)
             await asyncio.sleep(
                 0
-            )  # one turn, not the two of a future: otherwise one that comes each turn keeps the line for ever
+            )  # one turn, not the two of a future: otherwise a new caller in each turn would keep the line occupied forever
             return True
         finally:
             self.length -= 1
@@ -47,7 +47,7 @@ class WaitingLine:
                 timer.cancel()
 
     def open(self) -> None:
-        """The thing is there, or will not come."""
+        """Wake all callers: the thing is there, or will never be."""
         self.is_open = True
         waiting, self._waiting = self._waiting, []
         for place in waiting:

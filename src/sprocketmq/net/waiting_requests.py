@@ -1,10 +1,10 @@
 """Requests of one connection that wait for their answers, each until its own deadline (Java: NettyRemotingAbstract's responseTable).
 
 Laws
-1. A future ends once: with its answer, at its deadline, or when the connection breaks; what comes later changes nothing.
-2. One timer serves all requests, armed for the earliest deadline or before it. Requests of one timeout have rising deadlines, so that it is
-   armed once a timeout and not once a request, and a request that is answered in time costs the timer nothing.
-3. A stored answer (see ``wire.send_frames``) is for who asked for one. Everybody else gets Commands, as for any other answer.
+1. A future ends once: with its answer, at its deadline, or when the connection breaks. Later events change nothing.
+2. One timer serves all requests; it is set for the earliest deadline or before. Requests with the same timeout have rising deadlines, so
+   the timer is set once per timeout and not for each request, and a request that is answered in time needs no timer operation.
+3. Only sends that asked for a stored answer (see ``wire.send_frames``) get one. All other requests get Commands.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from sprocketmq.wire.send_frames import StoredAnswer
 
 __all__ = ["WaitingRequests"]
 
-# Its future, its deadline in seconds of the loop's clock, the timeout and the request code for the sentence, whether it is a send that
-# takes a stored answer.
+# Its future, its deadline in seconds of the loop's clock, the timeout and the request code for the error, and whether it is a send that
+# accepts a stored answer.
 _Waiting = tuple["asyncio.Future[Any]", float, int, int, bool]
 
 
 class WaitingRequests:
-    """Belongs to one connection and its loop; ``address`` of the peer is for the sentence of a timeout."""
+    """The waiting requests of one connection and its loop; ``address`` of the peer is for the error of a timeout."""
 
     __slots__ = ("_by_opaque", "_loop", "_timer", "_timer_at_s", "address")
 
@@ -38,7 +38,7 @@ class WaitingRequests:
         return len(self._by_opaque)
 
     def add(self, opaque: int, code: int, timeout_ms: int, takes_stored: bool = False) -> asyncio.Future[Any]:
-        """The future of a request that is about to be written; RequestTimeout ends it after ``timeout_ms``."""
+        """Return the future of a request that is about to be written; it fails with RequestTimeout after ``timeout_ms``."""
         deadline_s = self._loop.time() + timeout_ms / 1000
         future: asyncio.Future[Any] = self._loop.create_future()
         self._by_opaque[opaque] = (future, deadline_s, timeout_ms, code, takes_stored)
@@ -50,7 +50,7 @@ class WaitingRequests:
         return future
 
     def answer(self, opaque: int, command: Command) -> bool:
-        """Give a request its answer; False when no such request waits (any more)."""
+        """Give a request its answer; False if no such request waits (any more)."""
         waiting = self._by_opaque.pop(opaque, None)
         if waiting is None:
             return False
@@ -59,7 +59,7 @@ class WaitingRequests:
         return True
 
     def answer_stored(self, answer: StoredAnswer) -> bool:
-        """Give a send its answer; False when no send waits for it that takes one so."""
+        """Give a send its stored answer; False if no send waits for it that accepts one."""
         waiting = self._by_opaque.get(answer.opaque)
         if waiting is None or not waiting[4]:
             return False
@@ -69,11 +69,11 @@ class WaitingRequests:
         return True
 
     def forget(self, opaque: int) -> None:
-        """Nobody waits for it any more."""
+        """Remove a request whose caller does not wait any more."""
         self._by_opaque.pop(opaque, None)
 
     def fail_all(self, error: RocketMQError) -> None:
-        """The connection broke."""
+        """Fail all requests, because the connection broke."""
         waiting, self._by_opaque = self._by_opaque, {}
         if self._timer is not None:
             self._timer.cancel()
@@ -96,5 +96,5 @@ class WaitingRequests:
                 sentence = f"{self.address} did not answer request code {code} within {timeout_ms} ms"
                 future.set_exception(RequestTimeout(sentence, self.address, timeout_ms))
         if self._by_opaque:
-            # At least a millisecond ahead: a loop whose clock ticks in milliseconds would come back at once, again and again.
+            # At least a millisecond ahead: a loop whose clock has milliseconds would otherwise call it again and again at once.
             self._arm(max(now_s + 0.001, min(waiting[1] for waiting in self._by_opaque.values())))

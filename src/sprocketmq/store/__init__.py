@@ -1,6 +1,6 @@
-"""The broker's messages: in the directory format of Apache RocketMQ, or in memory. Start at ``message_store``."""
+"""The store of a broker's messages: in the directory format of Apache RocketMQ, or in memory. Start at ``message_store``."""
 
-import sprocketmq.logs  # noqa: F401 - its loggers tell what peers say in one line
+import sprocketmq.logs  # noqa: F401 - escapes text of peers in log lines
 from sprocketmq.store.disk_message_store import DiskMessageStore
 from sprocketmq.store.memory_message_store import MemoryMessageStore
 from sprocketmq.store.message_store import (

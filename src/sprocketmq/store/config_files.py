@@ -27,7 +27,7 @@ _serial = itertools.count()
 T = TypeVar("T")
 _log = logging.getLogger("sprocketmq.store")
 
-# Whatever else a link fails of (FAT and network shares, each system in its own words; another user's file), only the spare copy suffers.
+# A link may fail for other reasons, too (FAT, network shares, another user's file): then only the spare copy is missing.
 _DISK_FAULTS: Final = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS)
 
 
@@ -46,7 +46,7 @@ def load_config(path: str | os.PathLike[str], parse: Callable[[bytes], T]) -> T 
         try:
             with open(candidate, "rb") as file:
                 raw = file.read()
-        except (FileNotFoundError, NotADirectoryError):  # a path that cannot exist holds nothing, either
+        except (FileNotFoundError, NotADirectoryError):  # a path below a file cannot exist, so nothing is there
             continue
         if not raw.strip():
             continue
@@ -66,7 +66,7 @@ def save_config(path: str | os.PathLike[str], raw: bytes, *, private: bool = Fal
     """:func:`replace_file` for the files of a store.
 
     Raises:
-        StoreNotWritable: the disk said no; a complete file is there.
+        StoreNotWritable: the disk reported an error; a complete file is there.
     """
     try:
         replace_file(path, raw, private=private)
@@ -81,7 +81,7 @@ def replace_file(path: str | os.PathLike[str], raw: bytes, *, private: bool = Fa
     because no lock guards their folder: temporary names are this call's own, or two would write into one file.
 
     Raises:
-        OSError: the disk said no; a complete file is there.
+        OSError: the disk reported an error; a complete file is there.
     """
     target = os.fspath(path)
     folder = os.path.dirname(target) or "."
@@ -121,7 +121,7 @@ def _open_private(path: str, flags: int) -> int:
 
 
 class ConfigFile:
-    """A configuration text in a file, or without one (``path=None``: a broker in memory keeps nothing). ``private``: see save_config."""
+    """The text of a configuration file; with ``path=None`` (a broker in memory) nothing is stored. ``private``: see save_config."""
 
     def __init__(self, path: str | os.PathLike[str] | None, *, private: bool = False) -> None:
         self.path = None if path is None else os.fspath(path)
@@ -133,10 +133,10 @@ class ConfigFile:
         return None if self.path is None else load_config(self.path, parse)
 
     def save(self, raw: bytes) -> bool:
-        """See ``save_config``; False when ``raw`` is what this object saved last."""
+        """See ``save_config``. Returns False, and does nothing, if ``raw`` is what this object saved last."""
         if self.path is None or raw == self._saved:
             return False
-        self._saved = None  # a save that fails may have got as far as the name: the text before it is gone then
+        self._saved = None  # a save that fails may already have replaced the file
         save_config(self.path, raw, private=self._private)
         self._saved = raw
         return True

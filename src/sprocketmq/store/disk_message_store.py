@@ -1,7 +1,7 @@
 """The message store in Apache RocketMQ's directory format: either side opens what the other has written. Java: DefaultMessageStore.
 
     commitlog/      20-digit files of records                abort        exists while running: the next start is after a crash
-    consumequeue/   TOPIC/QUEUE_ID/ 20-digit files           checkpoint   how far the disk was known to be good
+    consumequeue/   TOPIC/QUEUE_ID/ 20-digit files           checkpoint   up to where data is known to be on the disk
     index/          files by key, named by their time        lock         held while running
     config/         the broker's JSON files (config_files)   consumequeue_ext/   extensions of queue entries, off by default
     abort.spare     ``abort`` between a clean stop and the next start: a full disk may have no room for a new file, not even an empty one
@@ -79,13 +79,13 @@ class DiskMessageStore(QueueLogStore):
         self.refuse_appends(None)
 
     def _make_writable_directory(self) -> None:
-        for directory in (self.path, *self._folders[:2]):  # made now, or nobody could lock them
+        for directory in (self.path, *self._folders[:2]):  # created now, so that they can be locked
             _check_access(directory)
             try:
                 make_directories(directory)
             except OSError as error:
                 raise not_writable(error.filename or directory, error) from error
-        # The others are made when they are needed. One that is there already, made by another user, must not be found out by then.
+        # The others are created when they are needed. Those that exist are checked now: another user may have created them.
         for directory in self._folders[2:]:
             _check_access(directory)
 
@@ -97,7 +97,7 @@ class DiskMessageStore(QueueLogStore):
             self.consume_queues.load()
             self._load_index(clean_stop)
             same_boot = not clean_stop and self._same_boot()
-            # A kill in the middle of this start must not look as if nothing could be torn.
+            # After a kill in the middle of this start, the next one must again assume that records may be torn.
             self._write_abort(with_mark=clean_stop or same_boot)
             self.recovery = Recovery(
                 self.commit_log, self.consume_queues, self._checkpoint, self.config, self.extension, self.deleted_topics
@@ -133,7 +133,7 @@ class DiskMessageStore(QueueLogStore):
         mark = checkpoint.index_mark or IndexProgress("", 0)
         lost = mark.newest_file not in {"", *(file.name for file in index.files)}
         if not was_ours:
-            # Somebody else's headers are as sure as a sync makes them now: a crash of ours may come before the first one.
+            # Headers that Java wrote are trusted only after a sync, because we may crash before our first sync.
             index.sync()
             offset = mark.offset if mark.newest_file == index.newest_name else 0
             checkpoint.index_mark = mark._replace(
@@ -142,15 +142,15 @@ class DiskMessageStore(QueueLogStore):
             checkpoint.index_numbers = self.dispatcher.index_numbers
         if self.config.message_index_enable:
             checkpoint.indexed_timestamp = 0 if lost else checkpoint.logics_msg_timestamp
-            checkpoint.save()  # the mark comes before the first entry that it does not count
+            checkpoint.save()  # before the first entry that the mark does not count
 
     def _abort_is_ours(self) -> bool:
-        """Whether ours ran last, also where the cut tore the checkpoint: a Java broker writes its process alone, or nothing."""
+        """Whether our broker ran last, also if a power cut tore the checkpoint: a Java broker writes only its process id, or nothing."""
         with open(self._abort_path, "rb") as file:
             return b"\n" in file.read(64)
 
     def _same_boot(self) -> bool:
-        """Whether the machine has not been started anew since the abort file was written."""
+        """Whether the machine has not been restarted since the abort file was written."""
         mark = mapped_progress.boot_mark()
         try:
             with open(self._abort_path, encoding="ascii", errors="replace") as file:
@@ -164,7 +164,7 @@ class DiskMessageStore(QueueLogStore):
                 os.replace(self._spare_abort_path, self._abort_path)
             fd = os.open(
                 self._abort_path, os.O_WRONLY | os.O_CREAT, 0o644
-            )  # not cut: a full disk could not take it again
+            )  # not truncated first: a full disk might have no space to write it again
             try:
                 self._write_pid(fd, with_mark=with_mark)
             finally:
@@ -175,9 +175,9 @@ class DiskMessageStore(QueueLogStore):
 
     @staticmethod
     def _write_pid(fd: int, *, with_mark: bool) -> None:
-        """The process, for people, and the mark of the machine's start, without which a start takes writes for torn.
+        """Write the process id, for people, and the mark of the machine's start. Without the mark, a start assumes that writes are torn.
 
-        What counts is that the file is there, and a start on a full disk still serves pulls.
+        Failing to write is not an error: the existence of the file is what matters, and a start on a full disk must still serve pulls.
         """
         mark = (mapped_progress.boot_mark() or b"").hex() if with_mark else ""
         pid = b"%d\n%s" % (os.getpid(), mark.encode())
@@ -221,7 +221,7 @@ class DiskMessageStore(QueueLogStore):
             self._release()
 
     def _complete_index(self) -> None:
-        """Apache reads an index that lacks the newest messages as it is. One that is being rebuilt from a long log goes on next time."""
+        """Index the newest messages, because Apache would not do so. An index that is rebuilt from a long log continues next time."""
         try:
             while 0 < self.undispatched_bytes < _MOST_TO_INDEX_AT_CLOSE_BYTES and self.dispatch(_RECORDS_AT_ONCE):
                 pass
@@ -238,7 +238,7 @@ class DiskMessageStore(QueueLogStore):
 
 
 def _check_access(directory: str) -> None:
-    """Raises StoreNotWritable: it exists, and is no folder in which this user may list, make and read files."""
+    """Raise StoreNotWritable if ``directory`` exists, but this user may not list, create and read files in it."""
     if not os.path.lexists(directory):
         return
     if not os.path.isdir(directory):

@@ -15,7 +15,7 @@ _CONFIG = StoreConfig(mapped_file_size_commit_log=64 << 20, mapped_file_size_con
 
 
 class MemoryMessageStore(QueueLogStore):
-    """See ``message_store.MessageStore``. Everything is "durable" at once, and gone after ``close``.
+    """See ``message_store.MessageStore``. Every message counts as durable at once; ``close`` deletes all.
 
     Args:
         config: default: 64 MiB log files, small queue files; memory is taken as it is written.

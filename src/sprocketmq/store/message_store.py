@@ -1,6 +1,6 @@
-"""What a broker asks of its store: append, read by queue, read by physical offset, search by time, flush. Java: MessageStore.
+"""The interface between a broker and its store: append, read by queue or physical offset, search by time, flush. Java: MessageStore.
 
-Two stores fulfil the protocol: ``MemoryMessageStore`` (tests, throw-away brokers) and ``DiskMessageStore`` (the directory format of
+Two stores implement it: ``MemoryMessageStore`` (tests, temporary brokers) and ``DiskMessageStore`` (the directory format of
 Apache RocketMQ). Both run the same code over the same record bytes; only where the bytes live differs, so the same tests run on both.
 
 A store belongs to one thread, the broker's owner loop: no method takes a lock, every method returns at once, and a message can be read
@@ -45,13 +45,13 @@ class FlushDiskType(enum.Enum):
 class ReadStatus(enum.Enum):
     """Outcome of a read. Java: GetMessageStatus, the same names; the broker maps them to response codes.
 
-    Three of Java's cannot come about here: OFFSET_FOUND_NULL (a file of the queue is missing: such a store is not opened),
-    MESSAGE_WAS_REMOVING (log and queues are cleaned in one step) and NO_MATCHED_LOGIC_QUEUE (nor in Java, which makes a queue to ask it).
+    Three of Java's do not occur here: OFFSET_FOUND_NULL (a file of the queue is missing: such a store is not opened),
+    MESSAGE_WAS_REMOVING (log and queues are cleaned in one step) and NO_MATCHED_LOGIC_QUEUE (Java creates the queue, too).
     """
 
     FOUND = "FOUND"
     NO_MATCHED_MESSAGE = (
-        "NO_MATCHED_MESSAGE"  # all filtered away, or the scan limit was reached: read on at next_offset
+        "NO_MATCHED_MESSAGE"  # the filter removed all, or the scan limit was reached: continue at next_offset
     )
     OFFSET_OVERFLOW_BADLY = "OFFSET_OVERFLOW_BADLY"  # beyond the end: next_offset = max_offset
     OFFSET_OVERFLOW_ONE = "OFFSET_OVERFLOW_ONE"  # exactly at the end: nothing new yet, the pull may be parked
@@ -133,11 +133,11 @@ class StoreConfig:
 
 
 class StoredMessage(msgspec.Struct, gc=False):
-    """A message as the broker hands it to ``append``; everything that makes the record but its place and its store time.
+    """A message as the broker gives it to ``append``: all parts of the record except its place and its store time.
 
     ``properties`` are the raw wire bytes, ``born_host`` and ``store_host`` are (4 or 16 address bytes, port); the sys_flag bits that
     tell IPv6 hosts apart are set by the store. ``tags_code`` goes into the queue entry: ``tags_code(TAGS)``, or the delivery time for
-    a delayed message. Delay, retry and transaction topics are the broker's business: the store writes what it is given.
+    a delayed message. The broker decides about delay, retry and transaction topics; the store writes what it gets.
     """
 
     topic: str
@@ -155,7 +155,7 @@ class StoredMessage(msgspec.Struct, gc=False):
 
 
 class AppendResult(msgspec.Struct, frozen=True, gc=False):
-    """Where a message went. ``physical_offset + size`` is what ``when_durable`` takes; ``size`` is in bytes."""
+    """Where a message was stored. ``when_durable`` takes ``physical_offset + size``; ``size`` is in bytes."""
 
     physical_offset: int
     queue_offset: int
@@ -166,8 +166,8 @@ class AppendResult(msgspec.Struct, frozen=True, gc=False):
 class ReadResult(msgspec.Struct):
     """Outcome of ``read``.
 
-    ``chunks`` are views of whole records, in order, ready for a socket; they stay valid after the file is gone, but hold its memory:
-    do not keep them. ``next_offset`` is where to read on. ``bytes`` and ``count`` are the sums over the chunks.
+    ``chunks`` are views of whole records, in order, ready for a socket. They stay valid after the file is deleted, but hold its memory:
+    do not keep them. The next read begins at ``next_offset``. ``bytes`` and ``count`` are the sums over the chunks.
     """
 
     status: ReadStatus
@@ -180,7 +180,7 @@ class ReadResult(msgspec.Struct):
 
 
 class IndexHits(msgspec.Struct):
-    """Where the records with a key are, ascending, and how far the index was: store time and place of the newest record in it."""
+    """Places of the records with a key, ascending; and how far the index was: store time and place of its newest record."""
 
     physical_offsets: list[int] = []
     last_update_timestamp: int = 0
@@ -201,7 +201,7 @@ class MessageStore(Protocol):
 
     config: StoreConfig
     deleted_topics: Mapping[str, int]
-    """Set before ``load``: where the log ended when a topic was deleted. A start makes no queues of its records before that."""
+    """Set before ``load``: the end of the log at the deletion of each topic. A start adds no queue entries for its records before that."""
 
     def load(self) -> None:
         """Open (and, after a crash, repair) the store. Call once, before anything else.
@@ -223,18 +223,18 @@ class MessageStore(Protocol):
         ...
 
     def append_again(self, message: StoredMessage, now_ms: int) -> AppendResult:
-        """``append`` for the copy of a message that the log has: its body may be over ``max_message_size``, which is for new messages."""
+        """``append`` for a copy of a stored message: its body may exceed ``max_message_size``, which limits new messages."""
         ...
 
     def append_batch(self, messages: Sequence[StoredMessage], now_ms: int) -> list[AppendResult]:
-        """Like ``append`` for many messages of one topic and queue: consecutive offsets, all or nothing, also after a crash."""
+        """Like ``append`` for several messages of one topic and queue: consecutive offsets; all are stored or none, also after a crash."""
         ...
 
     def append_uniform(self, first: StoredMessage, batch: UniformBatch, now_ms: int) -> AppendResult | None:
-        """``append_batch`` for a batch whose elements look alike: ``first`` is the message of the first one.
+        """``append_batch`` for a uniform batch; ``first`` is the message of its first element.
 
-        Its properties begin with the element's own. The place of the first; each following one is the same ``size`` behind.
-        None, and nothing was written: these hosts or this topic need ``append_batch``.
+        The properties of ``first`` begin with the element's own. Returns the place of the first record; each next one is ``size`` bytes
+        behind. Returns None, and writes nothing, if these hosts or this topic need ``append_batch``.
         """
         ...
 
@@ -248,28 +248,28 @@ class MessageStore(Protocol):
         match: Callable[[int], bool] | None = None,
         match_record: Callable[[memoryview], bool | None] | None = None,
     ) -> ReadResult:
-        """Records from ``offset`` on, whole and in order, up to both limits; the first one always goes, whatever its size.
+        """Records from ``offset`` on, whole and in order, up to both limits; the first one is returned whatever its size.
 
-        ``match`` sees the tags code of an entry, ``match_record`` then the record (SQL92); where that says None the read ends before this
-        record, as one to go on with. A filtered read looks at no more than
-        ``config.max_filter_units`` entries and says NO_MATCHED_MESSAGE with an advanced ``next_offset``.
+        ``match`` gets the tags code of an entry, then ``match_record`` the record (SQL92). If ``match_record`` returns None, the read ends
+        before this record, and the next read begins with it. A filtered read looks at no more than
+        ``config.max_filter_units`` entries; then it returns NO_MATCHED_MESSAGE with an advanced ``next_offset``.
         """
         ...
 
     def units(self, topic: str, queue_id: int, offset: int, max_units: int = 32) -> list[Unit]:
-        """Queue entries from ``offset`` on (none beyond the end): how the schedule service looks at delivery times."""
+        """Queue entries from ``offset`` on (none beyond the end); the schedule service reads delivery times from them."""
         ...
 
     def log_data(self, physical_offset: int, max_bytes: int) -> memoryview | None:
-        """The log's bytes as they are, from any place on, for a slave: as many as lie in one file, at most ``max_bytes``; None: none."""
+        """The raw bytes of the log from a place on, for a slave: at most ``max_bytes``, and not beyond a file; None if there are none."""
         ...
 
     def freeze(self, reason: StoreNotWritable | None) -> None:
-        """From now on every append raises ``reason``, whatever else happens to the disk; None lifts it. Reading goes on."""
+        """Let every append raise ``reason`` from now on, whatever the state of the disk; None allows appends again. Reads continue."""
         ...
 
     def record_at(self, physical_offset: int) -> memoryview | None:
-        """The record that begins at ``physical_offset``, None where no record begins (a client may have made that offset up)."""
+        """The record that begins at ``physical_offset``; None if none begins there (a client may have invented that offset)."""
         ...
 
     def min_offset(self, topic: str, queue_id: int) -> int:
@@ -293,9 +293,9 @@ class MessageStore(Protocol):
         ...
 
     def dispatch(self, max_records: int) -> int:
-        """Bring the index by key up to ``max_records`` records closer to the end of the log; how many were read, 0 = it is complete.
+        """Add up to ``max_records`` records of the log to the index by key. Returns how many were read; 0 means that it is complete.
 
-        A record with many keys, or with long properties, counts as several, so fewer may be read, but one.
+        A record with many keys, or with long properties, counts as several, so fewer may be read, but at least one.
 
         Raises:
             StoreNotWritable: no space for an index file; the same records are tried again next time.
@@ -304,7 +304,7 @@ class MessageStore(Protocol):
 
     @property
     def undispatched_bytes(self) -> int:
-        """How far the index by key is behind the log; 0 without an index."""
+        """How many bytes the index by key is behind the log; 0 without an index."""
         ...
 
     def find_by_key(
@@ -322,13 +322,13 @@ class MessageStore(Protocol):
         ...
 
     def delete_topic(self, topic: str) -> int:
-        """Drop the queues of ``topic`` and their files; how many. The records stay in the log until their file expires."""
+        """Delete the queues of ``topic`` and their files; returns how many. The records stay in the log until their file expires."""
         ...
 
     def clean(self, now_ms: int, *, any_hour: bool = False) -> int:
-        """One retention round: delete expired commit log files and what pointed into them; how many log files went.
+        """One retention round: delete expired commit log files and what pointed into them; returns how many log files were deleted.
 
-        ``any_hour``: not only in the hours of ``delete_when``, because an administrator asked.
+        ``any_hour``: not only in the hours of ``delete_when``; for a request of an administrator.
         """
         ...
 
@@ -340,7 +340,7 @@ class MessageStore(Protocol):
 
     @property
     def flushed_offset(self) -> int:
-        """Physical offset up to which a power loss loses nothing."""
+        """Physical offset up to which everything is on the disk, so a power cut loses nothing before it."""
         ...
 
     def when_durable(self, physical_offset: int) -> concurrent.futures.Future[None]:
@@ -351,9 +351,9 @@ class MessageStore(Protocol):
         ...
 
     def flush(self) -> None:
-        """Bring everything to the disk now; blocks."""
+        """Write everything to the disk now; blocks."""
         ...
 
     def close(self) -> None:
-        """Flush and release. Harmless when closed already; views handed out stay readable."""
+        """Flush and release. Does nothing if closed already; views that were returned stay readable."""
         ...

@@ -24,8 +24,8 @@ from sprocketmq.wire.records.record_layout import RECORD
 
 __all__ = ["read_at_once", "read_one_by_one"]
 
-_MOST_AT_ONCE = 1024  # what a consumer may ask for at most (Java: pullBatchSize)
-_FEW = 64  # beyond, neighbours are handed out as one chunk even if not all of them are neighbours
+_MOST_AT_ONCE = 1024  # the largest batch of a consumer (Java: pullBatchSize)
+_FEW = 64  # above this, neighbours are returned as one chunk even if not all records are neighbours
 _NO_VIEW = memoryview(b"")
 _iter_units = UNIT.iter_unpack
 _HEAD = RECORD.subset("size", "queue_id", "queue_offset")
@@ -34,20 +34,20 @@ _unpack_offset = UNIT_LAYOUT.subset("physical_offset").unpack_from
 
 @functools.lru_cache(maxsize=128)
 def _sizes_of(count: int) -> Callable[[memoryview | bytes, int], tuple[Any, ...]]:
-    """Reads the sizes of so many units."""
+    """A function that reads the sizes of so many units."""
     return UNIT_LAYOUT.repeated("size", count).unpack_from
 
 
 @functools.lru_cache(maxsize=128)
 def _offsets_of(count: int) -> Callable[[memoryview | bytes, int], tuple[Any, ...]]:
-    """Reads where the records of so many units begin."""
+    """A function that reads the physical offsets of so many units."""
     return UNIT_LAYOUT.repeated("physical_offset", count).unpack_from
 
 
 def read_at_once(log: CommitLog, queue: ConsumeQueue, result: ReadResult, max_messages: int, max_bytes: int) -> bool:
-    """The common case, all entries judged together: those that fit the limits, if their records lie in one file of the log.
+    """Read the entries that fit the limits, all checked together, if their records lie in one file of the log: the common case.
 
-    False, and nothing has changed, where that is not so: then they are taken one by one.
+    Returns False, and changes nothing, in any other case; then :func:`read_one_by_one` reads them.
     """
     offset = result.next_offset
     count = min(max_messages, queue.max_offset - offset)
@@ -83,7 +83,7 @@ def read_at_once(log: CommitLog, queue: ConsumeQueue, result: ReadResult, max_me
             chunks = [data[begin - first : stop - first] for begin, stop in _runs(places, sizes)]
         else:
             chunks = [data[place - first : place - first + size] for place, size in zip(places, sizes, strict=True)]
-        if min(places) < first or sum(map(len, chunks)) != total:  # an entry points nowhere, or against law 2
+        if min(places) < first or sum(map(len, chunks)) != total:  # an entry points outside, or contradicts law 2
             return False
         result.chunks = chunks
     result.bytes, result.count = total, count
@@ -92,10 +92,10 @@ def read_at_once(log: CommitLog, queue: ConsumeQueue, result: ReadResult, max_me
 
 
 def _confirmed(data: memoryview, queue_id: int, offset: int, sizes: Sequence[int], places: Sequence[int]) -> bool:
-    """Whether records of these sizes, of this queue and of the offsets from ``offset`` on begin at these places; ``data`` holds all.
+    """Whether the records at these places have these sizes, this queue and the offsets from ``offset`` on; ``data`` holds all of them.
 
-    Asked of entries that were on the disk when the queue was opened, of which a bit may have flipped; what this process wrote it believes,
-    since to ask each time would cost a pull a third more.
+    Used for entries that were on the disk when the queue was opened, because a bit of them may have flipped. Entries that this process
+    wrote are not checked: that would make each pull slower by a third.
     """
     first, last = places[0], places[-1]
     if min(places) < first or max(places) != last or sizes[-1] < _HEAD.size:
@@ -122,7 +122,7 @@ def _runs(places: Sequence[int], sizes: Sequence[int]) -> list[tuple[int, int]]:
 def read_one_by_one(
     log: CommitLog, queue: ConsumeQueue, result: ReadResult, max_messages: int, max_bytes: int, levels: DelayLevels
 ) -> None:
-    """The same in every case, damaged entries repaired (``entry_repair``); neighbours in the log become one chunk."""
+    """Read entries in every case; repair damaged ones (``entry_repair``). Neighbours in the log become one chunk."""
     chunks = result.chunks
     log_end = log.max_offset
     view, view_start, view_end = _NO_VIEW, 0, -1

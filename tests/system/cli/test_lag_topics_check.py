@@ -94,4 +94,4 @@ def test_store_check_names_a_broken_record_and_ends_with_one(cli: Cli, tmp_path:
 def test_store_check_of_another_folder_is_one_sentence(cli: Cli, tmp_path: Path) -> None:
     checked = cli.run("store", "check", str(tmp_path))
     assert (checked.code, checked.out) == (2, "")
-    assert checked.err.startswith(f"sprocketmq: {tmp_path} is no store directory")
+    assert checked.err.startswith(f"sprocketmq: {tmp_path} is not a store directory")

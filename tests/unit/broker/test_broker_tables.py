@@ -261,7 +261,7 @@ def test_the_announced_host_is_the_configured_the_bound_or_one_of_this_machine()
 
 
 def test_a_broker_of_all_ipv6_addresses_must_be_told_which_one_to_announce():
-    with pytest.raises(ConfigurationError, match="bindAddress is '::', which takes connections over IPv6 alone"):
+    with pytest.raises(ConfigurationError, match="bindAddress is '::', which accepts connections over IPv6 only"):
         announced_host("::", "")
     assert announced_host("::", "::1") == "::1"
     with pytest.raises(ConfigurationError, match="bindAddress is '::'"):

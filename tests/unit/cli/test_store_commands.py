@@ -133,7 +133,7 @@ def test_a_live_store_is_shown_up_to_its_newest_message(run: Run, path: Path) ->
         (["--offset", "7"], "no record begins at commit log offset 7"),
         (["--offset", "-1"], "no record begins at commit log offset -1"),
         (["--topic", "flights", "--queue", "9"], "its queues are 0, 1"),
-        (["--topic", "nowhere"], "no queue of that topic is"),
+        (["--topic", "nowhere"], "it has no queue of that topic"),
         (["--key", "k"], "--key needs --topic"),
         (["--queue", "1"], "need --topic"),
     ],
@@ -149,4 +149,4 @@ def test_a_directory_that_is_no_store_is_one_sentence(run: Run, tmp_path: Path) 
     for command in ("check", "inspect"):
         code, _, err = run(command, tmp_path)
         assert code == 2
-        assert "is no store directory" in err
+        assert "is not a store directory" in err

@@ -1,10 +1,10 @@
-"""Who waits to write to a peer that does not read: one after the other, as the peer takes what was written.
+"""Turns for callers that wait to write to a peer that does not read: one after the other, as the peer reads.
 
 Laws
-1. Turns are given in the order in which they were asked for, one at a time: who has written passes on, if there is still room.
-2. A turn that was given to somebody who stopped waiting goes to the next.
-3. Who waits longer than its timeout gets no turn, and has written nothing.
-4. Who comes while somebody waits, or has a turn and has not written yet, goes behind: nobody is overtaken.
+1. Turns are given one at a time, in the order of the requests for them. After writing, a caller passes the turn on if there is room.
+2. A turn of a caller that stopped waiting goes to the next one.
+3. A caller that waits longer than its timeout gets no turn, and has written nothing.
+4. A new caller goes to the end while others wait, or have a turn and have not written yet: no caller is overtaken.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ __all__ = ["WriteTurns"]
 
 
 class WriteTurns:
-    """Of one connection. ``is_idle``: nobody waits, nor has a turn that was not used yet."""
+    """The turns of one connection. ``is_idle``: no caller waits or has an unused turn."""
 
     __slots__ = ("_is_given", "_waiting", "is_idle")
 
     def __init__(self) -> None:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._is_given = False
-        self.is_idle = True  # each send asks
+        self.is_idle = True  # an attribute, because each send reads it
 
     async def take(self, timeout_ms: float) -> bool:
-        """Wait for a turn; False when none came within ``timeout_ms``. Who got one writes at once, then calls :meth:`pass_on`."""
+        """Wait for a turn; False if there was none within ``timeout_ms``. With a turn, write at once, then call :meth:`pass_on`."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         self.is_idle = False
@@ -53,14 +53,14 @@ class WriteTurns:
         self.is_idle = not self._waiting and not self._is_given
 
     def pass_on(self, *, room: bool) -> None:
-        """The turn was used; the next one may write if there is ``room``."""
+        """The turn was used; the next caller may write if there is ``room``."""
         self._is_given = False
         if room:
             self.give()
         self._look()
 
     def give(self) -> None:
-        """The next one may write, unless somebody may already."""
+        """Let the next caller write, unless one has a turn already."""
         while self._waiting and not self._is_given:
             turn = self._waiting.popleft()
             if not turn.done():
@@ -69,6 +69,6 @@ class WriteTurns:
         self._look()
 
     def give_all(self) -> None:
-        """The connection is gone: each finds out by itself."""
+        """The connection has ended: wake all callers, which then find it closed."""
         while self._waiting:
             self.pass_on(room=True)

@@ -1,1 +1,1 @@
-"""What a process has: time, loops, descriptors, memory, children."""
+"""What exists once in a process: clock, event loop, descriptors, memory, forking."""

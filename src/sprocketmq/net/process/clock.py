@@ -1,7 +1,7 @@
-"""Time as a part that can be replaced: SystemClock for production, ManualClock so that a 10 s retry takes no real time in a test.
+"""Replaceable time: SystemClock for production, and ManualClock, with which a 10 s retry takes no real time in a test.
 
-Policy (``core``) never asks for the time, drivers hand ``clock.now_ms()`` in. Drivers schedule through ``call_later`` and ``sleep`` only.
-Network timeouts are not policy: they guard a socket and always run on the event loop's own time.
+Code in ``core`` never reads the time; drivers pass ``clock.now_ms()``. Drivers schedule only with ``call_later`` and ``sleep``.
+Network timeouts guard a socket and always use the event loop's own time.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _STEADY_ZERO_NS = time.time_ns() - time.monotonic_ns()
 
 
 class Timer(Protocol):
-    """A scheduled call; ``cancel`` twice is harmless."""
+    """A scheduled call; a second ``cancel`` does nothing."""
 
     def cancel(self) -> None: ...
 
 
 class Clock(Protocol):
-    """What drivers may ask of time. ``call_later`` and ``sleep`` belong to the running event loop."""
+    """The interface of clocks. ``call_later`` and ``sleep`` belong to the running event loop."""
 
     def now_ms(self) -> int:
         """Milliseconds since 1970 (Java's System.currentTimeMillis)."""
@@ -74,7 +74,7 @@ class _ManualTimer:
 
 
 class ManualClock:
-    """A clock that moves only when told to.
+    """A clock that moves only when the test advances it.
 
     ``advance(ms)`` is called from a thread that runs no event loop of the test's subjects (the test's own thread): it steps from timer to
     timer in due order, runs each on the loop that owns it, waits until it ran, and lets each loop settle before the next, so a chain of

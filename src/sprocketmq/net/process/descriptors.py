@@ -1,4 +1,4 @@
-"""The descriptors that connections of this process may take, on all ports of all its servers together (see core.descriptor_budget)."""
+"""The number of descriptors for connections of this process, on all ports of all its servers together (see core.descriptor_budget)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _NO_LIMIT: Final = 1 << 30
 
 
 class ConnectionShare:
-    """So many connections may be open. For any thread: each server has its own loop."""
+    """A limit of open connections. Can be used from any thread, because each server has its own loop."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -25,7 +25,7 @@ class ConnectionShare:
         return self._open + others < self.limit
 
     def take(self) -> bool:
-        """One more is open; False, and it is not counted, when it is one too many."""
+        """Count one more connection; False, without counting it, if the limit is reached."""
         with self._lock:
             if self._open >= self.limit:
                 return False
@@ -41,7 +41,7 @@ _shares: dict[int, ConnectionShare] = {}
 
 
 def connection_share() -> ConnectionShare:
-    """The one of this process; a forked child has its own, for its parent's connections are not its own."""
+    """The share of this process. A forked child has its own, because its parent's connections do not belong to it."""
     share = _shares.get(os.getpid())
     if share is None:
         limit = _descriptor_limit()
@@ -51,7 +51,7 @@ def connection_share() -> ConnectionShare:
 
 
 def raise_descriptor_limit() -> None:
-    """As high as the system allows, as Java does it at its start; before the first server starts."""
+    """Raise the limit of descriptors as far as the system allows, as Java does at its start; call it before the first server starts."""
     try:
         import resource
     except ImportError:  # Windows
@@ -59,7 +59,7 @@ def raise_descriptor_limit() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    except (OSError, ValueError):  # macOS names no limit and allows less
+    except (OSError, ValueError):  # macOS reports no limit but allows less
         return
 
 

@@ -1,8 +1,8 @@
 """One event loop on one background thread: how blocking callers use the async code, without a second copy of any logic.
 
-``Engine.shared()`` serves all blocking clients of a process; a broker owns an engine of its own, so that a busy client cannot stall it.
-Fork: a child process has the parent's objects but not its thread, so the shared engine is keyed by process id and made anew there, and what
-is submitted to an inherited one is refused.
+``Engine.shared()`` serves all blocking clients of a process; a broker has an engine of its own, so that a busy client cannot delay it.
+Fork: a child process has the parent's objects but not its thread. So the shared engine is keyed by process id and created again there, and
+an inherited engine refuses calls.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """A uvloop loop where uvloop exists, else asyncio's own."""
+    """A uvloop loop if uvloop is installed, else asyncio's own."""
     try:
         import uvloop
     except ImportError:  # Windows, PyPy
@@ -48,7 +48,7 @@ class Engine:
 
     @classmethod
     def shared(cls) -> Engine:
-        """The process's engine for blocking clients; never closed, its thread is a daemon."""
+        """The process's engine for blocking clients; it is never closed, because its thread is a daemon."""
         with cls._shared_lock:
             engine = cls._shared.get(os.getpid())
             if engine is None or engine.loop.is_closed():
@@ -61,7 +61,7 @@ class Engine:
         return self._pid != os.getpid()
 
     def after_fork_in_child(self) -> None:
-        """In a forked child: kept by ``net.process.fork``; a lock that the parent held would stay locked here."""
+        """In a forked child: replace the lock, which would stay locked if the parent held it during the fork."""
         Engine._shared_lock = threading.Lock()
 
     def _main(self) -> None:
@@ -76,13 +76,13 @@ class Engine:
         return threading.current_thread() is self._thread
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-        """Start ``coroutine`` on the engine; its future may be waited for in any other thread."""
+        """Start ``coroutine`` on the engine; any other thread can wait for the returned future."""
         if self._pid != os.getpid():
             coroutine.close()
             raise ClosedError(fork.FORKED)
         if self.loop.is_closed():
             coroutine.close()
-            raise ClosedError("this engine was closed; make the client with another one")
+            raise ClosedError("this engine was closed; create the client with another one")
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
 
     def run(
@@ -94,8 +94,8 @@ class Engine:
         """Run ``coroutine`` on the engine and wait for its result; an interrupt (Ctrl-C) cancels it there.
 
         Args:
-            unreceived: told, on the engine, of a result that the caller did not get, for an interrupt or the timeout came together with it;
-                before whatever this caller runs next.
+            unreceived: called on the engine with a result that the caller did not get because of an interrupt or timeout at the same time;
+                it is called before the next coroutine of this caller runs.
 
         Raises:
             ClosedError: the engine is closed.
@@ -119,7 +119,7 @@ class Engine:
         self.loop.call_soon_threadsafe(callback)
 
     def close(self) -> None:
-        """Cancel what still runs, stop the loop, join the thread. Harmless when closed already."""
+        """Cancel running tasks, stop the loop, join the thread. Does nothing if closed already."""
         if self.loop.is_closed() or self._pid != os.getpid():
             return
         try:
@@ -131,10 +131,10 @@ class Engine:
 
 
 class _BlockingCall(Generic[T]):
-    """A coroutine that another thread waits for. One lock takes the place of two futures and the condition between them.
+    """A coroutine for which another thread waits. One lock replaces two futures and the condition between them.
 
     start (loop) --> the task ends --> gate opens --> result (caller)
-    give_up (caller) --> the task is cancelled, before its first step if it comes to that; a result that it has by then is unreceived
+    give_up (caller) --> the task is cancelled, possibly before its first step; a result that it already has is unreceived
     """
 
     __slots__ = ("_coroutine", "_gate", "_given_up", "_has_ended", "_loop", "_task", "_unreceived")
@@ -147,7 +147,7 @@ class _BlockingCall(Generic[T]):
     ) -> None:
         self._loop, self._coroutine, self._unreceived = loop, coroutine, unreceived
         self._task: asyncio.Task[T] | None = None
-        self._given_up = self._has_ended = False  # both the loop's own
+        self._given_up = self._has_ended = False  # both are used on the loop only
         self._gate = threading.Lock()
         self._gate.acquire()
 
@@ -162,7 +162,7 @@ class _BlockingCall(Generic[T]):
             self._look_at(task)
 
     def result(self, timeout_s: float | None) -> T:
-        """What the coroutine returned or raised; as concurrent.futures.Future.result in all else."""
+        """Return or raise what the coroutine returned or raised, like concurrent.futures.Future.result."""
         if not self._gate.acquire(timeout=-1 if timeout_s is None else timeout_s):
             raise concurrent.futures.TimeoutError
         task = self._task
@@ -172,10 +172,10 @@ class _BlockingCall(Generic[T]):
         return task.result()
 
     def give_up(self) -> None:
-        """The caller waits no longer; harmless when it ended already."""
+        """Stop waiting, and cancel the coroutine; does nothing if it has ended already."""
         try:
             self._loop.call_soon_threadsafe(self._cancel)
-        except RuntimeError:  # the loop was closed meanwhile, and ends nothing any more
+        except RuntimeError:  # the loop was closed meanwhile
             if self._task is None:
                 self._coroutine.close()
             elif self._task.done():
@@ -191,7 +191,7 @@ class _BlockingCall(Generic[T]):
             self._task.cancel()
 
     def _look_at(self, task: asyncio.Task[T]) -> None:
-        """At an outcome that nobody else will look at."""
+        """Retrieve an outcome that no other code retrieves, so that asyncio does not warn."""
         if not task.cancelled() and task.exception() is None and self._unreceived is not None:
             self._unreceived(task.result())
 

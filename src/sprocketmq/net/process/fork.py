@@ -1,8 +1,8 @@
 """What a forked child does with the sockets that it inherited from its parent.
 
 A child of ``fork`` has copies of the parent's objects and descriptors, but none of its threads. If two processes read and write one
-connection, both lose it. A connection that the child only keeps open stays open when the parent closes it or dies, and the brokers go on
-taking the parent for a live member. Therefore, before anything else runs in the child:
+connection, both lose it. A connection that the child only keeps open stays open when the parent closes it or dies, and brokers continue
+to treat the parent as a live member. Therefore, before anything else runs in the child:
 
 1. The descriptor of each inherited socket is redirected to /dev/null. The connection belongs to the parent alone again. Whatever the
    child's copies of loops and transports still do with the descriptor (close it, remove it from the epoll set that both processes share)
@@ -23,16 +23,16 @@ from typing import Any, Final, Protocol
 __all__ = ["FORKED", "ForkAware", "redirect_to_devnull", "register"]
 
 FORKED: Final = (
-    "this client belongs to the parent of a fork, and its connections with it; "
-    "make and start a new one in this process, after the fork"
+    "this client and its connections belong to the parent of a fork; "
+    "create and start a new one in this process, after the fork"
 )
 
 
 class ForkAware(Protocol):
-    """An object that has sockets, or consists of objects that have."""
+    """An object that has sockets, directly or in its parts."""
 
     def after_fork_in_child(self) -> None:
-        """Called once in each forked child: let go of the sockets, refuse further use. Must not wait, and must not take a lock."""
+        """Called once in each forked child: release the sockets and refuse further use. Must not wait, and must not take a lock."""
         ...
 
 
@@ -46,7 +46,7 @@ def register(client: ForkAware) -> None:
 
 
 def redirect_to_devnull(descriptor: int) -> None:
-    """Let go of an inherited socket but keep its number taken, so that no new file gets a number that an old object then closes."""
+    """Release an inherited socket but keep its number in use, so that no new file gets a number that an old object later closes."""
     if descriptor < 0:
         return
     devnull = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
@@ -60,7 +60,8 @@ def redirect_to_devnull(descriptor: int) -> None:
 def _after_fork_in_child() -> None:
     inherited = list(_registered)
     _kept.extend(inherited)
-    for client in inherited:  # they stay registered: this child may start what its parent only made, and fork again
+    # They stay registered: this child may start a client that its parent only created, and fork again.
+    for client in inherited:
         client.after_fork_in_child()
 
 

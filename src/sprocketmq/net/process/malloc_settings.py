@@ -19,7 +19,7 @@ TRIM_THRESHOLD_BYTES: Final = 64 << 20
 # malloc.h; 32 MiB is the largest mmap threshold that glibc accepts on 64-bit systems.
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
 _MMAP_THRESHOLD_BYTES: Final = 32 << 20
-_processes: set[int] = set()  # where it was done already; a forked child does it again
+_processes: set[int] = set()  # processes in which this was done; a forked child does it again
 
 
 def raise_malloc_thresholds() -> bool:

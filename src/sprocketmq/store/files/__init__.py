@@ -1,1 +1,1 @@
-"""Files of a store: mapped, sized ahead, locked, and how far they are on the disk."""
+"""Files of a store: mapping, allocating, locking, and how much of them is on the disk."""

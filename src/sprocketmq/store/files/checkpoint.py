@@ -1,10 +1,10 @@
-"""How far the disk was known to be good: where recovery may begin after a crash. Java: StoreCheckpoint.
+"""The checkpoint: up to where data is known to be on the disk, so that recovery can begin there after a crash. Java: StoreCheckpoint.
 
-Java's timestamps come first; five parts of ours, each behind a mark, stand further back, where Java leaves them alone. 4096 bytes, zero
-elsewhere. Timestamps find a file (Java's rule), ours finds a record, so that a restart scans a second of writes and not
-a whole gigabyte. The log only grows, so an old value of ours is merely early; recovery checks that a record begins there.
+Java's timestamps come first. Five parts of ours, each behind a mark, follow at a place that Java does not touch. The file has 4096 bytes,
+zero elsewhere. Java finds a file by its timestamps; we find a record by an offset, so that a restart scans a second of writes and not
+a whole gigabyte. The log only grows, so an old offset of ours is just earlier; recovery checks that a record begins there.
 
-Laws: what a Java broker that opens the store of a killed one makes of the timestamps must leave no hole
+Laws. A Java broker may open the store of a killed broker of ours. Its use of the timestamps must not leave a hole:
 1. It scans the log from a file that begins 3 s before the first two (CommitLog.isMappedFileMatchedRecover), so neither is later than
    what the disk has of log and queues.
 2. The same scan gives it the keys that the index lacks, so the second is not later than what the disk has of the index either.
@@ -41,14 +41,14 @@ _INDEX_TIME = _LAYOUT.single("index_msg_timestamp")
 
 
 class _Section:
-    """A part of ours: its place, its mark, its fields."""
+    """One of our parts: its place, its mark, its fields."""
 
     def __init__(self, at: int, mark: bytes, *fields: tuple[str, str]) -> None:
         self.at, self._mark = at, mark
         self._struct = Layout(("mark", f"{len(mark)}s"), *fields).struct
 
     def read(self, raw: bytes) -> tuple[Any, ...] | None:
-        """The values; None without the mark."""
+        """Read the values; None if the mark is missing."""
         mark, *values = self._struct.unpack_from(raw, self.at)
         return tuple(values) if mark == self._mark else None
 
@@ -57,7 +57,7 @@ class _Section:
 
 
 _OURS_AT = 2048
-# A record begins there, and it and all before it are flushed with their queue entries.
+# The offset of a record. It and all records before it are flushed with their queue entries.
 _DURABLE = _Section(_OURS_AT, b"SPRKTMQ1", ("offset", "q"))
 _INDEX = _Section(
     2112,
@@ -73,7 +73,7 @@ _INDEX = _Section(
 _QUEUE_TOTALS = _Section(2176, b"SPRKTCQ1", ("end_of_log", "q"), ("queues", "q"), ("sum_of_their_ends", "q"))
 # The first two timestamps as we wrote them; a Java broker that writes the file has others.
 _STAMP = _Section(2208, b"SPRKTTM1", ("physic_msg_timestamp", "q"), ("logics_msg_timestamp", "q"))
-# CRC-32 of ours before it; where it is wrong a bit has flipped, and none of ours counts.
+# CRC-32 of our parts before it. If it is wrong, a bit has flipped, and our parts are ignored.
 _CHECKSUM = _Section(2240, b"SPRKTSL1", ("crc", "I"))
 INDEX_AHEAD_MS = 60_000
 _LARGEST_INT64 = (1 << 63) - 1
@@ -83,7 +83,7 @@ _log = logging.getLogger("sprocketmq.store")
 
 
 class IndexProgress(NamedTuple):
-    """How far the index by key is: one object, so that another thread reads one state."""
+    """The state of the index by key; one object, so that another thread reads a consistent state."""
 
     newest_file: str  # name, empty without files
     offset: int  # every record before it is in the index
@@ -103,11 +103,11 @@ class Checkpoint:
         self.confirm_phy_offset = 0
         self.durable_offset: int | None = None
         self.index_mark: IndexProgress | None = None  # of the last sync of the index
-        self.indexed_timestamp: int | None = None  # what law 2 holds the second timestamp to; None = there is no index
-        self.is_ours = False  # since we wrote the file no Java broker has
+        self.indexed_timestamp: int | None = None  # limits the second timestamp (law 2); None = there is no index
+        self.is_ours = False  # no Java broker has written the file since we did
         self.index_numbers: tuple[int, int] | None = None  # slots and entries of an index file
         self.queue_totals: tuple[int, int, int] | None = None  # (end of the log, queues, sum of their ends)
-        self._writing = threading.Lock()  # what is packed first is written first
+        self._writing = threading.Lock()  # writes keep the order of packing
 
     @property
     def min_timestamp_ms(self) -> int:
@@ -115,7 +115,7 @@ class Checkpoint:
         return max(0, min(self.physic_msg_timestamp, self.logics_msg_timestamp) - _SAFETY_MS)
 
     def load(self) -> None:
-        """Read the file; a missing or short one means that nothing is known.
+        """Read the file. If it is missing or short, nothing is known.
 
         Raises:
             StoreCorrupt: something is there that cannot be read.
@@ -126,7 +126,7 @@ class Checkpoint:
             with open(self.path, "rb") as file:
                 raw = file.read(_SIZE_BYTES).ljust(_SIZE_BYTES, b"\0")
         except OSError as error:
-            raise StoreCorrupt(f"{self.path} cannot be read: {error.strerror}; remove it, it is made anew") from error
+            raise StoreCorrupt(f"{self.path} cannot be read: {error.strerror}; remove it, it is rebuilt") from error
         (
             self.physic_msg_timestamp,
             self.logics_msg_timestamp,
@@ -136,7 +136,7 @@ class Checkpoint:
         ) = _TIMES.unpack_from(raw)
         seal = _CHECKSUM.read(raw)
         if seal is not None and seal != (zlib.crc32(raw[_OURS_AT : _CHECKSUM.at]),):
-            _log.warning("%s is damaged: the start looks at the log more closely", self.path)
+            _log.warning("%s is damaged; the start checks more of the log", self.path)
             return
         (self.durable_offset,) = _DURABLE.read(raw) or (None,)
         self.index_numbers = None
@@ -152,7 +152,7 @@ class Checkpoint:
         """Write and sync, in place: the length never changes and each value is valid on its own.
 
         Raises:
-            StoreNotWritable: the disk said no.
+            StoreNotWritable: the disk reported an error.
         """
         if self.path is None:
             return
@@ -190,10 +190,12 @@ class Checkpoint:
         return raw
 
     def raise_index_timestamp(self, store_timestamp_ms: int) -> None:
-        """Before an index file gets an entry of a record stored then: law 3, which a kill puts to the test, so nothing is synced.
+        """Raise the third timestamp before an index file gets an entry of a record that was stored then (law 3).
+
+        Nothing is synced, because law 3 is about kills.
 
         Raises:
-            StoreNotWritable: the disk said no.
+            StoreNotWritable: the disk reported an error.
         """
         if store_timestamp_ms <= self.index_msg_timestamp or self.path is None:
             return

@@ -1,18 +1,19 @@
-"""Space on the disk for the pages of a mapped file, before they are written. Java has no counterpart: a full disk ends its broker, too.
+"""Reserving disk space for the pages of a mapped file before they are written. Java has no counterpart: a full disk ends its broker.
 
-Writing to a page of a mapping that has no space on the disk, when there is none left, kills the process with SIGBUS. An ordinary write
-only fails. So zeros are written where a file grows, and then the kernel is asked whether it lets the pages be written:
+If the disk is full, writing to a mapped page without disk space kills the process with SIGBUS. An ordinary write
+only fails. So zeros are written where a file grows, and then the kernel is asked whether the pages can be written:
 
     file      |-- records --|-- zeros ----------|-- hole --------
     folios    |      |            |        |              |              what the page cache keeps in one piece: 4 KiB to 2 MiB
                                                     ^ a write here needs space for all of it, also for its part in the hole
 
-The write alone does not tell: it takes space for its own bytes, while a page is made writable together with its whole folio (ext4 since
-Linux 6.16, XFS since 5.18: iomap_page_mkwrite, block_page_mkwrite), and blocks may be smaller than pages. A folio over a hole comes from
-reading ahead, by whoever reads the file. ``MADV_POPULATE_WRITE`` (Linux 5.14) does for a range of pages what a write would do, and
-reports what the write would die of. Between the two ends of what was written every folio lies in it, so the two ends are asked for.
+The write alone is not enough: it takes space for its own bytes, but a page is made writable together with its whole folio (ext4 since
+Linux 6.16, XFS since 5.18: iomap_page_mkwrite, block_page_mkwrite), and blocks may be smaller than pages. A folio over a hole results from
+the read-ahead of any reader of the file. ``MADV_POPULATE_WRITE`` (Linux 5.14) does for a range of pages what a write would do, and
+reports the error that the write would die of. A folio between the two ends of what was written lies in it completely, so only the two
+ends are checked.
 
-What this cannot do: file systems that move data each time it is written (btrfs, ZFS) need new space for every write to an old page.
+This does not help on file systems that write changed data to a new place (btrfs, ZFS): there, every write to an old page needs new space.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ _can_populate = sys.platform.startswith("linux")
 
 
 def write_all(fd: int, data: bytes | bytearray | memoryview, at: int) -> None:
-    """Write all of ``data`` at a position. A disk that becomes full writes a part first, and fails for the rest.
+    """Write all of ``data`` at a position. If the disk becomes full, a part is written before the error.
 
     Raises:
-        OSError: as of ``os.write``.
+        OSError: as for ``os.write``.
     """
     os.lseek(fd, at, os.SEEK_SET)
     left = memoryview(data)
@@ -45,7 +46,7 @@ def write_all(fd: int, data: bytes | bytearray | memoryview, at: int) -> None:
 
 
 def write_zeros(path: str, begin: int, end: int) -> int:
-    """Write zeros between two positions of an existing file. Returns where they end: before ``end`` if the disk had space for a part.
+    """Write zeros between two positions of an existing file. Returns where they end; before ``end`` if the disk had space only for a part.
 
     Raises:
         OSError: there was no space at all, or the file is gone.
@@ -78,7 +79,7 @@ def allow_writes(mapping: mmap.mmap, path: str, begin: int, end: int) -> None:
             mapping.madvise(_MADV_POPULATE_WRITE, begin, end - begin)
         except OSError as error:
             if error.errno != errno.EINVAL:  # an older Linux
-                # It returns EFAULT where a write would raise SIGBUS: mostly no space.
+                # It returns EFAULT where a write would raise SIGBUS, usually because there is no space.
                 number = errno.ENOSPC if error.errno == errno.EFAULT else error.errno
                 raise OSError(number, os.strerror(number or errno.EIO), path) from error
         else:
@@ -87,7 +88,7 @@ def allow_writes(mapping: mmap.mmap, path: str, begin: int, end: int) -> None:
 
 
 def allow_writes_at_ends(mapping: mmap.mmap, path: str, begin: int, end: int) -> None:
-    """The same for what was just written from ``begin`` to ``end``: the folios between the two ends are sure already. Raises as above."""
+    """:func:`allow_writes` for a range that was just written; only its two ends need it (see the module's docstring)."""
     if begin < end:
         allow_writes(mapping, path, begin, begin + 1)
         if (end - 1) // PAGE_BYTES != begin // PAGE_BYTES:
@@ -95,7 +96,7 @@ def allow_writes_at_ends(mapping: mmap.mmap, path: str, begin: int, end: int) ->
 
 
 def _write_again(path: str, begin: int, end: int) -> None:
-    """Write what is there once more, for systems that cannot be asked: whatever the page cache keeps there, is a page at most."""
+    """Write the present bytes again, for systems without ``MADV_POPULATE_WRITE``. Their page cache has no folios larger than a page."""
     fd = os.open(path, os.O_RDWR | _BINARY)
     try:
         end = min(end + -end % PAGE_BYTES, os.fstat(fd).st_size)
@@ -111,7 +112,7 @@ def _write_again(path: str, begin: int, end: int) -> None:
 
 
 def data_ranges(fd: int, length: int) -> Iterator[tuple[int, int]]:
-    """The parts of a sparse file that hold data; all of it where the system cannot tell."""
+    """The parts of a sparse file that hold data; the whole file if the system does not report holes."""
     seek_data, seek_hole = getattr(os, "SEEK_DATA", None), getattr(os, "SEEK_HOLE", None)
     if seek_data is None or seek_hole is None:
         yield 0, length

@@ -4,8 +4,8 @@ The same byte is locked in the same way (fcntl record lock, or LockFile on Windo
 locks do not work between two openers in one process, and closing any descriptor of the file drops them; a table of held paths
 covers both.
 
-The folders of a store may lie elsewhere (``storePathCommitLog``, or a link), where another store's broker could use them as well. So each
-is locked too, by a lock of its own (flock), because Apache takes no other file in its commit log's folder.
+The folders of a store may lie elsewhere (``storePathCommitLog``, or a link), where the broker of another store could use them as well. So
+each is locked too, with flock on the folder itself, because Apache accepts no foreign file in its commit log's folder.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _held_lock = threading.Lock()
 
 
 class LockFile:
-    """The lock of ``directory`` and of those of its ``folders`` that exist; ``acquire`` and ``release``."""
+    """The lock of ``directory`` and of its existing ``folders``; ``acquire`` and ``release``."""
 
     def __init__(self, directory: str, folders: Sequence[str] = ()) -> None:
         self._directory, self._folders = directory, folders
@@ -41,7 +41,7 @@ class LockFile:
         """Take the lock.
 
         Raises:
-            StoreLocked: somebody has it.
+            StoreLocked: another broker holds it.
             StoreNotWritable: the lock file cannot be made.
         """
         with _held_lock:
@@ -90,7 +90,7 @@ class LockFile:
         self._folder_fds = []
 
     def release(self) -> None:
-        """Give the lock back; harmless when not held."""
+        """Release the lock; does nothing if it is not held."""
         with _held_lock:
             if self._fd is not None:
                 self._close(self._fd)

@@ -1,14 +1,14 @@
-"""One fixed-length file of the store, mapped into memory, and its twin that lives in memory alone. Java: logfile.DefaultMappedFile.
+"""One fixed-length file of the store, mapped into memory, and a variant without a disk. Java: logfile.DefaultMappedFile.
 
 A file always has its full length on disk (Apache refuses to start otherwise) but takes only the space that was written: it is sparse.
 Writing to a sparse mapping when the disk is full kills the process with SIGBUS, so zeros are written ahead of the writer, in steps, and the
 kernel is asked whether the pages may be written (``ensure_space`` and ``disk_space``; for the log mostly by ``preallocation``): a full disk
-becomes StoreNotWritable before a byte of a message is touched. It is also the cheapest way to bring new pages in: a page fault in a hole
-makes Linux read ahead up to megabytes of nothing (3 ms for a queue's first entry). On tmpfs even reading a hole takes space, so who looks
-for the end of the data reads ``data``, which ends where the hole begins.
+becomes StoreNotWritable before a byte of a message is written. It is also the cheapest way to get new pages: a page fault in a hole
+makes Linux read ahead up to megabytes of zeros (3 ms for a queue's first entry). On tmpfs even reading a hole takes space, so code that
+searches for the end of the data reads ``data``, which ends where the hole begins.
 
-Views handed out stay valid for ever: unmapping only drops our own reference, the memory goes when the last view does. Nothing here
-keeps a file descriptor of its own; the flush thread opens the path anew, so a deleted file can never be mixed up with another one.
+Returned views stay valid: unmapping only drops our own reference, and the memory is freed with the last view. Nothing here
+keeps a file descriptor; the flush thread opens the path again, so a deleted file can never be mixed up with another one.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ __all__ = [
     "sync_path",
 ]
 
-# On fresh memory a page costs 16 us, and the loop waits meanwhile: steps of a quarter of a millisecond.
+# On fresh memory a page costs 16 us, during which the loop waits. So a step takes a quarter of a millisecond.
 _SPACE_STEP_BYTES = 1 << 16
 _FIRST_STEP_BYTES = 4096
 _BINARY = getattr(os, "O_BINARY", 0)  # Windows
 _NO_DESCRIPTORS = "the process has no more file descriptors; raise the limit (ulimit -n)"
 _ON_LINUX = sys.platform.startswith("linux")
-# bytearray() of a large size would touch every page; an anonymous mapping is free until written.
+# bytearray() of a large size would touch every page; an anonymous mapping takes no memory until it is written.
 _BYTEARRAY_MAX_BYTES = 1 << 20
 
 
 def not_writable(path: str, error: OSError) -> StoreNotWritable:
-    """The one sentence for a file or directory that the operating system does not let us write."""
+    """The error for a file or directory that the operating system does not allow us to write."""
     what = {
         errno.ENOSPC: "the disk is full; free some space",
         errno.EDQUOT: "the disk quota is used up; free some space",
@@ -62,7 +62,7 @@ def not_writable(path: str, error: OSError) -> StoreNotWritable:
 
 
 def create_sparse(path: str, size_bytes: int) -> None:
-    """Make a file, or bring one, to its full length without taking the disk for it.
+    """Create a file, or extend one, to its full length without taking disk space for it.
 
     Raises:
         StoreNotWritable: no space or no permission.
@@ -78,7 +78,7 @@ def create_sparse(path: str, size_bytes: int) -> None:
 
 
 def sync_path(path: str) -> None:
-    """Bring a file's data to the disk. Takes milliseconds: for the flush thread. A file that was deleted meanwhile needs no sync."""
+    """Write a file's data to the disk. Takes milliseconds, so the flush thread calls it. A deleted file needs no sync."""
     try:
         fd = os.open(path, os.O_RDWR | _BINARY)
     except FileNotFoundError:
@@ -109,8 +109,8 @@ def sync_directory(path: str) -> None:
 
 
 def make_directories(path: str) -> None:
-    """Make a folder and those above it, each with its name on the disk: POSIX promises no order, so a synced file in a folder whose own
-    name was never synced may be gone after a power cut.
+    """Create a folder and those above it, and sync each name. POSIX promises no order: a synced file in a folder whose own name was
+    never synced may be gone after a power cut.
 
     Raises:
         OSError: as ``os.makedirs``.
@@ -124,12 +124,12 @@ def make_directories(path: str) -> None:
         above = os.path.dirname(made)
         if os.access(above, os.R_OK):
             sync_directory(above)
-        else:  # one may make a folder in one that one may not open (mode -wx)
+        else:  # a user may create folders in a folder that the user may not open (mode -wx)
             sync_file_system(made)
 
 
 def sync_file_system(path: str) -> bool:
-    """Bring everything on the file system of ``path`` to the disk, in one call; False where that cannot be asked for (not Linux)."""
+    """Write everything on the file system of ``path`` to the disk, in one call; False if the system cannot do that (not Linux)."""
     if not _ON_LINUX:
         return False
     libc = ctypes.CDLL(None, use_errno=True)
@@ -146,7 +146,7 @@ def sync_file_system(path: str) -> bool:
 
 
 class StoreFile:
-    """What both kinds share: ``start`` (offset of the first byte in the whole queue of files), ``size_bytes``, ``room``.
+    """The base of both kinds: ``start`` (offset of the first byte in the whole queue of files), ``size_bytes``, ``room``.
 
     ``room`` is the position up to which space is reserved; a writer calls ``ensure_space`` before it goes beyond.
     """
@@ -158,12 +158,12 @@ class StoreFile:
 
     @property
     def view(self) -> memoryview:
-        """The whole file, writable; maps it at first use."""
+        """The whole file, writable; mapped at first use."""
         raise NotImplementedError
 
     @property
     def readable(self) -> memoryview:
-        """The same, read-only: what slices for readers are taken from."""
+        """The whole file, read-only; slices for readers are taken from it."""
         raise NotImplementedError
 
     @property
@@ -176,11 +176,11 @@ class StoreFile:
 
     @property
     def data(self) -> memoryview:
-        """``readable`` up to where a hole begins that reaches to the file's end."""
+        """``readable`` up to the hole at the end of the file."""
         return self.readable
 
     def ensure_space(self, at: int, end: int) -> None:
-        """Make sure of the space between the positions ``at`` and ``end``. Nothing of value may lie at or behind ``at``: zeros go there.
+        """Reserve the space between the positions ``at`` and ``end``. Everything at and behind ``at`` may be overwritten with zeros.
 
         Raises:
             StoreNotWritable: the disk is full.
@@ -188,7 +188,7 @@ class StoreFile:
         raise NotImplementedError
 
     def overwrite(self, at: int, content: bytes) -> None:
-        """Write over something that is there, before ``room`` or in an old file that may be sparse.
+        """Overwrite existing bytes, before ``room`` or in an old file that may be sparse.
 
         Raises:
             StoreNotWritable: the disk is full.
@@ -196,23 +196,23 @@ class StoreFile:
         self.view[at : at + len(content)] = content
 
     def zero_from(self, at: int) -> None:
-        """Forget everything from position ``at`` on: those bytes become zero. Only while recovering: views must not be in use."""
+        """Set all bytes from position ``at`` on to zero. Only while recovering: no views may be in use."""
         raise NotImplementedError
 
     def sync(self) -> None:
-        """Bring the data to the disk; called on the flush thread."""
+        """Write the data to the disk; called on the flush thread."""
         raise NotImplementedError
 
     def unmap(self) -> None:
         raise NotImplementedError
 
     def delete(self) -> bool:
-        """Remove the file; False when the system keeps it for now (Windows, while a view is in use)."""
+        """Remove the file; False if the system refuses for now (Windows, while a view is in use)."""
         raise NotImplementedError
 
 
 class MemoryFile(StoreFile):
-    """The twin without a disk."""
+    """The variant without a disk."""
 
     __slots__ = ("_readable", "_view")
 
@@ -255,9 +255,9 @@ class MemoryFile(StoreFile):
 
 
 class MappedFile(StoreFile):
-    """A file on disk. The constructor only names it; ``create`` makes it, ``open_existing`` checks it, ``view`` maps it.
+    """A file on disk. The constructor only sets its path; ``create`` creates the file, ``open_existing`` checks it, ``view`` maps it.
 
-    ``read_only`` maps for looking only (store check): nothing is created, extended or written.
+    With ``read_only`` (store check) nothing is created, extended or written.
     """
 
     __slots__ = ("_data_end", "_map", "_readable", "_view", "read_only")
@@ -271,7 +271,7 @@ class MappedFile(StoreFile):
         self.read_only = read_only
 
     def create(self) -> None:
-        """Make the file in its full, sparse length."""
+        """Create the file with its full length, sparse."""
         create_sparse(self.path, self.size_bytes)
 
     @property
@@ -315,7 +315,7 @@ class MappedFile(StoreFile):
         return self._map
 
     def _copy_in_full_size(self, fd: int) -> mmap.mmap:
-        """What a crash left short and a start would extend with zeros: who only looks sees it as extended, and leaves it as it is."""
+        """A copy in full length of a file that a crash left short. A start would extend such a file; a read-only check must not."""
         copy = mmap.mmap(-1, self.size_bytes)
         with memoryview(copy) as view, open(fd, "rb", closefd=False) as file:
             file.readinto(view)  # stops at the file's end
@@ -343,7 +343,7 @@ class MappedFile(StoreFile):
         if end <= self.room:
             return
         begin = max(at, self.room)
-        # Grow in doubling steps: ten thousand nearly empty queues must not take ten thousand large pieces of the disk.
+        # Grow in doubling steps, so that ten thousand nearly empty queues do not take ten thousand large pieces of the disk.
         room = max(end, min(begin * 2, begin + _SPACE_STEP_BYTES), _FIRST_STEP_BYTES)
         try:
             written = write_zeros(self.path, begin, min(room + -room % PAGE_BYTES, self.size_bytes))
@@ -354,10 +354,10 @@ class MappedFile(StoreFile):
             raise not_writable(self.path, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
 
     def take_room(self, begin: int, end: int) -> None:
-        """Move ``room`` to ``end``: zeros were written from ``begin``, where it is, up to there.
+        """Move ``room`` from ``begin`` to ``end``, after zeros were written between them.
 
         Raises:
-            StoreNotWritable: the pages have no space all the same (``disk_space`` says why).
+            StoreNotWritable: the pages have no space nevertheless (``disk_space`` explains this).
         """
         try:
             allow_writes_at_ends(self._mapping(), self.path, begin, end)
@@ -376,7 +376,7 @@ class MappedFile(StoreFile):
         return self._map if self._map is not None else self._open_map()
 
     def zero_from(self, at: int) -> None:
-        # Cutting the file and extending it again gives zeros that take no space, however long the tail is.
+        # Truncating the file and extending it again gives zeros that take no space, however long the tail is.
         self.unmap()
         try:
             os.truncate(self.path, at)
@@ -393,7 +393,7 @@ class MappedFile(StoreFile):
     def unmap(self) -> None:
         view, readable, mapping = self._view, self._readable, self._map
         self._view = self._readable = self._map = None
-        # What was sure of a mapping is not of the next one: its pages may come back in larger pieces.
+        # Space that was reserved for this mapping does not count for the next one: its pages may come back in larger folios.
         self.room, self._data_end = 0, None
         if readable is not None:
             readable.release()

@@ -1,7 +1,7 @@
-"""A row of equally long files that together are one long byte sequence. Java: MappedFileQueue.
+"""A sequence of files of equal length that together hold one long byte sequence. Java: MappedFileQueue.
 
 A file's name is the offset of its first byte, 20 digits. The first file may start above 0 (older ones were deleted), but there are no
-gaps. ``directory=None`` is the memory version: the same class, with files that have no disk.
+gaps. With ``directory=None`` the files are in memory.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ class MappedFileQueue:
     Args:
         directory: where the files are; None = in memory.
         file_size_bytes: length of each.
-        size_key: the configuration key of that length, for the error message.
-        folders_above: how many folders above ``directory`` are made for it and may be opened; those farther above are not the store's.
-        read_only: for looking only; nothing is created or repaired.
+        size_key: the configuration key of that length, for error messages.
+        folders_above: how many folders above ``directory`` belong to the store; they may be created and opened for it.
+        read_only: nothing is created or repaired.
     """
 
     __slots__ = ("directory", "file_size_bytes", "files", "folders_above", "new_files", "read_only", "size_key")
@@ -48,9 +48,9 @@ class MappedFileQueue:
         self.new_files = False  # a file was created since the directory was last synced
 
     def load(self) -> None:
-        """Find the files that exist.
+        """Find the existing files.
 
-        A last file that is short is what a crash between creating and extending it leaves: it is extended (zeros end the data).
+        A crash between creating and extending the last file leaves it short. Such a file is extended (zeros end the data).
 
         Raises:
             StoreCorrupt: a length, a name or the sequence is wrong.
@@ -115,10 +115,10 @@ class MappedFileQueue:
         return file
 
     def truncate_to(self, offset: int) -> None:
-        """Forget everything from ``offset`` on: later files are deleted, the tail of its own file becomes zeros."""
+        """Remove everything from ``offset`` on: later files are deleted, and the tail of the file at ``offset`` becomes zero."""
         while len(self.files) > 1 and self.files[-1].start > offset:
             self.files.pop().delete()
-            self.new_files = True  # a name that is gone: a power cut must not bring it back
+            self.new_files = True  # a power cut must not bring the deleted name back
         if self.files:
             last = self.files[-1]
             position = max(0, offset - last.start)
@@ -126,7 +126,7 @@ class MappedFileQueue:
                 last.zero_from(position)
 
     def delete_first(self) -> bool:
-        """Delete the oldest file; False when the system keeps it for now."""
+        """Delete the oldest file; False if the system refuses for now."""
         if not self.files[0].delete():
             return False
         del self.files[0]
@@ -138,11 +138,11 @@ class MappedFileQueue:
             file.delete()
         self.files = []
         if self.directory is not None and os.path.isdir(self.directory):
-            with contextlib.suppress(OSError):  # something foreign lies in it: not ours to delete
+            with contextlib.suppress(OSError):  # the folder holds a foreign file, which is not ours to delete
                 os.rmdir(self.directory)
 
     def take_new_directories(self) -> list[str]:
-        """Flush thread: folders to sync because files were made since the last call: theirs, and those above it that are the store's."""
+        """Flush thread: the folders to sync because files were created since the last call: theirs, and the store's folders above."""
         if not self.new_files or self.directory is None:
             return []
         self.new_files = False  # before the sync: a file created from here on sets it again

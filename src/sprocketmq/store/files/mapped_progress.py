@@ -40,7 +40,7 @@ _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 
 def boot_mark() -> bytes | None:
-    """16 bytes that change with each start of the machine; None where the system tells none."""
+    """16 bytes that change with each start of the machine; None if the system has no such id."""
     try:
         return hashlib.sha256(_BOOT_ID.read_bytes()).digest()[:16]
     except OSError:
@@ -51,12 +51,12 @@ class MappedProgress:
     """Numbers at a place of a file.
 
     Args:
-        path: the file, made with the first save; None keeps nothing.
-        at: where in its first 4096 bytes, a multiple of 8.
+        path: the file, created with the first save; with None nothing is stored.
+        at: place in its first 4096 bytes, a multiple of 8.
 
     Attributes:
-        count: how many numbers were saved; those can be changed one by one.
-        differs: of what was loaded some number was there in two forms.
+        count: how many numbers were saved; each of them can be changed alone.
+        differs: the two copies of a loaded number were different.
     """
 
     def __init__(self, path: str | None, at: int = 0) -> None:
@@ -69,7 +69,7 @@ class MappedProgress:
         self._numbers = memoryview(b"").cast("q")
 
     def load(self) -> tuple[int, ...] | None:
-        """The numbers, if this machine wrote them since it was started."""
+        """The numbers, if they were written since the machine was started."""
         if self.path is None or self._mark is None or not os.path.exists(self.path):
             return None
         with open(self.path, "rb") as file:
@@ -88,10 +88,10 @@ class MappedProgress:
         return tuple(map(min, once, again))
 
     def save(self, numbers: Sequence[int]) -> None:
-        """Write all numbers where a kill cannot reach them.
+        """Write all numbers to the page cache, so that they survive a kill.
 
         Raises:
-            StoreNotWritable: the disk said no.
+            StoreNotWritable: the disk reported an error.
         """
         if self.path is None or self._mark is None:
             return

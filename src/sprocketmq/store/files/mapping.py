@@ -2,8 +2,8 @@
 
 A mapping needs none: Java closes the file after ``FileChannel.map``. Python's ``mmap`` keeps a copy of the descriptor for its ``size`` and
 ``resize``, which nothing here uses; from 3.13 on it need not (``trackfd=False``). Before, on Linux, the file is laid over an anonymous
-mapping of the same size, whose object knows of no descriptor. A store maps a file for each queue that is written, so that ten thousand
-queues would take ten thousand descriptors from the clients.
+mapping of the same size, whose object has no descriptor. A store maps a file for each queue that is written, so ten thousand
+queues would otherwise take ten thousand descriptors from the clients.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _FAILED = ctypes.c_void_p(-1).value
 
 
 def map_file(fd: int, size_bytes: int, *, read_only: bool = False) -> mmap.mmap:
-    """The first ``size_bytes`` of the open file, shared with everybody who maps it; ``fd`` may be closed afterwards.
+    """Map the first ``size_bytes`` of an open file, shared with other mappings of it; ``fd`` may be closed afterwards.
 
     Raises:
-        OSError: the file is shorter or may not be mapped so, or there is no room in the address space.
+        OSError: the file is shorter or may not be mapped in this way, or the address space is full.
     """
     access = mmap.ACCESS_READ if read_only else mmap.ACCESS_WRITE
     if sys.version_info >= (3, 13) and sys.platform != "win32":  # Windows knows no trackfd
@@ -34,7 +34,7 @@ def map_file(fd: int, size_bytes: int, *, read_only: bool = False) -> mmap.mmap:
         return mmap.mmap(fd, size_bytes, access=access)
     try:
         mapping = mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    except OSError:  # more than this system promises of memory that it does not have
+    except OSError:  # this system does not overcommit so much memory
         return mmap.mmap(fd, size_bytes, access=access)
     address = ctypes.addressof(ctypes.c_char.from_buffer(mapping))
     libc = ctypes.CDLL(None, use_errno=True)

@@ -1,7 +1,7 @@
-"""Paths that are made of names from elsewhere: a topic, a group, a client id.
+"""Paths that contain names from outside: a topic, a group, a client id.
 
-Every such path is made here. The broker checks names when a request brings them; this is the last fence, so it knows nothing of brokers
-and refuses what would lead out of its folder, on any operating system.
+Every such path is made here. The broker already checks the names in a request. This is the last check, so it is independent of the broker
+and refuses any name that would lead out of its folder, on any operating system.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def path_below(folder: str | os.PathLike[str], *names: str) -> str:
 
     Raises:
         ConfigurationError: a name is empty, ``.``, ``..`` or longer than 255 bytes, has a separator, a drive, a control character, or is
-            no text that can be encoded.
+            not text that can be encoded.
     """
     for name in names:
         problem = _problem(name)
@@ -32,12 +32,12 @@ def path_below(folder: str | os.PathLike[str], *names: str) -> str:
 
 
 def is_folder_name(name: str) -> bool:
-    """Whether :func:`path_below` takes it."""
+    """Whether :func:`path_below` accepts the name."""
     return _problem(name) is None
 
 
 def remove_below(folder: str | os.PathLike[str], name: str) -> None:
-    """Delete ``folder/name`` with all that is in it; harmless when it is not there. A link is removed, and what it points at stays.
+    """Delete ``folder/name`` with its content, if it exists. Of a link, only the link itself is removed.
 
     Raises:
         ConfigurationError: as :func:`path_below`; nothing was deleted.

@@ -29,14 +29,14 @@ _FROM_BYTES = 1 << 16
 
 
 class Preallocator:
-    """Belongs to the thread that writes the log; its own thread begins with the first step."""
+    """Belongs to the thread that writes the log; its own thread is started with the first step."""
 
     def __init__(self) -> None:
         self._executor: ThreadPoolExecutor | None = None
         self._pending: tuple[MappedFile, int, Future[int]] | None = None
 
     def ensure(self, file: StoreFile, at: int, end: int) -> None:
-        """As ``file.ensure_space``: from what was written ahead, else at once; then begin with the step behind it.
+        """Like ``file.ensure_space``: use the space that the thread has reserved, or reserve it now. Then start the next step.
 
         Raises:
             StoreNotWritable: the disk is full.
@@ -51,7 +51,7 @@ class Preallocator:
             self._pending = (file, begin, self._executor.submit(write_zeros, file.path, begin, begin + step))
 
     def close(self) -> None:
-        """Let the thread end; before the files are unmapped."""
+        """End the thread; called before the files are unmapped."""
         self._take()
         if self._executor is not None:
             self._executor.shutdown()
@@ -62,5 +62,5 @@ class Preallocator:
             (file, begin, written), self._pending = self._pending, None
             with contextlib.suppress(OSError, StoreNotWritable):  # law 2
                 end = written.result()
-                if file.room == begin:  # else it was unmapped, or cut, meanwhile
+                if file.room == begin:  # else the file was unmapped or truncated meanwhile
                     file.take_room(begin, end)

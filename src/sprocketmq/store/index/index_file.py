@@ -1,20 +1,20 @@
-"""One key index file: where the messages with a given key are. Java: index.IndexFile, index.IndexHeader.
+"""One file of the index by key, which finds the messages with a given key. Java: index.IndexFile, index.IndexHeader.
 
     header | slots | entries, numbered from 1
 
 A slot holds the number of the newest entry whose key's hash falls there (hash mod the number of slots), 0 = none. The hash is
 ``wire.hashing.index_hash(topic#key)``. Laws (``store.tools.check`` tests them):
-1. Entries never change once written, and their physical offsets never go down.
+1. Entries never change once written, and their physical offsets never decrease.
 2. The entries of a slot form a chain of falling numbers that begins at the slot and ends at 0.
-3. The header in the file follows entries and slots at once, so that a killed process leaves a whole file: a Java broker takes a slot
-   behind indexCount for empty, and would lose the chain that hangs from it.
-4. What the disk is sure to have, the checkpoint's index mark says: it is written after a sync of everything that it counts.
+3. The header is updated right after entries and slots, so that a killed process leaves a complete file. A Java broker treats a slot
+   whose number is not below indexCount as empty, and would lose its chain.
+4. The checkpoint's index mark says how much is certainly on the disk: it is written after a sync of everything that it counts.
 
-Law 4 makes a power cut harmless: ``repair`` keeps the entries that are sure, works the slots out anew from those, and the records behind
-them are indexed again.
+Because of law 4 a power cut does no harm: ``repair`` keeps the entries that are certainly on the disk and computes the slots from them, and
+the records behind them are indexed again.
 
-The file has its full length and is sparse. As in ``mapped_file``, space is made sure of before a mapped page is written (``disk_space``),
-so that a full disk is an error and not SIGBUS. What may be a hole is not read through the mapping either: on tmpfs that takes space.
+The file has its full length and is sparse. As in ``mapped_file``, space is reserved before a mapped page is written (``disk_space``),
+so that a full disk is an error and not SIGBUS. Possible holes are not read through the mapping either: on tmpfs that takes space.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _LARGEST_INT32 = 0x7FFFFFFF
 _NUMBER_BITS = 31  # of a place among the entries; a slot's number takes as many at most
 _NUMBER_MASK = _LARGEST_INT32
 _BINARY = getattr(os, "O_BINARY", 0)
-# A chain longer than this (one key used again and again) is not walked: looking at all entries at once is cheaper.
+# A chain longer than this (one key used again and again) is not followed: searching all entries at once is faster.
 _LONG_CHAIN = 2_000
 _AT_ONCE = 1 << 20
 
@@ -82,12 +82,12 @@ class IndexHeader(NamedTuple):
 
 
 class IndexFile:
-    """``create`` or ``load`` first. ``path=None``: in memory.
+    """Call ``create`` or ``load`` first. With ``path=None`` the file is in memory.
 
     Attributes:
-        header: what the file holds now.
-        changes, synced_changes: how often it was written, and how often before the last sync. Headers do not tell: after a crash the same
-            entries are written again, over what the disk may have lost.
+        header: the present header of the file.
+        changes, synced_changes: how often the file was written, and how often before the last sync. Headers are not enough for that: after
+            a crash the same entries are written again, over entries that the disk may have lost.
     """
 
     def __init__(self, path: str | None, slot_count: int, entry_limit: int, *, read_only: bool = False) -> None:
@@ -117,7 +117,7 @@ class IndexFile:
     # -- life ------------------------------------------------------------------------------------------------------------------
 
     def create(self) -> None:
-        """Make the file in its full, sparse length.
+        """Create the file with its full length, sparse.
 
         Raises:
             StoreNotWritable: no space or no permission.
@@ -136,7 +136,7 @@ class IndexFile:
         if length != self.size_bytes:
             raise StoreCorrupt(
                 f"{self.path} has {length} bytes where {self.size_bytes} are expected; set maxHashSlotNum and maxIndexNum to the numbers "
-                "this store was made with, or remove the folder index: it is built anew from the log"
+                "this store was made with, or remove the folder index: it is rebuilt from the log"
             )
         with open(self.path, "rb") as file:
             header = IndexHeader(*_HEADER.unpack(file.read(HEADER_SIZE_BYTES)))
@@ -147,10 +147,10 @@ class IndexFile:
     def unmap(self) -> None:
         self._slots = self._entries = None
         mapping, self._map = self._map, None
-        # As in MappedFile: what was sure of a mapping is not of the next one.
+        # As in MappedFile: space that was reserved for this mapping does not count for the next one.
         self._allocated_pages, self._allocated_entry_bytes = bytearray(len(self._allocated_pages)), 0
         if mapping is not None:
-            with contextlib.suppress(BufferError):  # somebody still looks at it: the mapping goes with the last view
+            with contextlib.suppress(BufferError):  # a view is in use: the mapping is freed with the last view
                 mapping.close()
 
     def delete(self) -> None:
@@ -182,7 +182,7 @@ class IndexFile:
                 os.close(fd)
         except OSError as error:
             raise not_writable(path, error) from error
-        if hasattr(mmap, "MADV_RANDOM"):  # a look at one slot must not bring its neighbourhood in
+        if hasattr(mmap, "MADV_RANDOM"):  # reading one slot must not read its neighbours from the disk
             mapping.madvise(mmap.MADV_RANDOM)
         return mapping
 
@@ -199,7 +199,7 @@ class IndexFile:
     # -- writing ---------------------------------------------------------------------------------------------------------------
 
     def put(self, hashes: Ints, physical_offsets: Ints, store_timestamps: Ints) -> int:
-        """Add entries, in this order; how many had room.
+        """Add entries in this order. Returns how many had room.
 
         Raises:
             StoreNotWritable: no space; nothing was added.
@@ -222,7 +222,7 @@ class IndexFile:
         before = slots[places].astype(np.int64)
         before[(before <= 0) | (before >= first)] = 0
         numbers = np.arange(first, first + count)
-        # Place and number in one word: sorting words is many times as fast as a stable sort of the places.
+        # Sort words that hold place and number: many times as fast as a stable sort of the places.
         ordered = places << _NUMBER_BITS | np.arange(count)
         ordered.sort()
         again = (ordered[1:] >> _NUMBER_BITS) == (ordered[:-1] >> _NUMBER_BITS)
@@ -251,10 +251,10 @@ class IndexFile:
         """Write the header (law 3). ``_ensure_space`` has allocated its page before."""
         _HEADER.pack_into(self._mapping(), 0, *header)
         self.header = header
-        self.changes += 1  # behind what it counts: the flush thread reads it first
+        self.changes += 1  # after the change that it counts, because the flush thread reads it first
 
     def _ensure_space(self, places: Ints, entries_end: int) -> None:
-        """Have the disk's space for these slots and for the entries before ``entries_end``, before a mapped page is touched."""
+        """Reserve disk space for these slots and for the entries before ``entries_end``, before a mapped page is written."""
         if self.path is None:
             return
         import numpy as np
@@ -284,11 +284,11 @@ class IndexFile:
             raise not_writable(self.path, error) from error
 
     def repair(self, log_end: int, durable_count: int | None = None) -> None:
-        """After a crash: keep the entries that are sound and point before ``log_end``, and work the slots out anew.
+        """After a crash: keep the sound entries that point before ``log_end``, and compute the slots from them.
 
         Args:
             log_end: physical offset of the log's end.
-            durable_count: indexCount of what the disk is sure to have; None = whatever is counted.
+            durable_count: indexCount of the entries that are certainly on the disk; None = the header's.
 
         Raises:
             StoreNotWritable: no space.
@@ -331,10 +331,10 @@ class IndexFile:
         self._count(header._replace(used_slot_count=used_slot_count))
 
     def sync(self) -> None:
-        """Flush thread: bring everything to the disk that the header counts now.
+        """Flush thread: write everything to the disk that the header counts now.
 
         Raises:
-            OSError: the disk said no.
+            OSError: the disk reported an error.
         """
         changes = self.changes
         if self.path is None or changes == self.synced_changes:
@@ -364,7 +364,7 @@ class IndexFile:
         return number if 0 < number < self.header.index_count else 0
 
     def is_within(self, begin_ms: int, end_ms: int) -> bool:
-        """Whether the file's span of time and the given one have anything in common."""
+        """Whether the file's span of time and the given one overlap."""
         return begin_ms <= self.header.end_timestamp and end_ms >= self.header.begin_timestamp
 
     def find(self, key_hash: int, max_count: int, begin_ms: int, end_ms: int) -> list[int]:
@@ -379,7 +379,7 @@ class IndexFile:
                 found.append(offset)
             if (
                 stored_ms < begin_ms or before >= number or seconds < 0
-            ):  # falling numbers: a damaged chain cannot go in a circle
+            ):  # numbers decrease, so a damaged chain cannot be a circle
                 break
             number, steps = max(0, before), steps + 1
             if steps >= _LONG_CHAIN:
@@ -388,7 +388,7 @@ class IndexFile:
         return found
 
     def _find_among(self, newest: int, key_hash: int, max_count: int, begin_ms: int, end_ms: int) -> list[int]:
-        """As ``find``, of all entries up to number ``newest``."""
+        """Like ``find``, by searching all entries up to number ``newest``."""
 
         _, entries = self._arrays()
         found: list[int] = []
@@ -404,7 +404,7 @@ class IndexFile:
         return found[:max_count]
 
     def columns(self) -> NDArray[np.void]:
-        """All entries, for the check: fields ``hash, physical_offset, seconds, before``; element n is entry n + 1."""
+        """All entries, for ``store check``: fields ``hash, physical_offset, seconds, before``; element n is entry n + 1."""
         return self._arrays()[1][1 : self.header.index_count]
 
     def slots(self) -> NDArray[np.int64]:
@@ -417,7 +417,7 @@ class IndexFile:
         return np.frombuffer(raw, _SLOT_TYPE).astype(np.int64)
 
     def _read(self, at: int, length: int) -> bytes:
-        """By an ordinary read: a hole in the file stays one."""
+        """Read with an ordinary read, so that a hole in the file stays one."""
         assert self.path is not None
         with open(self.path, "rb", buffering=0) as file:
             file.seek(at)

@@ -1,10 +1,10 @@
 """All key index files of a store: put, find, expire. Java: index.IndexService.
 
-On disk: ``index/FILE``, named after the time of creation (yyyyMMddHHmmssSSS), so that names sort by age. A file is made when the first
-entry needs it, and the next one when it is full; a record's keys may fall into two files.
+On disk: ``index/FILE``, named after the time of creation (yyyyMMddHHmmssSSS), so that names sort by age. A file is created for the first
+entry, and the next one when it is full; the keys of one record may be in two files.
 
-After a crash of ours nothing is trusted but what the checkpoint's mark counts (``index_file``, law 4), after one of a Java broker what a
-header counts; files with nothing left are deleted. The look at the files waits for the first use: a start is not held up by it.
+After a crash of ours only the entries that the checkpoint's mark counts are trusted (``index_file``, law 4); after a crash of a Java broker
+those that a header counts. Files without entries are deleted. The files are read at the first use, so that they do not delay a start.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ __all__ = ["TAG_TYPE", "IndexFiles", "index_text", "indexing_cost"]
 
 TAG_TYPE = "T"  # MessageConst.INDEX_TAG_TYPE
 
-# In memory nobody else reads the files, and a test's broker need not be ready for millions of keys.
+# In memory nobody else reads the files, and the broker of a test does not need room for millions of keys.
 _MEMORY_SLOTS, _MEMORY_ENTRIES = 1 << 15, 1 << 17
 
 
 def index_text(topic: str, key: str, index_type: str = "") -> str:
-    """What an index entry has the hash of. Java: IndexService.buildKey."""
+    """The text whose hash is in an index entry. Java: IndexService.buildKey."""
     return f"{topic}#{TAG_TYPE}#{key}" if index_type == TAG_TYPE else f"{topic}#{key}"
 
 
 def indexing_cost(properties_bytes: int, spaces: int) -> int:
-    """What a record costs to index, in ordinary ones: its properties may hold sixteen thousand keys, at a microsecond each."""
+    """The cost of indexing a record, in ordinary records: its properties may hold sixteen thousand keys, at a microsecond each."""
     return 1 + properties_bytes // 4096 + spaces // 4
 
 
 class IndexFiles:
-    """``files`` from old to new.
+    """The files of the index; ``files`` has them from old to new.
 
     Args:
         directory: the ``index`` folder; None = in memory.
@@ -65,11 +65,11 @@ class IndexFiles:
         self._pending: tuple[Ints, Ints, Ints] | None = None
 
     def load(self, *, clean_stop: bool = True, durable: IndexProgress | None = None) -> None:
-        """Find the files that exist.
+        """Find the existing files.
 
         Args:
             clean_stop: the headers are true.
-            durable: after a crash, how far the disk has the index; None = as far as the headers say.
+            durable: after a crash, how much of the index is on the disk; None = as much as the headers say.
 
         Raises:
             StoreCorrupt: a file has a wrong length.
@@ -87,13 +87,13 @@ class IndexFiles:
             file.load()
             self.files.append(file)
         self._needs_repair, self._durable = not clean_stop, durable
-        if not clean_stop:  # what a killed process wrote, names too, may be in the page cache only
+        if not clean_stop:  # bytes and names that a killed process wrote may be in the page cache only
             self._new_file = bool(self.files)
             for file in self.files:
                 file.changes += 1
 
     def make_ready(self, log_end: int) -> None:
-        """Before the first use: cut what points behind the log, and after a crash what is not sure.
+        """Before the first use: remove entries that point behind the log, and after a crash those that may not be on the disk.
 
         Raises:
             StoreNotWritable: no space.
@@ -112,7 +112,7 @@ class IndexFiles:
         self.files, self._needs_repair = kept, False
 
     def _durable_count(self, file: IndexFile) -> int | None:
-        """indexCount of what the disk is sure to have of a file; None = the file is as it should be."""
+        """indexCount of the entries of a file that are certainly on the disk; None = the file is complete."""
         durable, counted = self._durable, file.header.index_count
         if not self._needs_repair or (durable is not None and file.name < durable.newest_file):
             return None
@@ -132,20 +132,20 @@ class IndexFiles:
 
     @property
     def end_physical_offset(self) -> int:
-        """Where the newest record that has entries begins; -1 without entries."""
+        """Physical offset of the newest record with entries; -1 without entries."""
         return self.files[-1].header.end_physical_offset if self.files else -1
 
     def put(self, hashes: Ints, physical_offsets: Ints, store_timestamps: Ints) -> None:
-        """Add entries in this order, making files as they fill up.
+        """Add entries in this order, and create files when they are full.
 
         Raises:
-            StoreNotWritable: no space; what is left is added by ``put_pending``, which has to come before any other entry.
+            StoreNotWritable: no space. ``put_pending`` adds the rest; it must be called before any other entry is added.
         """
         self._pending = hashes, physical_offsets, store_timestamps
         self.put_pending()
 
     def put_pending(self) -> None:
-        """Add what an earlier ``put`` could not. Raises as ``put``."""
+        """Add the entries that an earlier ``put`` could not add. Raises as ``put``."""
         while self._pending is not None:
             hashes, physical_offsets, store_timestamps = self._pending
             if not self.files or self.files[-1].is_full:
@@ -177,7 +177,7 @@ class IndexFiles:
         self._new_file = True
 
     def find(self, text: str, max_count: int, begin_ms: int, end_ms: int) -> IndexHits:
-        """Where records with ``index_text`` are: newest files first, at most ``max_count`` (and 64), ascending, each once."""
+        """Physical offsets of records with ``index_text``: newest files first, at most ``max_count`` (and 64), ascending, each once."""
         found: list[int] = []
         hits = IndexHits()
         key_hash = index_hash(text)
@@ -194,7 +194,7 @@ class IndexFiles:
         return hits
 
     def clean(self, min_physical_offset: int) -> int:
-        """Retention: delete files that only point before ``min_physical_offset``, never the newest; how many."""
+        """Retention: delete files that only point before ``min_physical_offset``, but never the newest; returns how many."""
         deleted = 0
         while len(self.files) > 1 and self.files[0].header.end_physical_offset < min_physical_offset:
             self.files.pop(0).delete()
@@ -202,23 +202,23 @@ class IndexFiles:
         return deleted
 
     def delete_all(self) -> None:
-        """Recovery: the log is gone."""
+        """Recovery: delete all files, because the log is gone."""
         for file in self.files:
             file.delete()
         self.files = []
 
     @property
     def end_timestamp_ms(self) -> int:
-        """Store time of the newest record that has entries; 0 without entries."""
+        """Store time of the newest record with entries; 0 without entries."""
         return max((file.header.end_timestamp for file in self.files), default=0)
 
     def sync(self) -> None:
-        """Flush thread: bring all entries so far to the disk.
+        """Flush thread: write all entries so far to the disk.
 
         Raises:
-            OSError: the disk said no.
+            OSError: the disk reported an error.
         """
-        new_file, self._new_file = self._new_file, False  # first: a file that is made from here on sets it again
+        new_file, self._new_file = self._new_file, False  # before the sync: a file created from now on sets it again
         try:
             for file in list(self.files):
                 file.sync()
@@ -238,5 +238,5 @@ def _file_name(now_ms: int) -> str:
     try:
         now = datetime.datetime.fromtimestamp(now_ms / 1000).astimezone()
     except (OverflowError, ValueError, OSError) as error:
-        raise StoreCorrupt(f"a record says that it was stored at {now_ms} ms, which is no time") from error
+        raise StoreCorrupt(f"the store time of a record is {now_ms} ms, which is not a valid time") from error
     return now.strftime("%Y%m%d%H%M%S") + f"{now_ms % 1000:03d}"

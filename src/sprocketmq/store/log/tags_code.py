@@ -1,4 +1,4 @@
-"""What stands beside a record's place in its queue entry: the hash of its tag, or when a delayed message is due."""
+"""The tags code in a queue entry: the hash of the record's tag, or the delivery time of a delayed message."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["tags_code_of_record"]
 
 
 def tags_code_of_record(record: RecordView, topic: str, levels: DelayLevels) -> int:
-    """What stands in the queue entry of a record. Java: CommitLog.checkMessageAndReturnSize."""
+    """The tags code for the queue entry of a record. Java: CommitLog.checkMessageAndReturnSize."""
     properties = record.raw_properties
     if topic == SCHEDULE_TOPIC:
         level = get_property(properties, DELAY) or ""

@@ -29,9 +29,9 @@ _HEAD_UNITS = 4096 // UNIT_SIZE_BYTES
 
 
 class MappedBudget:
-    """Keeps the number of mapped queues under ``limit``: those without an append since the last look go first (second chance).
+    """Keeps the number of mapped queues under ``limit``: those without an append since the last check are unmapped first (second chance).
 
-    Beside them no more than an eighth as many full files are mapped, for readers that are behind: the first mapped go first.
+    In addition, at most an eighth as many full files are mapped for readers that are behind; those mapped first are unmapped first.
     """
 
     def __init__(self, limit: int) -> None:
@@ -41,7 +41,7 @@ class MappedBudget:
         self._read: OrderedDict[StoreFile, None] = OrderedDict()
 
     def admit(self, queue: ConsumeQueue) -> None:
-        """``queue`` was just mapped."""
+        """Count ``queue``, which was just mapped, and unmap others if there are too many."""
         while len(self._queues) >= self.limit:
             candidate, seen_offset = self._queues.popitem(last=False)
             if candidate.max_offset != seen_offset:
@@ -51,7 +51,7 @@ class MappedBudget:
         self._queues[queue] = queue.max_offset
 
     def admit_reader(self, file: StoreFile) -> None:
-        """``file`` is full, is not mapped, and will be read."""
+        """Map ``file``, a full file that will be read, and unmap others if there are too many."""
         self._read[file] = None
         self._read.move_to_end(file)
         if len(self._read) > self.read_limit:
@@ -67,14 +67,14 @@ class MappedBudget:
 class ConsumeQueue:
     """One queue's index.
 
-    The append path of the store writes units itself (``UNIT.pack_into(queue.view, queue.at, ...)``, then ``at`` and ``max_offset`` are
-    moved) because a method call more would be felt there; it calls ``make_room`` first whenever ``at > room``.
+    The append path of the store writes units itself (``UNIT.pack_into(queue.view, queue.at, ...)``, then it moves ``at`` and
+    ``max_offset``), because another method call would be too slow there; it calls ``make_room`` first whenever ``at > room``.
 
     Attributes:
         min_offset, max_offset: first kept offset, and one past the last.
-        at: position of the next unit in the last file; ``view``: that file; ``room``: last position where a unit may begin.
+        at: position of the next unit in the last file; ``view``: that file; ``room``: last position at which a unit may begin.
         flushed_offset: everything before it is on the disk (flush thread).
-        written_from: entries from here on were written by this process; readers hold those before it against their records.
+        written_from: entries from here on were written by this process; readers compare those before it with their records.
     """
 
     __slots__ = (
@@ -112,7 +112,7 @@ class ConsumeQueue:
             self.budget.admit(self)
         self.view, self.at, self.room = file.view, at, file.room - UNIT_SIZE_BYTES
         if not at and (full := self.files.file_at(position - 1)) is not None:
-            full.unmap()  # only now: as long as the next file has no space, readers are given this one
+            full.unmap()  # only now: readers use this file until the next one has space
 
     def put(self, physical_offset: int, size_bytes: int, tags_code: int) -> None:
         """Append one unit."""
@@ -145,9 +145,9 @@ class ConsumeQueue:
             raise
 
     def put_at(self, queue_offset: int, physical_offset: int, size_bytes: int, tags_code: int) -> bool:
-        """Recovery: make the unit of ``queue_offset`` what its record says. Writes nothing that is right already.
+        """Recovery: write the unit of ``queue_offset`` as its record says, unless it is right already.
 
-        Returns False, having written nothing, when units between max_offset and ``queue_offset`` are missing (an index that lost its tail).
+        Returns False, and writes nothing, if units between max_offset and ``queue_offset`` are missing (the queue lost its tail).
         """
         if not self.files.files:
             self._create_first(queue_offset)
@@ -159,7 +159,7 @@ class ConsumeQueue:
             self.put(physical_offset, size_bytes, tags_code)
             return True
         file = self.files.file_at(queue_offset * UNIT_SIZE_BYTES)
-        if file is None:  # before the first kept file: expired together with units that are older still
+        if file is None:  # before the first kept file: the unit has expired
             return True
         unit = UNIT.pack(physical_offset, size_bytes, tags_code)
         at = queue_offset * UNIT_SIZE_BYTES - file.start
@@ -178,13 +178,13 @@ class ConsumeQueue:
         return file
 
     def fill_gap(self, queue_offset: int) -> None:
-        """Recovery: records up to ``queue_offset`` are gone from the log; readers step over the fillers that take their place."""
+        """Recovery: write fillers for records up to ``queue_offset`` that are missing in the log; readers skip them."""
         before = self.unit(self.max_offset - 1)[0] if self.max_offset > self.min_offset else 0  # keeps law 2
         while self.max_offset < queue_offset:
             self.put(before, FILLER_SIZE, 0)
 
     def truncate_to(self, max_offset: int) -> None:
-        """Recovery: drop the units from ``max_offset`` on; the tail becomes zero."""
+        """Recovery: remove the units from ``max_offset`` on; the tail becomes zero."""
         self.unmap()
         self.files.truncate_to(max_offset * UNIT_SIZE_BYTES)
         self.max_offset = max_offset
@@ -192,7 +192,7 @@ class ConsumeQueue:
         self.flushed_offset = min(self.flushed_offset, max_offset)
 
     def restart(self) -> None:
-        """Recovery: forget everything; the next unit is that of offset 0."""
+        """Recovery: remove all units; the next unit has offset 0."""
         self.delete()
         self.min_offset = self.max_offset = self.flushed_offset = self.written_from = 0
 
@@ -208,7 +208,7 @@ class ConsumeQueue:
     # -- reading ---------------------------------------------------------------------------------------------------------------
 
     def units_at(self, offset: int, count: int) -> tuple[memoryview | bytes, int]:
-        """Where ``count`` existing units lie: a buffer, to be read at once, and their place in it; it may end too early."""
+        """A buffer with ``count`` existing units, to be read at once, and their place in it. The buffer may hold fewer."""
         at = self.at - (self.max_offset - offset) * UNIT_SIZE_BYTES
         if at >= 0:
             return self.view, at
@@ -248,7 +248,7 @@ class ConsumeQueue:
     def first_from(self, physical_offset: int, low: int | None = None) -> int:
         """First offset whose record lies at or behind ``physical_offset``; max_offset if there is none.
 
-        One entry with a flipped bit does not mislead the search: the middle one of three neighbours is looked at.
+        The search uses the middle one of three neighbours, so one entry with a flipped bit does not mislead it.
         """
         first = low = self.min_offset if low is None else low
         high = self.max_offset
@@ -264,7 +264,7 @@ class ConsumeQueue:
                 low = middle + 1
             else:
                 high = middle
-        # A damaged neighbour puts the search off by one: leave out the one entry without which those around are in order.
+        # A damaged neighbour moves the result by one: leave out the entry without which its neighbours are in order.
         around_it = range(max(first, low - 3), min(self.max_offset, low + 4))
         places = [place(at) for at in around_it]
         for left_out in (None, *around_it):
@@ -291,14 +291,14 @@ class ConsumeQueue:
         self.min_offset = self.files.start // UNIT_SIZE_BYTES
 
     def clean(self, min_physical_offset: int) -> None:
-        """Retention: forget what points before ``min_physical_offset``; the last file stays, so the offsets go on from there."""
+        """Retention: delete files that point before ``min_physical_offset``. The last file stays, so offsets continue from there."""
         self.min_offset = self.first_from(min_physical_offset, self.files.start // UNIT_SIZE_BYTES)
         while len(self.files.files) > 1 and self.files.files[1].start <= self.min_offset * UNIT_SIZE_BYTES:
             if not self.files.delete_first():
                 break
 
     def sync(self) -> None:
-        """Flush thread: bring the units written so far to the disk (the names of new files: ``MappedFileQueue.take_new_directories``)."""
+        """Flush thread: write the units so far to the disk (for names of new files see ``MappedFileQueue.take_new_directories``)."""
         max_offset = self.max_offset
         if max_offset == self.flushed_offset:
             return
@@ -309,9 +309,9 @@ class ConsumeQueue:
 
 
 def _count_units(file: StoreFile) -> int:
-    """Valid units at the front of a file (a valid unit has size > 0): one look at the first page, then binary search.
+    """Count the valid units at the front of a file (a valid unit has size > 0): the first page, then binary search.
 
-    Behind the last unit everything is zero (law 3). Where it is not, bits were flipped, and the last unit that is not zero counts.
+    Everything behind the last unit is zero (law 3). If it is not, bits were flipped, and the last unit that is not zero counts.
     """
     head = file.read(0, min(_HEAD_UNITS * UNIT_SIZE_BYTES, file.size_bytes))
     count = len(head) // UNIT_SIZE_BYTES

@@ -1,12 +1,12 @@
-"""The extension of consume queues: what does not fit a unit of theirs. Java: ConsumeQueueExt. Off by default, as with Apache.
+"""The extension of consume queues: data that does not fit into their units. Java: ConsumeQueueExt. Off by default, as in Apache.
 
 The unit of the consume queue then has an address instead of its tags code: the position of the extension's unit, less 2^63. Java reads any
 value up to -2^31 - 1 as an address; tags codes are 32-bit numbers, so the two cannot be mixed up. A file ends with size -1 where the next
 unit does not fit together with 4 bytes of it.
 
-The tags code is always worked out from the record that the unit points at: what is lost of the extension costs nothing, and a directory
-whose extension is gone reads the same. We write units (without a bit map, which is a cache of SQL92 results) when ``enableConsumeQueueExt``
-is set, so that an Apache broker finds what it expects.
+We always compute the tags code from the record to which the unit points, so losing a part of the extension, or all of it, changes nothing.
+We write units (without a bit map, which is a cache of SQL92 results) if ``enableConsumeQueueExt`` is set, so that an Apache broker finds
+what it expects.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def is_extension_address(tags_code: int) -> bool:
 
 
 class _Extension:
-    """That of one queue; ``end`` is the position of the next unit."""
+    """The extension of one queue; ``end`` is the position of the next unit."""
 
     def __init__(self, files: MappedFileQueue) -> None:
         self.files = files
@@ -94,7 +94,7 @@ class ConsumeQueueExtTable:
         self._extensions: dict[tuple[str, int], _Extension] = {}
 
     def put(self, topic: str, queue_id: int, tags_code: int, store_timestamp_ms: int) -> int:
-        """Write a unit; its address, or the plain ``tags_code`` when the disk has no room: that is as good a unit."""
+        """Write a unit and return its address; if the disk is full, return the plain ``tags_code``, which works as well."""
         try:
             return self._open(topic, queue_id).put(tags_code, store_timestamp_ms)
         except StoreNotWritable:
@@ -109,7 +109,7 @@ class ConsumeQueueExtTable:
         return extension
 
     def clean(self, topic: str, queue_id: int, min_address: int) -> None:
-        """Retention: ``min_address`` is in the first kept unit of the queue."""
+        """Retention: delete files before ``min_address``, the address in the first kept unit of the queue."""
         if is_extension_address(min_address) and self.exists(topic, queue_id):
             self._open(topic, queue_id).clean(min_address)
 

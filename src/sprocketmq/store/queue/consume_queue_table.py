@@ -1,6 +1,6 @@
 """All consume queues of a store, by (topic, queue id). Java: queue.ConsumeQueueStore.
 
-On disk: ``consumequeue/TOPIC/QUEUE_ID/FILES``. A queue comes into being with its first record.
+On disk: ``consumequeue/TOPIC/QUEUE_ID/FILES``. A queue is created with its first record.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ENOUGH_MAPPINGS = 16_384  # Linux allows 65,530 mappings to a process by defaul
 
 
 class ConsumeQueueTable:
-    """``queues`` is read by the append path directly; everything that adds or removes goes through here.
+    """All consume queues. The append path reads ``queues`` directly; queues are added and removed only by these methods.
 
     Args:
         directory: the ``consumequeue`` folder; None = in memory.
@@ -40,10 +40,10 @@ class ConsumeQueueTable:
         self.queues: dict[tuple[str, int], ConsumeQueue] = {}
 
     def open(self, topic: str, queue_id: int) -> ConsumeQueue:
-        """The queue, made if it does not exist yet.
+        """The queue, created if it does not exist yet.
 
         Raises:
-            ConfigurationError: the topic is no name for a folder. The broker checks names first; this is the last fence.
+            ConfigurationError: the topic cannot be the name of a folder. The broker checks names first; this is the last check.
         """
         queue = self.queues.get((topic, queue_id))
         if queue is None:
@@ -61,7 +61,7 @@ class ConsumeQueueTable:
             folder,
             self.file_size_bytes,
             "mappedFileSizeConsumeQueue",
-            folders_above=3,  # topic, consumequeue, and the store, which has the name of that
+            folders_above=3,  # topic, consumequeue, and the store directory, which holds the name of consumequeue
             read_only=self.read_only,
         )
         return ConsumeQueue(topic, queue_id, files, self.budget)
@@ -79,7 +79,7 @@ class ConsumeQueueTable:
             if not os.path.isdir(folder):
                 continue
             if not is_folder_name(topic):
-                _log.warning("%r is no name of a topic: the folder is left alone", folder)
+                _log.warning("%r is not a valid topic name: the folder is left alone", folder)
                 continue
             for queue_id in os.listdir(folder):
                 if queue_id.isdigit():
@@ -88,19 +88,19 @@ class ConsumeQueueTable:
                         queue.load()
                     except StoreCorrupt as error:
                         raise StoreCorrupt(
-                            f"{error}; or move {self.directory} away: all queues are made anew from the log"
+                            f"{error}; or move {self.directory} away: all queues are rebuilt from the log"
                         ) from error
                     if queue.files.files:
                         self.queues[topic, int(queue_id)] = queue
 
     def delete_topic(self, topic: str) -> int:
-        """Drop the queues of ``topic`` with their files; how many there were."""
+        """Delete the queues of ``topic`` with their files; returns how many there were."""
         keys = [key for key in self.queues if key[0] == topic]
         self.delete_queues(keys)
         return len(keys)
 
     def delete_queues(self, keys: Collection[tuple[str, int]]) -> None:
-        """Drop these queues with their files; a topic's folder goes with its last one."""
+        """Delete these queues with their files; the folder of a topic is deleted with its last queue."""
         if not keys:
             return
         for key in keys:
@@ -110,11 +110,11 @@ class ConsumeQueueTable:
                 remove_below(self.directory, topic)
 
     def delete_all(self) -> None:
-        """Recovery: the log is gone, or the whole index has to be rebuilt."""
+        """Recovery: delete all queues, because the log is gone or all of them have to be rebuilt."""
         self.delete_queues(list(self.queues))
 
     def queue_totals(self, log_end: int) -> tuple[int, int, int]:
-        """(end of the log, queues with entries, sum of their ends): what the checkpoint keeps to notice lost queues."""
+        """(end of the log, queues with entries, sum of their ends), which the checkpoint stores to notice lost queues."""
         ends = [queue.max_offset for queue in self.queues.values() if queue.max_offset]
         return log_end, len(ends), sum(ends)
 
@@ -126,7 +126,7 @@ class ConsumeQueueTable:
         return sum(queue.max_offset != queue.flushed_offset for queue in list(self.queues.values()))
 
     def sync(self, queues: list[ConsumeQueue] | None = None) -> None:
-        """Flush thread: bring the units written so far to the disk, of ``queues`` (default: all)."""
+        """Flush thread: write the units so far of ``queues`` (default: all) to the disk."""
         dirty = [(queue, queue.max_offset) for queue in (self.dirty() if queues is None else queues)]
         if len(dirty) > _MANY_QUEUES and self.directory is not None and sync_file_system(self.directory):
             for queue, end in dirty:
@@ -150,12 +150,12 @@ class ConsumeQueueTable:
 
 
 def _mapping_limit() -> int:
-    """As many as Linux bears; fewer where each holds a file descriptor."""
+    """As many mappings as Linux allows; fewer if each holds a file descriptor."""
     if not MAPPING_TAKES_ONE:
         return _ENOUGH_MAPPINGS
     try:
         import resource
-    except ImportError:  # Windows has handles in plenty
+    except ImportError:  # Windows has enough handles
         return _ENOUGH_MAPPINGS
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY:

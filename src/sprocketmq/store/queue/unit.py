@@ -27,7 +27,7 @@ FILLER_SIZE: Final = 0x7FFFFFFF
 
 @lru_cache(maxsize=1)
 def unit_type() -> np.dtype[Any]:
-    """Of a NumPy array of units."""
+    """The element type of a NumPy array of units."""
     import numpy as np
 
     columns: np.dtype[Any] = np.dtype(UNIT_LAYOUT.columns())
@@ -35,7 +35,7 @@ def unit_type() -> np.dtype[Any]:
 
 
 def unit_run(count: int, physical_offset: int, size_bytes: int, tags_code: int) -> bytes:
-    """The units of ``count`` records of one size that follow each other in the log, with the same tags."""
+    """The units of ``count`` records of one size and the same tags that follow each other in the log."""
     import numpy as np
 
     units = np.empty(count, unit_type())

@@ -1,1 +1,1 @@
-"""Finding the end of a store after a crash, and making queues and log agree."""
+"""Finding the end of a store after a crash, and making queues and log consistent."""

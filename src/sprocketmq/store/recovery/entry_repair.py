@@ -6,8 +6,8 @@
                             found: the entry is written again
                             not found: the record is damaged or gone; a filler replaces the entry, and readers skip it
 
-In both cases one log line names topic, queue and offset. Apache answers a pull at such an entry with whatever lies there, or waits there
-for ever.
+In both cases one log line names topic, queue and offset. Apache answers a pull at such an entry with whatever bytes are there, or the pull
+waits there forever.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _log = logging.getLogger("sprocketmq.store")
 
 
 def confirms(log: CommitLog, queue: ConsumeQueue, offset: int, physical_offset: int, size_bytes: int) -> bool:
-    """Whether the record there is the one that the entry of ``offset`` speaks of."""
+    """Whether the record there is the one to which the entry of ``offset`` belongs."""
     record = log.view_at(physical_offset, check_crc=False, limit=1 << 63) if physical_offset >= 0 else None
     return record is not None and record.size == size_bytes and _is_at(record, queue, offset)
 
@@ -40,12 +40,12 @@ def _is_at(record: RecordView, queue: ConsumeQueue, offset: int) -> bool:
         record.queue_offset == offset
         and record.queue_id == queue.queue_id
         and record.topic_bytes == queue.topic_bytes
-        and record.sys_flag & 0xC not in (0x4, 0xC)  # those have no entry, whatever they say
+        and record.sys_flag & 0xC not in (0x4, 0xC)  # prepared and rolled back records have no entry
     )
 
 
 def find_record(log: CommitLog, queue: ConsumeQueue, offset: int, *, one_bit_only: bool = False) -> RecordView | None:
-    """The record of ``offset``: near what the entry says, else between the records of its neighbours."""
+    """Find the record of ``offset``: near the place that the entry names, else between the records of its neighbours."""
     physical_offset, _, _ = queue.unit(offset)
     places = [physical_offset, *(physical_offset ^ (1 << bit) for bit in range(_BITS))]
     places += [place ^ (-1 << 63) for place in places if place < 0]  # the sign is a bit, too
@@ -84,14 +84,14 @@ def _between_neighbours(log: CommitLog, queue: ConsumeQueue, offset: int) -> Rec
 
 
 def repair_entry(log: CommitLog, queue: ConsumeQueue, offset: int, levels: DelayLevels) -> bool:
-    """Put right the entry of ``offset``, which its record does not confirm; whether the record was found."""
+    """Repair the entry of ``offset``, which does not match its record. Returns whether the record was found."""
     record = find_record(log, queue, offset)
     physical_offset, size_bytes, tags_code = queue.unit(offset)
     if record is None:
         before = queue.unit(offset - 1)[0] if offset > queue.min_offset else 0
         queue.put_at(offset, max(0, before), FILLER_SIZE, 0)
         _log.error(
-            "the entry of topic %s, queue %d, offset %d is damaged and its record is not in the log: it is passed over",
+            "the entry of topic %s, queue %d, offset %d is damaged and its record is not in the log: it is skipped",
             queue.topic,
             queue.queue_id,
             offset,
@@ -101,7 +101,7 @@ def repair_entry(log: CommitLog, queue: ConsumeQueue, offset: int, levels: Delay
         tags_code = tags_code_of_record(record, queue.topic, levels)
         queue.put_at(offset, record.physical_offset, record.size, tags_code)
         _log.warning(
-            "the entry of topic %s, queue %d, offset %d was damaged: it is made again from the record at physical offset %d",
+            "the entry of topic %s, queue %d, offset %d was damaged: it is rebuilt from the record at physical offset %d",
             queue.topic,
             queue.queue_id,
             offset,
@@ -111,7 +111,7 @@ def repair_entry(log: CommitLog, queue: ConsumeQueue, offset: int, levels: Delay
 
 
 def repaired_units(log: CommitLog, queue: ConsumeQueue, offset: int, count: int, levels: DelayLevels) -> bytes:
-    """The raw entries from ``offset`` on, each confirmed by the head of its record; those that were not are repaired first."""
+    """The raw entries from ``offset`` on, each checked with the head of its record; entries that do not match are repaired first."""
     raw = queue.unit_bytes(offset, count)
     agrees, queue_id, repaired = log.has_head, queue.queue_id, False
     for index, (physical_offset, size_bytes, _) in enumerate(UNIT.iter_unpack(raw), offset):

@@ -1,4 +1,4 @@
-"""Recovery: find the true end of a store, then make log and queues agree. Java: CommitLog.recoverNormally / recoverAbnormally.
+"""Recovery: find the true end of a store, then make log and queues consistent. Java: CommitLog.recoverNormally / recoverAbnormally.
 
     where to begin      after a clean stop (no ``abort`` file): after the newest record that a queue knows; at the first file if the queue
                         totals of the checkpoint say that queues are lost
@@ -15,7 +15,7 @@ checksum included, if the entries are there or follow directly on those that are
 After recovery the laws of ``commit_log`` and ``consume_queue`` hold; ``store.tools.check`` tests them. Recovery may be killed at any point
 and starts again: it writes only what the records say, and it truncates the queues before anything is written to the end of the log.
 
-The module has somewhat more than 500 lines: its four steps share the place where the scan began and what was sound before it.
+The module has slightly more than 500 lines, because its four steps share the begin of the scan and what is known about the log before it.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ __all__ = ["Recovery", "has_queue_entry"]
 
 _TRANSACTION_MASK, _PREPARED, _ROLLBACK = 0xC, 0x4, 0xC
 _LARGEST_QUEUE_OFFSET = (1 << 63) // UNIT_SIZE_BYTES - 1
-# The log has no holes, so a queue can only miss what damaged records took with them: a few.
+# The log has no holes, so a queue can miss only the few entries of damaged records.
 _LARGEST_GAP = 1_024
-# NumPy takes longer to load than so many records take one by one.
+# Importing NumPy takes longer than reading so many records one by one.
 _FEW_RECORDS = 1_000
 _RECORDS_AT_ONCE = 4_096
 _TAGS = TAGS.encode()
-_THOROUGH_INTERVAL_MS = 63_000  # flushConsumeQueueThoroughInterval, and what one round may take
+_THOROUGH_INTERVAL_MS = 63_000  # flushConsumeQueueThoroughInterval, plus the time of one round
 _MANY_QUEUES = 2_048
 _UNITS_AT_ONCE = 512
 _EVERYWHERE = 1 << 63
@@ -66,7 +66,7 @@ _log = logging.getLogger("sprocketmq.store")
 
 
 def has_queue_entry(sys_flag: int) -> bool:
-    """Whether a record has a queue entry: all but prepared and rolled back transaction records."""
+    """Whether a record has a queue entry: all have one except prepared and rolled back transaction records."""
     return sys_flag & _TRANSACTION_MASK not in (_PREPARED, _ROLLBACK)
 
 
@@ -93,11 +93,11 @@ class Recovery:
         self._log, self._queues, self._checkpoint, self._extension = log, queues, checkpoint, extension
         self._check_crc = config.check_crc_on_recover
         self._levels = DelayLevels.parse(config.message_delay_level)
-        self._sound_until = 0  # before it the log is as it was written, but for flipped bits
+        self._sound_until = 0  # before it the log is as it was written, except for flipped bits
         self.begin = self.record_count = self.entry_count = self.damaged_count = 0
 
     def run(self, *, clean_stop: bool, same_boot: bool = False) -> None:
-        """``same_boot``: the machine has run since the crash, so the page cache has all that was written."""
+        """Run the recovery. ``same_boot``: the machine was not restarted since the crash, so the page cache has all writes."""
         log = self._log
         self._sound_until = _EVERYWHERE if clean_stop or same_boot else self._checkpoint.durable_offset or 0
         if not log.files.files:
@@ -133,7 +133,7 @@ class Recovery:
             newest = max(queue.min_offset, self._confirmed_end(queue, None) - 1)
             # Do not truncate here: an entry of the recreated topic may be damaged. _drop_unconfirmed_tails then reads the log again.
             if all(queue.unit(offset)[0] < end for offset in range(newest, queue.max_offset)):
-                _log.info("topic %s was deleted; its queue %d that is there again goes", topic, queue_id)
+                _log.info("topic %s was deleted; its queue %d was found again and is removed", topic, queue_id)
                 gone.append((topic, queue_id))
         self._queues.delete_queues(gone)
 
@@ -403,7 +403,7 @@ class Recovery:
         if not queue.files.files and offset and not from_first:
             return False  # this queue had entries, and its files are gone
         if not from_first and queue.max_offset + _LARGEST_GAP < offset <= _LARGEST_QUEUE_OFFSET and queue.files.files:
-            return False  # more entries are missing than damaged records explain: entries that the checkpoint calls durable are lost
+            return False  # damaged records do not explain so many missing entries: entries that the checkpoint calls durable are lost
         if not self._is_possible(queue, record):
             return self._skip(record, f"offset {offset} cannot follow on {queue.max_offset}")
         present = queue.unit_bytes(offset, 1)
@@ -419,7 +419,7 @@ class Recovery:
                 self._log, queue, offset, physical_offset, size_bytes
             ):
                 if physical_offset > record.physical_offset:
-                    return True  # of a topic that was deleted and created again
+                    return True  # a record from before the topic was deleted and created again
                 if offset:
                     return self._skip(record, f"another record, at {physical_offset}, has its offset")
                 queue.restart()  # the first record of the new topic
@@ -437,7 +437,7 @@ class Recovery:
         known = queue.unit_bytes(queue.first_from(record.physical_offset), 1)
         return (
             not known or UNIT.unpack(known)[0] != record.physical_offset
-        )  # the queue knows this record by another offset
+        )  # the queue has this record at another offset
 
     def _put(self, queue: ConsumeQueue, record: RecordView, topic: str, from_first: bool) -> bool:
         before = queue.max_offset
@@ -451,8 +451,8 @@ class Recovery:
         return True
 
     def _skip(self, record: RecordView, reason: str) -> bool:
-        # Neither lengths nor checksum cover these fields, so a damaged disk can get this far. One record is lost to its queue; cutting
-        # the log here would lose all that follow.
+        # Neither lengths nor checksum cover these fields, so damage on the disk can get this far. The queue loses one record; truncating
+        # the log here would lose all following records.
         self.damaged_count += 1
         _log.error(
             "the record at physical offset %d is damaged and gets no queue entry: %s", record.physical_offset, reason
@@ -471,7 +471,7 @@ class Recovery:
         if log.has_data_after_end() or not clean_stop:
             log.truncate_to_end()
         if not clean_stop:
-            log.files.new_files = True  # the names, too, may be in the page cache only
+            log.files.new_files = True  # the names may also be in the page cache only
         if log.last_store_timestamp_ms == 0:
             log.last_store_timestamp_ms = self._checkpoint.physic_msg_timestamp
 
@@ -506,7 +506,7 @@ def _by_queue(batch: RecordBatch, indexes: Ints) -> Iterator[tuple[tuple[str, in
 
     for length, same_length in groups(batch.topic_bytes, indexes):
         octets = rows(batch.data, batch.topic_at[same_length], length)
-        # A number per topic: equal topics have equal numbers, and the rare others are told apart below.
+        # One number per topic: equal topics have equal numbers. Different topics with the same number are rare and separated below.
         numbers = octets.astype(np.uint64) @ _weights(length)
         numbers = numbers * np.uint64(0x9E3779B97F4A7C15) + batch.queue_id[same_length].astype(np.uint64)
         for _, places in groups(numbers.view(np.int64)):
@@ -524,7 +524,7 @@ def _weights(count: int) -> NDArray[np.uint64]:
 
 
 def _put_units(queue: ConsumeQueue, raw: bytes) -> None:
-    """Append units that are ready, as many at once as there is room for."""
+    """Append prepared units, as many at once as there is room for."""
     done = 0
     while done < len(raw):
         if queue.at > queue.room:

@@ -1,1 +1,1 @@
-"""Work on log, queues and index beside the appends: dispatch, flush, retention."""
+"""Background work on log, queues and index: dispatch, flush, retention."""

@@ -1,19 +1,19 @@
-"""Building the key index behind the append. Java: DefaultMessageStore.ReputMessageService, CommitLogDispatcherBuildIndex.
+"""Building the index by key after the appends. Java: DefaultMessageStore.ReputMessageService, CommitLogDispatcherBuildIndex.
 
     records of the log ---- appended ----|---- not yet dispatched ----|
                                      ``offset``                     log end
 
-An append leaves nothing behind for the index: ``dispatch`` reads the records between its own offset and the log's end again, many at once
+An append does nothing for the index. ``dispatch`` reads the records between its own offset and the end of the log again, many at once
 (``record_batch``), and adds an entry for the UNIQ_KEY, for each word of the KEYS and (as Apache 5.4 does) for the TAGS of each record
 that is not a rollback. So the index is a little late, as Apache's is; a query dispatches first and sees everything.
 
-``offset`` starts where the newest index file ends. The checkpoint's mark (offset, newest file) moves it on over records without keys, and
-tells that the newest files are lost: then the index goes on from what is there, in the background.
+``offset`` starts where the newest index file ends. The checkpoint's mark (offset, newest file) moves it on over records without keys. It
+also shows that the newest files are lost: then the index is completed from the remaining files, in the background.
 
 Laws
 1. Every record before ``offset`` that has keys has its entries, each at least once (a crash or a full file in the middle of a record
-   may give some twice; queries give each record once).
-2. ``dispatch`` does at most the work it is asked for. A record with many keys, or with long properties, counts as several records
+   may add some twice; queries return each record once).
+2. ``dispatch`` does at most the requested amount of work. A record with many keys, or with long properties, counts as several records
    (``indexing_cost``).
 """
 
@@ -47,7 +47,7 @@ _log = logging.getLogger("sprocketmq.store")
 
 
 def index_texts(topic: str, raw_properties: bytes, *, tags: bool = True) -> list[str]:
-    """The texts whose hashes a record's index entries have: of its UNIQ_KEY, of the words of its KEYS, of its TAGS."""
+    """The texts whose hashes are in a record's index entries: of its UNIQ_KEY, of the words of its KEYS, of its TAGS."""
     unique, keys = get_property(raw_properties, UNIQ_KEY), get_property(raw_properties, KEYS)
     texts = [index_text(topic, unique)] if unique else []
     if keys:
@@ -57,7 +57,7 @@ def index_texts(topic: str, raw_properties: bytes, *, tags: bool = True) -> list
 
 
 class Dispatcher:
-    """See the module's head. Belongs to the thread that owns the store."""
+    """See the module's docstring. Belongs to the thread that owns the store."""
 
     def __init__(self, log: CommitLog, index: IndexFiles, checkpoint: Checkpoint | None) -> None:
         self._log, self._index, self._checkpoint = log, index, checkpoint
@@ -67,21 +67,21 @@ class Dispatcher:
 
     @property
     def offset(self) -> int:
-        """Everything before it is in the index; -1 before the first dispatch."""
+        """The offset before which everything is in the index; -1 before the first dispatch."""
         return -1 if self._offset is None else self._offset
 
     @property
     def backlog_bytes(self) -> int:
-        """How far the index is behind the log."""
+        """How many bytes the index is behind the log."""
         if self._offset is None:
             return self._log.max_offset - self._log.min_offset
         return self._log.max_offset - max(self._offset, self._log.min_offset) or int(self._index.has_pending)
 
     def dispatch(self, max_records: int) -> int:
-        """Index up to ``max_records`` records, fewer where they have many keys (law 2), but one; how much was done (0 = nothing is left).
+        """Index up to ``max_records`` records, fewer if they have many keys (law 2), but at least one. Returns how many; 0 = none are left.
 
         Raises:
-            StoreNotWritable: the disk is full; the next call goes on where this one was stopped.
+            StoreNotWritable: the disk is full; the next call continues where this one stopped.
             StoreCorrupt: an index file cannot be used.
         """
         log = self._log
@@ -105,7 +105,7 @@ class Dispatcher:
             work = run.record_count  # of one each
             time_ms = run.last_store_timestamp
             self._raise_index_timestamp(run.store_timestamps)
-            self._offset = file.start + run.end  # before the entries: what a full disk keeps out is kept by the index
+            self._offset = file.start + run.end  # before the entries: the index keeps those that a full disk refuses
             if len(run.hashes):
                 self._index.put(run.hashes, run.physical_offsets, run.store_timestamps)
         else:
@@ -123,7 +123,7 @@ class Dispatcher:
         return work or 1
 
     def _raise_index_timestamp(self, store_timestamps: Ints) -> None:
-        """Before the entries of records that were stored then."""
+        """Raise the checkpoint's third timestamp, before the entries of records that were stored then are added."""
         if self._checkpoint is not None and len(store_timestamps):
             self._checkpoint.raise_index_timestamp(int(store_timestamps.max()))
 
@@ -133,10 +133,10 @@ class Dispatcher:
         return self._index.slot_count, self._index.entry_limit
 
     def sync(self) -> None:
-        """Flush thread: bring the index to the disk.
+        """Flush thread: write the index to the disk.
 
         Raises:
-            OSError: the disk said no.
+            OSError: the disk reported an error.
         """
         self._index.sync()
 
@@ -151,7 +151,7 @@ class Dispatcher:
         return min(file_end, end)
 
     def _begin(self) -> int:
-        """Where to go on: behind the newest record with entries, or farther, if the checkpoint knows better."""
+        """Where to continue: behind the newest record with entries, or further, if the checkpoint says so."""
         log, index = self._log, self._index
         newest = index.end_physical_offset
         begin = log.min_offset
@@ -199,7 +199,7 @@ def _cut_to(batch: RecordBatch, max_records: int) -> int:
 
 
 def keys_of(batch: RecordBatch, *, tags: bool = True) -> tuple[Ints, Ints, Ints]:
-    """(record, index hash, place among the record's keys) of every key in a batch, in no particular order."""
+    """(record, index hash, place among the record's keys) of every key in a batch, in arbitrary order."""
     import numpy as np
 
     from sprocketmq.store.log.record_batch import topic_hashes, value_groups
@@ -235,7 +235,7 @@ def _hashes(indexes: Ints, topics: Hashes, values: dict[bytes, NDArray[np.uint8]
         if rows is None:
             continue
         between = "#T#" if name == _TAGS else "#"
-        # Spaces are at the same places in all rows; UNIQ_KEY and TAGS are one word, whatever is in them.
+        # Spaces are at the same places in all rows. UNIQ_KEY and TAGS are one word, also with spaces in them.
         for begin, end in _words(rows[0].tobytes()) if name == _KEYS else [(0, rows.shape[1])]:
             length = end - begin
             hashes = topics * power_of_31(length + len(between)) + hash_rows(rows[:, begin:end])
@@ -253,7 +253,7 @@ def _words(text: bytes) -> list[tuple[int, int]]:
 
 
 def _positive(hashes: Hashes) -> Ints:
-    """``wire.hashing.index_hash`` of wrapped sums."""
+    """Apply the last step of ``wire.hashing.index_hash`` to wrapped sums."""
     import numpy as np
 
     signed = np.abs(hashes.view(np.int32).astype(np.int64))
@@ -264,7 +264,7 @@ def _positive(hashes: Hashes) -> Ints:
 def _keys_of_record(batch: RecordBatch, index: int, tags: bool) -> list[tuple[int, int, int]]:
     try:
         topic = batch.topic(index).decode()
-    except UnicodeDecodeError:  # nobody can ask for it
+    except UnicodeDecodeError:  # no query can name such a key
         return []
     texts = index_texts(topic, batch.properties(index), tags=tags)
     return [(index, index_hash(text), order) for order, text in enumerate(texts)]

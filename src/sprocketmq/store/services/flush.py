@@ -11,7 +11,7 @@ synced at all; it is tried again.
 A sync takes milliseconds however little it writes, so the queues are synced in rounds. A round notes the indexed end of the log and the
 queues with new entries, syncs some of them each second, and moves the checkpoint to the noted place after the last one. With up to 64
 written queues a round takes a second, with up to 1,024 at most 16 seconds. With more queues, one sync of the whole file system every ten
-seconds replaces the round. A late sync loses nothing: recovery rebuilds entries from the log, it only reads a little more of it.
+seconds replaces the round. A late sync loses nothing: recovery rebuilds entries from the log and only has to read a little more of it.
 
 The index by key is synced once a minute and when the store is closed: its pages are scattered, and it can be rebuilt too.
 """
@@ -61,7 +61,7 @@ class Flusher:
     """The flush thread of one disk store.
 
     Args:
-        flushed_offset: physical offset up to which the disk is known to be good at the start.
+        flushed_offset: physical offset up to which everything is known to be on the disk at the start.
         on_failure: called once, on the flush thread, with the error after which the store must not take messages.
     """
 
@@ -88,7 +88,7 @@ class Flusher:
         self._failure: StoreNotWritable | None = None
         self._thread: threading.Thread | None = None
         self.flushed_offset = flushed_offset
-        self.sync_count = 0  # commit log rounds so far; what a group commit saves is appends / sync_count
+        self.sync_count = 0  # commit log rounds so far; appends / sync_count is the gain of group commit
 
     def start(self) -> None:
         self._thread = threading.Thread(target=self._main, name="sprocketmq-flush", daemon=True)
@@ -110,10 +110,10 @@ class Flusher:
         return future
 
     def flush(self) -> None:
-        """Everything, now, on the calling thread.
+        """Flush everything now, on the calling thread.
 
         Raises:
-            StoreNotWritable: the disk said no.
+            StoreNotWritable: the disk reported an error.
         """
         try:
             self._sync_log()
@@ -162,14 +162,14 @@ class Flusher:
                 if not isinstance(cause, OSError) or cause.errno not in _NO_DESCRIPTORS:
                     self._fail(error)
                     return
-                log.error("%s; it is tried again each %g s", error, self._log_interval_s)
+                log.error("%s; it is tried again every %g s", error, self._log_interval_s)
                 with self._condition:
                     if not self._closed:
                         self._condition.wait(self._log_interval_s)
 
     def _sync_log(self) -> None:
         with self._syncing:
-            store_timestamp_ms = self._log.last_store_timestamp_ms  # before the end is read: may be early, never late
+            store_timestamp_ms = self._log.last_store_timestamp_ms  # read before the end: may be early, never late
             end = self._log.max_offset
             if end > self.flushed_offset:
                 files = self._log.files
@@ -198,19 +198,19 @@ class Flusher:
                 future.set_result(None)
 
     def _sync_queues(self) -> None:
-        """Log, then all entries, then the checkpoint that says so."""
+        """Sync the log, then all entries, then write the checkpoint."""
         self._round = None
         self._sync_some_queues(None)
 
     def _sync_some_queues(self, at_once: int | None = _QUEUES_AT_ONCE) -> None:
-        """One step of a round; the step that ends it moves the checkpoint.
+        """Do one step of a round; the last step moves the checkpoint.
 
-        The checkpoint's place is noted first: a record whose entry the owner loop is just about to write must not be in it.
+        The checkpoint's place is read first: it must not include a record whose entry the owner loop is about to write.
         """
         current = self._round
         if current is None:
             indexed_offset, store_timestamp_ms = self._log.indexed_offset, self._log.last_store_timestamp_ms
-            dirty = self._queues.dirty()  # without an append there is what the start found or made
+            dirty = self._queues.dirty()  # also without an append: entries that the start found or rebuilt
             if not dirty and indexed_offset in (-1, self._checkpoint.durable_offset):
                 return
             current = _Round(indexed_offset, store_timestamp_ms, dirty)
@@ -228,7 +228,7 @@ class Flusher:
                 self._checkpoint.save()
 
     def _sync_index(self) -> None:
-        """The index, then the checkpoint that says so; its place is noted first, as with the queues."""
+        """Sync the index, then write the checkpoint; its place is read first, as for the queues."""
         dispatcher = self._dispatcher
         if dispatcher is None or dispatcher.progress is None or dispatcher.progress == self._checkpoint.index_mark:
             return

@@ -29,7 +29,7 @@ __all__ = ["Retention"]
 
 
 class CleanableStore(Protocol):
-    """What of a store retention looks at and cuts."""
+    """The parts of a store that retention reads and truncates."""
 
     config: StoreConfig
     commit_log: CommitLog
@@ -47,7 +47,7 @@ class CleanableStore(Protocol):
 
 
 class Retention:
-    """``clean`` is one round; the broker calls it every ten seconds."""
+    """The retention of a store. ``clean`` is one round; the broker calls it every ten seconds."""
 
     def __init__(self, store: CleanableStore) -> None:
         self._store = store
@@ -59,7 +59,7 @@ class Retention:
         return self._disk_full is not None and self._store.refusal is self._disk_full
 
     def disk_used_percent(self) -> float:
-        """Use of the fuller of the disks of commit log and queues; 0 for a store in memory."""
+        """Percentage used of the commit log's or the queues' disk, whichever is fuller; 0 for a store in memory."""
         store = self._store
         directories = {store.commit_log.files.directory, store.consume_queues.directory}
         return max(
@@ -67,7 +67,7 @@ class Retention:
         )
 
     def clean(self, now_ms: int, *, any_hour: bool = False) -> int:
-        """Delete what may go now, with ``any_hour`` at whatever time of the day; the number of commit log files deleted."""
+        """Delete what may be deleted now, with ``any_hour`` at any time of the day. Returns the number of deleted commit log files."""
         config, files = self._store.config, self._store.commit_log.files
         used = self.disk_used_percent()
         hour = datetime.datetime.fromtimestamp(now_ms / 1000).astimezone().hour
@@ -95,7 +95,7 @@ class Retention:
         log = self._store.commit_log
         following = log.files.files[1]
         if following.start == log.start and log.at == 0:
-            return False  # created ahead, no record yet
+            return False  # created in advance, no record yet
         youngest_ms = log.store_timestamp_at(following.start)
         return youngest_ms + self._store.config.file_reserved_time * 3_600_000 < now_ms
 
@@ -104,7 +104,7 @@ class Retention:
         if used > limit and self._store.writable:
             directory = self._store.commit_log.files.directory
             self._disk_full = StoreNotWritable(
-                f"the disk of {directory} is {used:.0f}% full, appends are taken up to {limit}%; "
+                f"the disk of {directory} is {used:.0f}% full, appends are accepted up to {limit}%; "
                 "free some space, lower fileReservedTime or raise diskSpaceWarningLevelRatio"
             )
             self._store.refuse_appends(self._disk_full)
@@ -116,7 +116,7 @@ class Retention:
 
 def _used_percent(path: str) -> float:
     usage = shutil.disk_usage(path)
-    # Of what may be filled at all: some is kept for root. Java: UtilAll.getDiskPartitionSpaceUsedPercent.
+    # Relative to the space for ordinary users: some is reserved for root. Java: UtilAll.getDiskPartitionSpaceUsedPercent.
     return 100.0 * usage.used / max(1, usage.used + usage.free)
 
 

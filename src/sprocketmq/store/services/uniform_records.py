@@ -1,12 +1,12 @@
-"""The index keys of records of the log that look alike, without taking each record apart.
+"""The index keys of uniform records of the log, without decoding each record.
 
 Records of one producer often differ only in numbers, bodies and the values of UNIQ_KEY and KEYS. Then topic, tags and the places of all
 values are those of the first record, which two comparisons of bytes prove, and the hashes of all keys are one product of a table with
-the powers of 31. What differs otherwise goes through ``record_batch``, which gathers column by column and costs three times as much.
+the powers of 31. Other records are read by ``record_batch``, which gathers column by column and costs three times as much.
 
 Laws
-1. ``uniform_keys`` gives what ``dispatch.keys_of`` says of ``record_batch.read_records`` for the same records, in the order of the log and
-   of each record's keys, or None.
+1. ``uniform_keys`` returns None, or the same as ``dispatch.keys_of`` for ``record_batch.read_records`` of the same records, in the order of
+   the log and of each record's keys.
 2. The records of a run are sound as ``read_records`` understands it.
 """
 
@@ -39,9 +39,9 @@ _NO_INTS: Final = np.empty(0, np.int64)
 
 
 class UniformKeys(NamedTuple):
-    """Of ``record_count`` records that end before position ``end``: the index hash, physical offset and store time of each key.
+    """The index hash, physical offset and store time of each key of ``record_count`` records that end before position ``end``.
 
-    ``last_store_timestamp`` is the last record's, whether it has keys or not.
+    ``last_store_timestamp`` is that of the last record, also if it has no keys.
     """
 
     record_count: int
@@ -55,7 +55,7 @@ class UniformKeys(NamedTuple):
 def uniform_keys(
     data: memoryview, at: int, end: int, file_start: int, max_records: int, *, tags: bool = True
 ) -> UniformKeys | None:
-    """The keys of the records from position ``at`` on, if they look alike and are some; arguments as of ``read_records``."""
+    """The keys of the records from position ``at`` on, None if they are too few or not uniform; arguments as in ``read_records``."""
     count = equal_sizes(data, at, end, max_records)
     if count < _FEWEST_RECORDS:
         return None
@@ -106,7 +106,7 @@ def uniform_keys(
 
 
 def _spans(tail: bytes, properties_at: int) -> dict[bytes, tuple[int, int]] | None:
-    """Where the values of the properties are; None when the text is broken. As in ``record_batch.PropertyTemplate``."""
+    """The places of the values of the properties; None if the text is invalid. As in ``record_batch.PropertyTemplate``."""
     spans: dict[bytes, tuple[int, int]] = {}
     at = properties_at
     for part in tail[properties_at:].removesuffix(b"\x02").split(b"\x02") if at < len(tail) else ():
@@ -123,7 +123,7 @@ def _spans(tail: bytes, properties_at: int) -> dict[bytes, tuple[int, int]] | No
 def _hashes(
     tails: NDArray[np.uint8], tail: bytes, spans: dict[bytes, tuple[int, int]], topic: str, tags: bool
 ) -> list[int | Ints] | None:
-    """One column per key; None when the records differ in more than values of UNIQ_KEY and KEYS. Writes over ``tails``."""
+    """One column per key; None if the records differ in more than values of UNIQ_KEY and KEYS. Overwrites ``tails``."""
     columns: list[int | Ints] = []
     for name in (_UNIQ_KEY, _KEYS):
         begin, end = spans.get(name, (0, 0))

@@ -1,7 +1,7 @@
-"""How far the timer messages are: the file ``config/timercheck`` and the answer to GET_TIMER_CHECK_POINT. Java: timer.TimerCheckpoint.
+"""The progress of timer messages: the file ``config/timercheck`` and the answer to GET_TIMER_CHECK_POINT. Java: timer.TimerCheckpoint.
 
-4096 bytes: the fields of ``TimerCheck``, an int64 each; at 2048 ours, see ``mapped_progress``; zero elsewhere. The first part is
-written when log and wheel are on the disk; a slave asks its master for it.
+4096 bytes: the fields of ``TimerCheck``, an int64 each; our own part at 2048, see ``mapped_progress``; zero elsewhere. The first part is
+written when log and wheel are on the disk; a slave requests it from its master.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _FILE_BYTES: Final = 4096
 
 
 class TimerCheck(msgspec.Struct, gc=False):
-    """The fields, in their order."""
+    """The fields of the file, in their order."""
 
     last_read_time_ms: int = 0  # all slots before it are delivered
     last_timer_log_flush_pos: int = 0  # the timer log is on the disk up to here
@@ -40,7 +40,7 @@ _FIELDS: Final = Layout(*((name, "q") for name in TimerCheck.__struct_fields__))
 
 
 def load_timer_check(path: str | None) -> TimerCheck | None:
-    """What the file says; None when there is none."""
+    """Read the file; None if there is none."""
     if path is None or not os.path.exists(path):
         return None
     with open(path, "rb") as file:
@@ -51,10 +51,11 @@ def save_timer_check(path: str | None, check: TimerCheck, *, is_named: bool = Fa
     """Write and sync in place.
 
     Args:
-        is_named: the names of the file and of its folder are on the disk. That the file is there does not say so: live progress makes it.
+        is_named: the names of the file and of its folder are on the disk. The existence of the file does not show that, because live
+            progress creates it, too.
 
     Raises:
-        StoreNotWritable: the disk said no.
+        StoreNotWritable: the disk reported an error.
     """
     if path is None:
         return

@@ -1,16 +1,16 @@
-"""Wheel, log and checkpoint of the timer messages as one thing: what waits, and how far reading and delivering are.
+"""Wheel, log and checkpoint of the timer messages together: the waiting messages, and the progress of reading and delivering.
 
     queue rmq_sys_wheel_timer --read up to queue_offset--> log unit + wheel slot --delivered up to read_ms--> real topic
 
-    timerwheel, timerlog/    kept by the page cache: a kill loses nothing of them
+    timerwheel, timerlog/    in the page cache: a kill loses nothing of them
     config/timercheck        written when log and wheel are on the disk: where to begin after a power cut, and what Apache reads
     timercheck, from 2048    queue_offset, read_ms, done: to the last step, while the machine runs (``mapped_progress``)
 
 Laws
     1. Every queue entry before ``queue_offset`` is delivered, or in the log and linked from its slot.
     2. Every slot before ``read_ms`` is delivered; of the slot at ``read_ms`` the first ``done`` units are.
-    3. What is read back after a kill is never ahead of what had happened: at worst a step is done twice.
-    4. Whatever of the files is lost is made again from the others, and in the end from the queue.
+    3. Progress that is read back after a kill is never ahead of what was done: at worst a step is done twice.
+    4. Each lost file is rebuilt from the others, or from the queue.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class TimerFiles:
     """Belongs to the broker's loop; only ``sync`` runs on another thread.
 
     Args:
-        root: the store directory; None keeps everything in memory.
+        root: the store directory; with None everything is in memory.
         precision_ms: length of a slot.
         file_size_bytes: of a timer log file.
 
-    Attributes: ``queue_offset``, ``read_ms`` and ``done`` as in the laws; ``skip_before`` is (queue offset, ms): when the log was lost,
-    entries before that offset whose slot is before that time were delivered.
+    Attributes: ``queue_offset``, ``read_ms`` and ``done`` as in the laws. ``skip_before`` is (queue offset, ms): if the log was lost,
+    entries before that offset whose slot is before that time have been delivered.
     """
 
     def __init__(self, root: str | None, precision_ms: int, file_size_bytes: int) -> None:
@@ -60,10 +60,10 @@ class TimerFiles:
         return None if self.root is None else os.path.join(self.root, *names)
 
     def load(self, queue_offset_of: Callable[[TimerUnit], int | None]) -> None:
-        """Read what there is, and repair it.
+        """Read the files and repair them.
 
         Args:
-            queue_offset_of: the offset in the timer queue of the record that a unit points to; None when that record is gone.
+            queue_offset_of: the offset in the timer queue of the record to which a unit points; None if that record is gone.
 
         Raises:
             StoreCorrupt: a file has a length or name that the format does not allow.
@@ -97,9 +97,9 @@ class TimerFiles:
         self._find_queue_offset(queue_offset_of(newest), live, begin)
 
     def _find_queue_offset(self, newest: int | None, live: tuple[int, ...] | None, begin: int) -> None:
-        """Java's rule (TimerMessageStore.recover): one behind the newest unit, but not beyond what the checkpoint vouches for.
+        """Java's rule (TimerMessageStore.recover): one behind the newest unit, but not beyond the checkpoint.
 
-        A unit may have been written before an older entry was delivered; what is read twice by that rule is known by its place.
+        A unit may have been written before an older entry was delivered. An entry that is read twice is recognized by its place.
         """
         check = self.check
         self.queue_offset = min(
@@ -114,7 +114,7 @@ class TimerFiles:
             self._known = np.sort(np.concatenate(places)) if places else None
 
     def _link_again(self, begin: int) -> None:
-        """Bring the wheel up to date with the units from ``begin`` on: links are in the units, only the slots' ends may be missing."""
+        """Update the wheel from the units from ``begin`` on: the units hold the links, only the ends of the slots may be missing."""
         begin = self.log.align(begin)
         for first_position, units in self.log.scan(begin):
             import numpy as np
@@ -133,7 +133,7 @@ class TimerFiles:
             self.wheel.put(Slot(time_ms, slot.first, position, slot.number + change, slot.magic))
 
     def is_known(self, physical_offset: int) -> bool:
-        """Whether the entry of this record is in the log already: asked while catching up after a start."""
+        """Whether the entry of this record is already in the log; used while catching up after a start."""
         if self._known is None:
             return False
         import numpy as np
@@ -142,26 +142,26 @@ class TimerFiles:
         return at < len(self._known) and int(self._known[at]) == physical_offset
 
     def caught_up(self) -> None:
-        """The queue was read to its end after the start."""
+        """Called when the queue has been read to its end after the start."""
         self._known = None
 
     def add(self, slot_ms: int, unit: TimerUnit) -> None:
-        """Append ``unit`` and link it as the last of its slot; its ``previous`` is filled in.
+        """Append ``unit`` and link it as the last one of its slot; sets its ``previous``.
 
         Raises:
-            StoreNotWritable: the disk said no; nothing waits that did not before.
+            StoreNotWritable: the disk reported an error; nothing waits that did not before.
         """
         slot = self.wheel.get(slot_ms)
         position = self.log.append(unit, -1 if slot is None else slot.last)
         try:
             self._put_slot(slot, slot_ms, position, -1 if unit.deletes else 1)
         except BaseException:
-            self.log.end = position  # the unit is written over by the next one
+            self.log.end = position  # the next unit overwrites this one
             raise
 
     def ensure_progress_file(self) -> None:
-        """Before a step: have the place where it is noted. A full disk may have space for the step and none for its note, and the step
-        would be done again.
+        """Before a step: reserve the place where its progress is recorded. Otherwise a full disk might have space for the step but not for
+        its progress, and the step would be repeated.
 
         Raises:
             StoreNotWritable: no space.
@@ -170,19 +170,19 @@ class TimerFiles:
             self._progress.save((self.queue_offset, self.read_ms, self.done))
 
     def record_progress(self, queue_offset: int, read_ms: int, done: int) -> None:
-        """A step was done; cannot fail after ``ensure_progress_file``."""
+        """Record a finished step; cannot fail after ``ensure_progress_file``."""
         self.ensure_progress_file()
         live = self._progress
         if queue_offset != self.queue_offset:
             live.change(0, queue_offset)
         if read_ms != self.read_ms:
-            live.change(2, 0)  # law 3: what was done of one slot must never stand beside another one
+            live.change(2, 0)  # law 3: the count of one slot must never stand next to another slot
             live.change(1, read_ms)
         live.change(2, done)
         self.queue_offset, self.read_ms, self.done = queue_offset, read_ms, done
 
     def snapshot(self, read_ms: int, now_ms: int) -> TimerCheck:
-        """What the checkpoint may say once everything written so far is on the disk; with it go to :meth:`sync`."""
+        """The checkpoint for the time when everything written so far is on the disk; pass it to :meth:`sync`."""
         check = self.check
         if (read_ms, self.queue_offset) != (check.last_read_time_ms, check.master_timer_queue_offset):
             self.check = check = TimerCheck(
@@ -191,10 +191,10 @@ class TimerFiles:
         return check
 
     def sync(self, flushed_position: int, check: TimerCheck) -> None:
-        """Bring log (from ``flushed_position`` on), wheel and then the checkpoint to the disk; blocks.
+        """Write the log (from ``flushed_position`` on), the wheel and then the checkpoint to the disk; blocks.
 
         Raises:
-            StoreNotWritable: the disk said no.
+            StoreNotWritable: the disk reported an error.
         """
         self.log.sync(flushed_position)
         self.wheel.sync()

@@ -23,7 +23,7 @@ _MAGIC_BLANK: Final = 0xBBCCDDEE ^ (1_880_681_586 + 8)
 _LAYOUT: Final = Layout(
     ("size", "i"),  # of the unit
     ("previous", "q"),  # position of the slot's unit before this one
-    ("magic", "i"),  # 1, and 2 of a message that is stored again rather than delivered, and 4 of a recall
+    ("magic", "i"),  # 1, plus 2 if the message is stored again and not delivered, plus 4 for a recall
     ("write_ms", "q"),  # when it was written: a slot
     ("delayed_ms", "i"),  # the slot's time - write_ms
     ("physical", "q"),  # of the waiting record in the commit log
@@ -33,14 +33,14 @@ _LAYOUT: Final = Layout(
 )
 _BLANK: Final = Layout(
     ("size", "i"), ("previous", "q"), ("magic", "I")
-).struct  # what remains of the file, 0, _MAGIC_BLANK
+).struct  # bytes that remain in the file, 0, _MAGIC_BLANK
 _UNIT: Final = _LAYOUT.struct
 UNIT_BYTES: Final = _LAYOUT.size
 _PIECE_BYTES: Final = UNIT_BYTES * 20_000
 
 
 class TimerUnit(NamedTuple):
-    """One unit, without what is always the same."""
+    """One unit, without its constant fields."""
 
     previous: int
     magic: int
@@ -52,17 +52,17 @@ class TimerUnit(NamedTuple):
 
     @property
     def slot_ms(self) -> int:
-        """The slot it waits in."""
+        """The time of the slot in which it waits."""
         return self.write_ms + self.delayed_ms
 
     @property
     def rolls(self) -> bool:
-        """Whether it is to be stored again rather than delivered."""
+        """Whether the message is stored again in a later slot and not delivered."""
         return self.magic & MAGIC_ROLL != 0
 
     @property
     def deletes(self) -> bool:
-        """Whether it takes back another message of its slot."""
+        """Whether it recalls another message of its slot."""
         return self.magic & MAGIC_DELETE != 0
 
 
@@ -70,7 +70,7 @@ class TimerLog:
     """Append, read and scan.
 
     Args:
-        directory: ``timerlog``; None keeps the log in memory.
+        directory: ``timerlog``; with None the log is in memory.
         file_size_bytes: length of a file, 100 MiB in a broker.
     """
 
@@ -79,7 +79,7 @@ class TimerLog:
         self.end = 0
 
     def load(self) -> None:
-        """Find the files; ``end`` is known after :meth:`recover`.
+        """Find the files; :meth:`recover` then sets ``end``.
 
         Raises:
             StoreCorrupt: a file's length or name is wrong.
@@ -89,10 +89,10 @@ class TimerLog:
         self.end = self.files.start
 
     def append(self, unit: TimerUnit, previous: int | None = None) -> int:
-        """Write a unit, linked to ``previous`` if given, else as it says; its position.
+        """Write a unit, linked to ``previous`` if given, else to its own ``previous``. Returns its position.
 
         Raises:
-            StoreNotWritable: the disk said no; nothing was written.
+            StoreNotWritable: the disk reported an error; nothing was written.
         """
         files, size = self.files, self.files.file_size_bytes
         file = files.file_at(self.end) or files.create_file(self.end - self.end % size)
@@ -114,7 +114,7 @@ class TimerLog:
         return position
 
     def read(self, position: int) -> TimerUnit | None:
-        """The unit at a position; None where there is none (any more)."""
+        """The unit at a position; None if there is none (any more)."""
         file = self.files.file_at(position)
         if file is None or not 0 <= position <= self.end - UNIT_BYTES:
             return None
@@ -129,7 +129,7 @@ class TimerLog:
         return TimerUnit(previous, magic, write_ms, delayed_ms, physical, record_size, topic_hash)
 
     def recover(self, begin: int) -> None:
-        """Find ``end``, the first place from ``begin`` on where no unit is; what lies behind it becomes zero."""
+        """Find ``end``, the first place from ``begin`` on without a unit; everything behind it becomes zero."""
         files, size = self.files, self.files.file_size_bytes
         for file in files.files:
             if file.start + size <= begin and file is not files.files[-1]:
@@ -144,9 +144,9 @@ class TimerLog:
             files.truncate_to(self.end)
 
     def scan(self, begin: int) -> Iterator[tuple[int, Any]]:
-        """(position of the first, array of units) of each file from the unit at ``begin`` on, up to the end.
+        """(position of the first unit, array of units) for each file from the unit at ``begin`` on, up to the end.
 
-        The arrays are copies, their fields those of the layout.
+        The arrays are copies with the fields of the layout.
         """
         for file in self.files.files:
             first = max(begin, file.start)
@@ -154,19 +154,19 @@ class TimerLog:
             count = (last - first) // UNIT_BYTES
             if count > 0:
                 at = first - file.start
-                import numpy as np  # takes a tenth of a second: not before there is a unit
+                import numpy as np  # takes a tenth of a second, so only if there is a unit
 
                 units = np.frombuffer(file.readable[at : at + count * UNIT_BYTES], _LAYOUT.columns()).copy()
                 yield first, units
 
     def align(self, position: int) -> int:
-        """The unit boundary at or before ``position``, inside of what is kept."""
+        """The unit boundary at or before ``position``, within the kept files."""
         position = min(max(position, self.files.start), self.end)
         file = self.files.file_at(position)
         return position if file is None else position - (position - file.start) % UNIT_BYTES
 
     def last_unit(self) -> TimerUnit | None:
-        """The newest unit; None when there is none."""
+        """The newest unit; None if there is none."""
         file = self.files.file_at(self.end - 1) if self.end > self.files.start else None
         if file is None:
             return None
@@ -178,7 +178,7 @@ class TimerLog:
         return start + (size - _BLANK.size) // UNIT_BYTES * UNIT_BYTES - UNIT_BYTES
 
     def delete_before(self, min_physical_offset: int) -> int:
-        """Delete files whose last unit points below ``min_physical_offset``; how many. The last file stays."""
+        """Delete files whose last unit points below ``min_physical_offset``; returns how many. The last file stays."""
         deleted = 0
         while len(self.files.files) > 1:
             unit = self.read(self._last_of_full(self.files.start))
@@ -188,7 +188,7 @@ class TimerLog:
         return deleted
 
     def sync(self, begin: int) -> None:
-        """Bring everything from ``begin`` on to the disk, the names of new files too; blocks."""
+        """Write everything from ``begin`` on to the disk, including the names of new files; blocks."""
         for directory in self.files.take_new_directories():
             sync_directory(directory)
         for file in list(self.files.files):
@@ -200,11 +200,12 @@ class TimerLog:
 
 
 def _good_until(file: StoreFile, at: int) -> int:
-    """Position in ``file`` of the first place from ``at`` on that holds no unit."""
+    """Position in ``file`` of the first place from ``at`` on that does not hold a unit."""
     import numpy as np
 
     while True:
-        # Copies, piece by piece: a sparse file must not be mapped in to its end, and a view of it could not be cut.
+        # Copy piece by piece: reading a sparse file to its end through the mapping would take memory, and a file with a view in use
+        # cannot be truncated.
         raw = file.read(at, _PIECE_BYTES)
         units = np.frombuffer(raw, _LAYOUT.columns(), count=len(raw) // UNIT_BYTES)
         bad = np.flatnonzero((units["size"] != UNIT_BYTES) | (units["magic"] < 0) | (units["magic"] > _MAGIC_LIMIT))

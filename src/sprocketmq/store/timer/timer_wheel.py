@@ -1,4 +1,4 @@
-"""The timer wheel: for each second, where the list of the messages due then ends in the timer log. Java: timer.TimerWheel, Slot.
+"""The timer wheel: for each second, the end in the timer log of the list of messages that are due then. Java: timer.TimerWheel, Slot.
 
 The file ``timerwheel`` has the slots of two weeks, 2 x 604,800. The slot of a time is at ``time / precision % slots``. The file is sparse
 and is created with the first timer message. Slots that are still needed are also kept in a dict. Reads use the dict; the file only
@@ -25,10 +25,10 @@ _SLOT: Final = Layout(
     (
         "time",
         "q",
-    ),  # / precision: what this slot is about; slots are used again after two weeks, so an old time means: empty
+    ),  # / precision: the time of this slot; slots are used again after two weeks, so an old time means an empty slot
     ("first", "q"),  # position of the slot's first unit in the timer log
     ("last", "q"),  # units are linked backwards from here
-    ("number", "i"),  # waiting messages, less recalled ones: what flow control counts
+    ("number", "i"),  # waiting messages without recalled ones, for flow control
     ("magic", "i"),  # kept as found
 ).struct
 WHEEL_BYTES: Final = WHEEL_SLOTS * _SLOT.size
@@ -37,7 +37,7 @@ _BINARY = getattr(os, "O_BINARY", 0)  # Windows
 
 
 class Slot(msgspec.Struct, gc=False):
-    """One second's list; positions are offsets in the timer log, -1: none."""
+    """The list of one second; positions are offsets in the timer log, -1 means none."""
 
     time_ms: int
     first: int = -1
@@ -47,10 +47,10 @@ class Slot(msgspec.Struct, gc=False):
 
 
 class TimerWheel:
-    """``slots`` by their time in ms, which is a multiple of ``precision_ms``.
+    """The slots by their time in ms, which is a multiple of ``precision_ms``.
 
     Args:
-        path: the file; None keeps the wheel in memory.
+        path: the file; with None the wheel is in memory.
         precision_ms: length of a slot.
     """
 
@@ -60,15 +60,15 @@ class TimerWheel:
         self._map: mmap.mmap | None = None
         self._is_new = False  # its name may not be on the disk
         self._may_differ = False  # from what is on the disk
-        self._pages: set[int] = set()  # whose place on the disk is taken
+        self._pages: set[int] = set()  # pages with reserved disk space
 
     @property
     def exists(self) -> bool:
-        """Whether there is a file already."""
+        """Whether the file exists already."""
         return self.path is not None and os.path.exists(self.path)
 
     def load(self, since_ms: int) -> None:
-        """Read the slots from ``since_ms`` on, however far away they are.
+        """Read all slots from ``since_ms`` on.
 
         Raises:
             StoreCorrupt: the file has another length than Apache's.
@@ -103,14 +103,14 @@ class TimerWheel:
             begin += len(raw)
 
     def get(self, time_ms: int) -> Slot | None:
-        """The slot of a time, None when nothing waits there."""
+        """The slot of a time; None if no message waits there."""
         return self.slots.get(time_ms)
 
     def put(self, slot: Slot) -> None:
         """Write a slot.
 
         Raises:
-            StoreNotWritable: the disk said no; the slot is as before.
+            StoreNotWritable: the disk reported an error; the slot is as before.
         """
         if self.path is not None:
             at = slot.time_ms // self.precision_ms % WHEEL_SLOTS * _SLOT.size
@@ -122,23 +122,23 @@ class TimerWheel:
         self.slots[slot.time_ms] = slot
 
     def forget(self, time_ms: int) -> None:
-        """The slot was delivered. The file keeps it, as Apache's does: whoever reads it knows the time up to which all is delivered."""
+        """Remove a delivered slot from memory. It stays in the file, as in Apache's: readers know the time up to which all is delivered."""
         self.slots.pop(time_ms, None)
 
     def number(self, time_ms: int) -> int:
-        """Messages that wait in the slot of a time."""
+        """Number of messages that wait in the slot of a time."""
         slot = self.slots.get(time_ms)
         return slot.number if slot is not None else 0
 
     def total(self) -> int:
-        """Messages that wait."""
+        """Number of all waiting messages."""
         return sum(slot.number for slot in self.slots.values())
 
     def sync(self) -> None:
-        """Bring the file to the disk; blocks."""
+        """Write the file to the disk; blocks."""
         if self.path is None or not self._may_differ:
             return
-        self._may_differ, is_new = False, self._is_new  # first: what is written from here on sets it again
+        self._may_differ, is_new = False, self._is_new  # before the sync: a later write sets it again
         try:
             sync_path(self.path)
             if is_new:
@@ -163,7 +163,7 @@ class TimerWheel:
                 if os.fstat(fd).st_size != WHEEL_BYTES:
                     os.ftruncate(fd, WHEEL_BYTES)
                 self._map = mmap.mmap(fd, WHEEL_BYTES)
-                if hasattr(mmap, "MADV_RANDOM"):  # slots lie scattered, and holes are not worth reading ahead
+                if hasattr(mmap, "MADV_RANDOM"):  # slots are scattered, so read-ahead would only read holes
                     self._map.madvise(mmap.MADV_RANDOM)
             finally:
                 os.close(fd)

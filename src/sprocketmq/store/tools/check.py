@@ -1,8 +1,8 @@
-"""Does a store keep its laws? Used after every store test, and by ``sprocketmq store check DIR``.
+"""Check whether a store keeps its laws. Used after every store test, and by ``sprocketmq store check DIR``.
 
-Checks of the log: from the first file on, records follow each other without a gap, across fillers; each has a sound structure, a true
+Checks of the log: from the first file on, records follow each other without a gap, across fillers; each has a sound structure, a correct
 body checksum and its own physical offset; behind the end there is nothing. Checks of each queue: entries are dense, in the order of the
-log, and each record says the same topic, queue and offset; every record that should have an entry has it. The rest (index by key,
+log, and each record has the same topic, queue and offset; every record that should have an entry has one. The rest (index by key,
 checkpoint, consumer and delay offsets) is in ``check_auxiliary_files``. Problems are yielded as they are found; nothing is changed.
 """
 
@@ -35,12 +35,12 @@ def check_directory(
     """Check the store in ``path`` while no broker has it open. Reads only; file sizes are taken from the files that are there.
 
     Raises:
-        StoreCorrupt: it is no store directory, or its files do not fit together at all.
+        StoreCorrupt: ``path`` is not a store directory, or its files do not fit together at all.
     """
     store = open_read_only(path, config)
     root = os.path.abspath(os.fspath(path))
     for _ in store.commit_log.scan(store.min_physical_offset):
-        pass  # finds the end
+        pass  # only to find the end
     for queue in store.consume_queues.queues.values():
         queue.min_offset = queue.first_from(store.min_physical_offset)
     if os.path.exists(os.path.join(root, "abort")):
@@ -60,19 +60,19 @@ def check_directory(
 
 
 def open_read_only(path: str | os.PathLike[str], config: StoreConfig | None = None) -> QueueLogStore:
-    """The store in ``path`` for looking: log and queues are loaded, the log's end is not searched for, the index is not loaded.
+    """Open the store in ``path`` for reading: log and queues are loaded, the end of the log is not searched, the index is not loaded.
 
     File sizes are taken from the files that are there. A broker may have the store open.
 
     Raises:
-        StoreCorrupt: it is no store directory, or its files do not fit together at all.
+        StoreCorrupt: ``path`` is not a store directory, or its files do not fit together at all.
     """
     root = os.path.abspath(os.fspath(path))
     config = config or StoreConfig()
     log_path = config.store_path_commit_log or os.path.join(root, "commitlog")
     if not os.path.isdir(log_path):
         raise StoreCorrupt(
-            f"{root} is no store directory: it has no folder commitlog; name the storePathRootDir of a broker"
+            f"{root} is not a store directory: it has no folder commitlog; give the storePathRootDir of a broker"
         )
     queue_path, index_path = os.path.join(root, "consumequeue"), os.path.join(root, "index")
     log_size, queue_size = _usual_file_size(log_path, 1, 128), _usual_file_size(queue_path, UNIT.size)
@@ -99,7 +99,7 @@ def _end_of_files(store: QueueLogStore) -> int:
 
 
 def _usual_file_size(directory: str, unit_bytes: int, least_bytes: int = 1) -> int:
-    """The size that most files have: one of them may be short or long by damage. 0 without files that could be as they are."""
+    """The size of most files, because a damaged one may be shorter or longer. 0 if no file has a possible size."""
     sizes: Counter[int] = Counter()
     for folder, _, names in os.walk(directory):
         for name in names:
@@ -154,7 +154,7 @@ def _check_log(store: QueueLogStore, orphans: dict[tuple[str, int], int], summar
 def _has_entry(queue: ConsumeQueue, offset: int, physical_offset: int) -> bool:
     first = queue.unit_bytes(queue.min_offset, 1)
     if first and UNIT.unpack(first)[0] > physical_offset:
-        return True  # of the first life of a topic that was deleted and made anew: the queue knows the second life only
+        return True  # from before its topic was deleted and created again: the queue has only later records
     unit = queue.unit_bytes(offset, 1)
     return bool(unit) and UNIT.unpack(unit)[0] >= physical_offset
 

@@ -33,7 +33,7 @@ _ROLLBACK = 0xC
 
 
 def check_auxiliary_files(store: QueueLogStore, root: str, summary: StoreSummary) -> Iterator[Problem]:
-    """Check what belongs to the store in directory ``root``, opened for looking."""
+    """Check the auxiliary files of the store in directory ``root``, which is opened for reading."""
     crashed = os.path.exists(os.path.join(root, "abort"))
     try:
         store.index.load(clean_stop=True)
@@ -72,15 +72,15 @@ def _check_chains(file: IndexFile, after_crash: bool) -> Iterator[Problem]:
     newest[places] = numbers
     for number in numbers[(entries["before"] > numbers) | (entries["before"] < 0)][:10].tolist():
         yield Problem(f"index/{file.name}/{number}", "its chain does not lead to older entries")
-    # A Java broker that opens the index of a killed one takes a slot's stale number for an older entry; readers stop at such an entry.
+    # A Java broker that opens the index of a killed one treats the stale number of a slot as an older entry; readers stop at such an entry.
     for number in numbers[entries["before"] == numbers][:10].tolist():
         yield Problem(f"index/{file.name}/{number}", "its chain ends in itself", note=True)
     before = entries["before"].astype(np.int64)
-    linked = (before > 0) & (before < numbers)  # the others were just named
+    linked = (before > 0) & (before < numbers)  # the others were reported above
     wrong = numbers[linked][places[before[linked] - 1] != places[linked]]
     slots = file.slots()
     heads = np.flatnonzero((slots > 0) & (slots <= len(entries)) & (slots != newest))
-    # A Java broker that was killed leaves slots of entries that it counted no more; its readers compare hashes.
+    # A killed Java broker leaves slots for entries that it did not count any more; its readers compare hashes.
     for number in wrong[:10].tolist():
         yield Problem(f"index/{file.name}/{number}", "the entry before it belongs to another slot", note=True)
     for place in heads[:10].tolist():
@@ -126,7 +126,7 @@ def _check_entries(store: QueueLogStore, summary: StoreSummary, after_crash: boo
         yield Problem("index", what, note=after_crash)
     if missing:
         yield Problem(
-            "index", f"{missing} keys of the log have no entry; the next start goes on building it", note=True
+            "index", f"{missing} keys of the log have no entry; the next start continues building it", note=True
         )
 
 
@@ -151,7 +151,7 @@ def _check_checkpoint(store: QueueLogStore, root: str, summary: StoreSummary, cr
         time_ms = getattr(checkpoint, name)
         ahead_ms = (
             INDEX_AHEAD_MS if name == "index_msg_timestamp" else 0
-        )  # a Java broker keeps what ours wrote while running
+        )  # a Java broker keeps the values that ours wrote while running
         if time_ms > summary.newest_timestamp_ms + ahead_ms:
             what = f"{name} is {time_ms}, the newest record in the log was stored at {summary.newest_timestamp_ms}"
             yield Problem(path, what, note=crashed)
@@ -165,7 +165,7 @@ def _check_checkpoint(store: QueueLogStore, root: str, summary: StoreSummary, cr
 
 
 def _loaded(path: str, parse: Callable[[bytes], T]) -> Generator[Problem, None, T | None]:
-    """The content of a configuration file; None when there is none, or none that can be read, which is a problem."""
+    """The content of a configuration file; None if it does not exist, or if it cannot be read, which is reported."""
     try:
         return load_config(path, parse)
     except RocketMQError as error:

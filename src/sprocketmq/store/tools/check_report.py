@@ -9,7 +9,7 @@ __all__ = ["Problem", "StoreSummary"]
 
 @dataclass(frozen=True)
 class Problem:
-    """One broken law: ``where`` (file, or topic/queue/offset) and ``what`` (a sentence).
+    """A broken law: ``where`` (file, or topic/queue/offset) and ``what`` (a sentence).
 
     ``note``: no law is broken, but it is worth knowing.
     """
@@ -24,7 +24,7 @@ class Problem:
 
 @dataclass
 class StoreSummary:
-    """Filled while a check runs."""
+    """Totals that a check fills in."""
 
     record_count: int = 0
     record_bytes: int = 0

@@ -24,10 +24,10 @@ _SHOWN_BYTES = 200
 
 
 class StoreInspector:
-    """The store in ``path``. Every answer is made of plain values, ready for a table or for JSON.
+    """The store in ``path``. Every result consists of plain values, ready for a table or for JSON.
 
     Raises:
-        StoreCorrupt: it is no store directory, or its files do not fit together at all.
+        StoreCorrupt: ``path`` is not a store directory, or its files do not fit together at all.
     """
 
     def __init__(self, path: str | os.PathLike[str], config: StoreConfig | None = None) -> None:
@@ -58,13 +58,13 @@ class StoreInspector:
             log = self._store.commit_log
             raise ConfigurationError(
                 f"no record begins at commit log offset {physical_offset}; the log's files hold {log.min_offset} to "
-                f"{log.max_offset}, and the entries of a queue say where its records begin"
+                f"{log.max_offset}, and the entries of a queue show where its records begin"
             )
         sound = self._store.commit_log.view_at(physical_offset) is not None
         return {**_fields(record), "checksum": "good" if sound else "wrong"}
 
     def queue(self, topic: str, queue_id: int, begin: int | None, count: int) -> list[dict[str, Any]]:
-        """Entries of a queue with what their records say, from ``begin`` (default: the last ``count``).
+        """Entries of a queue with fields of their records, from ``begin`` (default: the last ``count``).
 
         Raises:
             ConfigurationError: there is no such queue.
@@ -72,7 +72,7 @@ class StoreInspector:
         queue = self._store.consume_queues.queues.get((topic, queue_id))
         if queue is None:
             ids = sorted(number for name, number in self._store.consume_queues.queues if name == topic)
-            known = f"its queues are {', '.join(map(str, ids))}" if ids else "no queue of that topic is"
+            known = f"its queues are {', '.join(map(str, ids))}" if ids else "it has no queue of that topic"
             raise ConfigurationError(f"queue {queue_id} of topic {topic} is not in this store; {known}")
         first = max(queue.min_offset, queue.max_offset - count if begin is None else begin)
         return [
@@ -93,7 +93,7 @@ class StoreInspector:
         return {**entry, "record": "missing" if record is None else _fields(record)}
 
     def by_key(self, topic: str, key: str, count: int) -> list[dict[str, Any]]:
-        """The newest ``count`` records of ``topic`` with ``key``: from the index, and from the log behind what the index has.
+        """The newest ``count`` records of ``topic`` with ``key``: from the index, and from the part of the log that is not indexed yet.
 
         Raises:
             StoreCorrupt: the index cannot be read.

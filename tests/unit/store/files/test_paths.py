@@ -109,4 +109,4 @@ def test_a_folder_of_an_odd_name_among_the_queues_is_left_alone(tmp_path, caplog
     assert store.queues() == []
     store.close()
     assert (odd / ("0" * 20)).exists()
-    assert "is no name of a topic" in caplog.text
+    assert "is not a valid topic name" in caplog.text

@@ -73,7 +73,7 @@ def test_a_left_over_abort_file_and_lost_queues_are_noted(tmp_path: Path) -> Non
 
 
 def test_a_folder_that_is_no_store_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(StoreCorrupt, match="no store directory"):
+    with pytest.raises(StoreCorrupt, match="not a store directory"):
         list(check_directory(tmp_path))
 
 
