@@ -15,13 +15,12 @@ from msgspec import Struct
 from sprocketmq.core.resource_names import control_character_problem
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.records import properties as props
-from sprocketmq.wire.records.message import Message, MessageQueue, check_flag
+from sprocketmq.wire.records.message import Message, MessageQueue, check_flag, encoding_advice
 
 __all__ = [
     "MAX_BODY_BYTES",
     "MAX_OFFSET",
     "check_batch",
-    "check_callable",
     "check_duration",
     "check_group",
     "check_message",
@@ -176,12 +175,6 @@ def check_text(name: str, value: str) -> str:
     if problem is not None:
         raise ConfigurationError(problem)
     return value
-
-
-def check_callable(name: str, value: object, what: str) -> None:
-    """Raises ConfigurationError when ``value`` cannot be called; ``what`` says what is allowed."""
-    if not callable(value):
-        raise ConfigurationError(f"{name} is {value!r}, {what} is allowed")
 
 
 def check_queue(queue: MessageQueue, name: str = "queue") -> MessageQueue:

@@ -6,7 +6,7 @@ The properties of a received message, and most of its fixed fields, are parsed o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -16,7 +16,7 @@ from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message_id import offset_message_id
 from sprocketmq.wire.records.record_head import LazyField, LazyHost
 
-__all__ = ["Message", "MessageExt", "MessageQueue", "check_flag", "format_host"]
+__all__ = ["Message", "MessageExt", "MessageQueue", "check_flag", "encoding_advice", "format_host"]
 
 # A producer makes one for each send: names of another module are looked up once.
 _TAGS: Final = props.TAGS
@@ -70,9 +70,7 @@ class Message:
     ) -> None:
         if type(body) is not bytes:
             if not isinstance(body, bytes | bytearray | memoryview):
-                raise ConfigurationError(
-                    f"body is {type(body).__name__}, bytes are allowed; encode text first, as in text.encode()"
-                )
+                raise ConfigurationError(f"body is {type(body).__name__}, bytes are allowed; {encoding_advice(body)}")
             body = bytes(body)
         if type(topic) is not str or flag is not _NONE or delay_level is not _NONE or wait_store_msg_ok is not True:
             _check_odd(topic, flag, delay_level, wait_store_msg_ok)
@@ -138,6 +136,17 @@ def _check_odd(topic: object, flag: object, delay_level: object, wait_store_msg_
         )
     if not isinstance(wait_store_msg_ok, bool):
         raise ConfigurationError(f"wait_store_msg_ok is {wait_store_msg_ok!r}, True or False is allowed")
+
+
+def encoding_advice(body: object) -> str:
+    """How what is no bytes becomes a body, as the rest of a sentence."""
+    if body is None:
+        return "give at least 1 byte"
+    if isinstance(body, str):
+        return "encode text first, as in text.encode()"
+    if isinstance(body, Collection):
+        return "encode it first, as in json.dumps(value).encode()"
+    return "encode it first, as in str(value).encode()"
 
 
 def check_flag(flag: object) -> None:

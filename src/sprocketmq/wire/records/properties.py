@@ -12,7 +12,7 @@ and must not pay for a dict of all of them.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 from sprocketmq.errors import ConfigurationError
@@ -149,6 +149,7 @@ OF_ONE_MESSAGE: Final = (
 
 KEY_SEPARATOR: Final = " "
 MAX_PROPERTIES_BYTES: Final = 32_767
+_BYTES: Final = (bytes, bytearray, memoryview)
 
 
 def encode_properties(properties: Mapping[str, str]) -> bytes:
@@ -204,9 +205,7 @@ def _joined_one_by_one(properties: Mapping[str, str]) -> str:
     parts: list[str] = []
     for name, value in properties.items():
         if not isinstance(name, str) or not isinstance(value, str):
-            raise ConfigurationError(
-                f"property {name!r} is {value!r} ({type(value).__name__}), text (str) is allowed for both; convert it, as in str(value)"
-            )
+            raise ConfigurationError(_not_text(name, value))
         if not name or not value:
             continue  # as every reader does
         if "\x01" in name or "\x02" in name or "\x02" in value:
@@ -308,9 +307,10 @@ def checked_value(name: str, value: Any) -> str:
     if type(value) is str and value.isprintable() and value and not value.isspace():
         return value
     if not isinstance(value, str):
-        raise ConfigurationError(
-            f"{name} is {value!r} ({type(value).__name__}), text (str) is allowed; convert it, as in str(value)"
-        )
+        advice = _advice(value)
+        if name == "tags" and isinstance(value, Collection) and not isinstance(value, _BYTES):
+            advice = "a message has one tag, as in tags='UA'; further words belong into keys or properties"
+        raise ConfigurationError(f"{name} is {value!r} ({type(value).__name__}), text (str) is allowed; {advice}")
     if not value or value.isspace():
         raise ConfigurationError(f"{name} is blank, which no reader would see; leave it out instead")
     if "\x01" in value or "\x02" in value:
@@ -318,6 +318,24 @@ def checked_value(name: str, value: Any) -> str:
             f"{name} is {value!r}; the characters \\x01 and \\x02 separate properties, remove them"
         )
     return value
+
+
+def _not_text(name: object, value: object) -> str:
+    advice = _advice(value if isinstance(name, str) else name)
+    return f"property {name!r} is {value!r} ({type(value).__name__}), text (str) is allowed for both; {advice}"
+
+
+def _advice(value: object) -> str:
+    """How a value of another type becomes text, as the rest of a sentence."""
+    if value is None:
+        return "leave it out for none"
+    if isinstance(value, _BYTES):
+        return "convert it, as in bytes(value).decode()"
+    if isinstance(value, Mapping):
+        return "convert it, as in json.dumps(value)"
+    if isinstance(value, Collection):
+        return "convert it, as in ','.join(value)"
+    return "convert it, as in str(value)"
 
 
 def join_keys(keys: str | Iterable[str]) -> str:
@@ -331,8 +349,10 @@ def join_keys(keys: str | Iterable[str]) -> str:
             return keys
         return KEY_SEPARATOR.join(checked_value("keys", keys).split())
     words: list[str] = []
-    if not isinstance(keys, Iterable) or isinstance(keys, bytes | bytearray | memoryview):
-        raise ConfigurationError(f"keys is {keys!r}, text or several texts are allowed, as in ['N14228']")
+    if not isinstance(keys, Iterable) or isinstance(keys, (*_BYTES, Mapping)):
+        advice = "give its values, as in list(value.values())" if isinstance(keys, Mapping) else _advice(keys)
+        said = f"keys is {keys!r} ({type(keys).__name__}), text or several texts are allowed, as in ['N14228']"
+        raise ConfigurationError(f"{said}; {advice}")
     for key in keys:
         word = checked_value("a key", key)
         if len(word.split()) != 1 or word != word.strip():
