@@ -54,7 +54,8 @@ class SendResult(msgspec.Struct, frozen=True):
         message_queue: where it was stored.
         queue_offset: its place in that queue (of the first message of a batch).
         offset_message_id: the broker's own id of the stored copy; for a batch joined by commas.
-        transaction_id: of a half message, else None.
+        transaction_id: of a half message, else None. Brokers repeat the id of every message there, and Java's SendResult has it for plain
+            sends, too; here it says that the send was a part of a transaction.
         recall_handle: takes a message with a delivery time back (``Producer.recall``), from 5.x brokers, else None.
     """
 

@@ -402,9 +402,9 @@ class BatchAccumulator:
         ids = whole.offset_message_id.split(",")
         if len(ids) != len(sends):  # a topic whose queues keep a batch as one (queue.type=BatchCQ)
             ids = [whole.offset_message_id] * len(sends)
-        status, queue, transaction_id = whole.status, whole.message_queue, whole.transaction_id
+        status, queue = whole.status, whole.message_queue
         return [
-            SendResult(status, key, queue, offset, offset_message_id, transaction_id)
+            SendResult(status, key, queue, offset, offset_message_id)
             for key, offset, offset_message_id in zip(keys, count(whole.queue_offset), ids)
         ]
 

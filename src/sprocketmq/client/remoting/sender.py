@@ -56,7 +56,7 @@ from sprocketmq.wire.recall_handle import RecallHandle
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.batch import encode_batch
 from sprocketmq.wire.records.message import Message, MessageQueue
-from sprocketmq.wire.records.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK
+from sprocketmq.wire.records.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK, TRANSACTION_PREPARED_TYPE
 from sprocketmq.wire.send_frames import StoredAnswer
 
 if TYPE_CHECKING:
@@ -464,7 +464,7 @@ class Sender:
             target,
             header.queue_offset,
             header.msg_id,
-            header.transaction_id,
+            header.transaction_id if outgoing.sys_flag & TRANSACTION_PREPARED_TYPE else None,
             header.recall_handle,
         )
 
