@@ -6,7 +6,7 @@ import socket
 
 from sprocketmq.errors import ConfigurationError
 
-__all__ = ["announced_host", "joined_address", "local_ip", "packed_address"]
+__all__ = ["announced_host", "joined_address", "local_ip", "packed_address", "said_of_broker", "said_of_name_server"]
 
 
 def announced_host(bind_host: str, broker_ip: str) -> str:
@@ -63,3 +63,13 @@ def packed_address(peer: tuple[str, int]) -> tuple[bytes, int]:
         return b"\0\0\0\0", 0
     mapped = getattr(address, "ipv4_mapped", None)
     return (mapped or address).packed, peer[1]
+
+
+def said_of_broker(address: str) -> str:
+    """What to say of a broker that was given as name server."""
+    return f"{address} is a broker, not a name server; its name servers are usually at port 9876"
+
+
+def said_of_name_server(address: str) -> str:
+    """What to say of a name server that was given as broker."""
+    return f"{address} is a name server, not a broker; brokers are usually at port 10911, or name one as the name server knows it"

@@ -13,7 +13,14 @@ import ssl
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from sprocketmq.errors import ClosedError, ConfigurationError, ConnectFailed, RequestTimeout, SignatureRefused
+from sprocketmq.errors import (
+    ClosedError,
+    ConfigurationError,
+    ConnectFailed,
+    ConnectionLost,
+    RequestTimeout,
+    SignatureRefused,
+)
 from sprocketmq.net.connection import WAYS_OF_A_CLIENT, Connection, RequestHandler, close_all
 from sprocketmq.net.process import fork
 from sprocketmq.net.waiting_line import WaitingLine
@@ -27,6 +34,9 @@ __all__ = ["CONNECT_TIMEOUT_MS", "ConnectionPool", "RenewableCredentials", "spli
 
 # NettyClientConfig.connectTimeoutMillis
 CONNECT_TIMEOUT_MS: Final = 3_000
+# A note in the state of a connection: when it was opened, as long as nothing is known to have come.
+_UNHEARD: Final = "unheard"
+_TLS_ONLY: Final = "it had answered nothing yet: if that port takes TLS only, connect with TLS, as with tls=True"
 # The response codes of refused requests: of 4.9 for every refusal, and of 5.x and ours.
 _REFUSALS: Final = (ResponseCode.SYSTEM_ERROR, ResponseCode.NO_PERMISSION)
 # Apache: PlainPermissionManager (4.9), DefaultAuthenticationHandler (5.x); and ours.
@@ -156,6 +166,12 @@ class ConnectionPool:
         except RequestTimeout:
             self.close_if_silent(address, connection, asked_s)
             raise
+        except ConnectionLost as error:
+            if self._ssl_context is None and connection.state.get(_UNHEARD) == connection.last_read_s:
+                raise ConnectionLost(f"{error}; {_TLS_ONLY}", address) from error
+            raise
+        if connection.state:
+            connection.state.pop(_UNHEARD, None)
         return answer
 
     @staticmethod
@@ -244,18 +260,19 @@ class ConnectionPool:
         try:
             _, connection = await asyncio.wait_for(opening, self._connect_timeout_ms / 1000)
         except TimeoutError as error:
+            speaks = "" if self._ssl_context is None else ", and does it speak TLS"
             raise ConnectFailed(
-                f"no connection to {address} within {self._connect_timeout_ms} ms; is it up and reachable?", address
+                f"no connection to {address} within {self._connect_timeout_ms} ms; is it up and reachable{speaks}?",
+                address,
             ) from error
         except socket.gaierror as error:
             raise ConnectFailed(
                 f"host {host!r} of address {address} is unknown: {error.strerror}; check the spelling", address
             ) from error
         except OSError as error:
-            raise ConnectFailed(
-                f"cannot connect to {address}: {error.strerror or error}; is a server listening there?", address
-            ) from error
+            raise ConnectFailed(_said_of(address, error, tls=self._ssl_context is not None), address) from error
         connection.signer = self._signer
+        connection.state[_UNHEARD] = connection.last_read_s
         return connection
 
     def _opened(self, address: str, opening: _Opening) -> None:
@@ -274,6 +291,23 @@ class ConnectionPool:
             del self._open[address]
             if self._on_close is not None:
                 self._on_close(address)
+
+
+def _said_of(address: str, error: OSError, *, tls: bool) -> str:
+    """Why a connection could not be opened, and what to do."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return (
+            f"the certificate of {address} is not trusted: {error.verify_message}; trust the authority that signed it, and connect to a "
+            "name that it is made out to"
+        )
+    # Once connected, a server that was not meant to hear TLS closes, or answers something else.
+    if tls and isinstance(error, ssl.SSLError | ConnectionResetError | ConnectionAbortedError | BrokenPipeError):
+        reason = getattr(error, "reason", None) or error.strerror or "it closed the connection"
+        return (
+            f"the TLS handshake with {address} failed: {reason}; TLS and a plain port do not fit: connect without TLS, or to a port that "
+            "speaks it"
+        )
+    return f"cannot connect to {address}: {error.strerror or error}; is a server listening there?"
 
 
 class _Opening(NamedTuple):

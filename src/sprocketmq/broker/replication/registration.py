@@ -20,11 +20,13 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from sprocketmq.broker.service import Periodic
-from sprocketmq.errors import NetworkError, RequestTimeout, RocketMQError, remote_error
+from sprocketmq.errors import ConfigurationError, NetworkError, RequestTimeout, RocketMQError, remote_error
+from sprocketmq.net.address import said_of_broker
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.net.process.clock import Clock
 from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import DataVersion, KVTable, RegisterBrokerBody, TopicConfig, TopicConfigSerializeWrapper
+from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.headers import RegisterBrokerRequestHeader, UnRegisterBrokerRequestHeader
 
 if TYPE_CHECKING:
@@ -143,6 +145,8 @@ class Registration:
             while (body := parts.get(number)) is not None:
                 asked = requests.name_servers.REGISTER_BROKER.command(header, body)
                 answer = await self._pool.invoke(address, asked, _TIMEOUT_MS)
+                if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                    raise ConfigurationError(said_of_broker(address))
                 if answer.code:
                     raise remote_error(answer.code, answer.remark, address)
                 number += 1

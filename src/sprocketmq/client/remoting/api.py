@@ -12,18 +12,27 @@ from sprocketmq.client.remoting.name_servers import NameServers
 from sprocketmq.client.results import SEND_STATUS_BY_CODE, PullResult, SendStatus
 from sprocketmq.core.consume.pull_cursor import pull_status
 from sprocketmq.core.produce.route_table import checked_route
-from sprocketmq.errors import remote_error
+from sprocketmq.errors import ConfigurationError, remote_error
+from sprocketmq.net.address import said_of_broker, said_of_name_server
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.wire import bodies, headers, requests
-from sprocketmq.wire.codes import ResponseCode
+from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import Buffer, Command
 from sprocketmq.wire.records.message import MessageQueue
 from sprocketmq.wire.records.sys_flag import pull_sys_flag
-from sprocketmq.wire.requests.declaration import A, B, H, Request
+from sprocketmq.wire.requests.declaration import A, B, H, Peer, Request
 
 __all__ = ["RemotingApi"]
 
 _LOOKING: Final = pull_sys_flag(commit_offset=False, suspend=False, subscription=True)
+# Served by the name servers of all versions, and by no broker.
+_OF_EVERY_NAME_SERVER: Final = frozenset(
+    (
+        RequestCode.GET_ROUTEINFO_BY_TOPIC,
+        RequestCode.GET_BROKER_CLUSTER_INFO,
+        RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
+    )
+)
 
 
 class RemotingApi:
@@ -39,7 +48,7 @@ class RemotingApi:
     async def route(self, topic: str) -> bodies.TopicRouteData | None:
         """GET_ROUTEINFO_BY_TOPIC; None when the name server knows no such topic. Raises ProtocolError for one that no cluster can have."""
         command = requests.name_servers.GET_ROUTEINFO_BY_TOPIC.command(headers.GetRouteInfoRequestHeader(topic=topic))
-        answer = await self.name_servers.invoke(command, self.timeout_ms)
+        answer = await self._of_name_server(command)
         if answer.code == ResponseCode.TOPIC_NOT_EXIST:
             return None
         self._expect_success(answer, self.name_servers.chosen)
@@ -326,6 +335,9 @@ class RemotingApi:
     ) -> Command:
         """One declared request and its answer; every code but SUCCESS raises."""
         answer = await self.invoke(address, asked.command(header, body), timeout_ms or self.timeout_ms)
+        unknown = answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
+        if unknown and asked.served_by is Peer.BROKER and address in self.name_servers.addresses:
+            raise ConfigurationError(said_of_name_server(address))
         self._expect_success(answer, address)
         return answer
 
@@ -348,8 +360,14 @@ class RemotingApi:
 
     async def ask_name_server(self, asked: Request[H, A, B], header: H | None = None) -> Command:
         """As ``ask``, of the chosen name server, or of the next one that answers."""
-        answer = await self.name_servers.invoke(asked.command(header), self.timeout_ms)
+        answer = await self._of_name_server(asked.command(header))
         self._expect_success(answer, self.name_servers.chosen)
+        return answer
+
+    async def _of_name_server(self, command: Command) -> Command:
+        answer = await self.name_servers.invoke(command, self.timeout_ms)
+        if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED and command.code in _OF_EVERY_NAME_SERVER:
+            raise ConfigurationError(said_of_broker(self.name_servers.chosen))
         return answer
 
     @staticmethod

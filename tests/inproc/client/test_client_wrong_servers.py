@@ -1,0 +1,121 @@
+"""Servers of another kind than the one that was meant: a broker given as name server, TLS at a plain port, and the other way round."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+
+import sprocketmq as rmq
+from sprocketmq.broker import Broker, NameServer, NameServerConfig
+from sprocketmq.testing import EmbeddedRocketMQ
+from sprocketmq.wire.codes import RequestCode
+
+CA = trustme.CA()
+
+
+def _listening(consumer: rmq.PushConsumer) -> rmq.PushConsumer:
+    consumer.subscribe("flights")
+    consumer.on_message(lambda message: None)
+    return consumer
+
+
+ASKING: dict[str, Callable[..., Any]] = {
+    "a send": lambda **given: rmq.Producer("ops", **given),
+    "a push consumer": lambda **given: _listening(rmq.PushConsumer("delays", **given)),
+    "an administrator": lambda **given: rmq.Admin(**given),
+    "the dead letters": lambda **given: rmq.DeadLetters("delays", **given),
+}
+
+
+def _ask(who: str, address: str, **options: Any) -> None:
+    client = ASKING[who](namesrv_addr=address, **options)
+    try:
+        client.start()
+        if who == "a send":
+            client.send(rmq.Message("flights", b"x"))
+        elif who == "an administrator":
+            client.topics()
+        else:
+            client.count()
+    finally:
+        client.shutdown()
+
+
+@pytest.mark.parametrize("who", ASKING)
+def test_a_broker_that_was_given_as_name_server_is_called_one(rocketmq: EmbeddedRocketMQ, who: str) -> None:
+    sentence = f"^{rocketmq.broker_addr} is a broker, not a name server; its name servers are usually at port 9876$"
+    with pytest.raises(rmq.ConfigurationError, match=sentence):
+        _ask(who, rocketmq.broker_addr)
+
+
+def test_a_name_server_that_was_given_as_broker_is_called_one(rocketmq: EmbeddedRocketMQ) -> None:
+    with (
+        rocketmq.admin() as admin,
+        pytest.raises(
+            rmq.ConfigurationError, match=f"^{rocketmq.namesrv_addr} is a name server, not a broker; brokers"
+        ),
+    ):
+        admin.broker_config(rocketmq.namesrv_addr)
+
+
+def test_a_broker_that_registers_with_a_broker_says_so(
+    rocketmq: EmbeddedRocketMQ, caplog: pytest.LogCaptureFixture
+) -> None:
+    lost = Broker(namesrv_addr=rocketmq.broker_addr, host="127.0.0.1", port=0, broker_name="broker-b")
+    lost.start()
+    lost.stop()
+    assert f"{rocketmq.broker_addr} is a broker, not a name server" in caplog.text
+
+
+# -- TLS ------------------------------------------------------------------------------------------------------------------------------
+
+
+def _trusting() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    CA.configure_trust(context)
+    return context
+
+
+@pytest.mark.parametrize("who", ASKING)
+def test_tls_at_a_plain_port_is_said_not_to_fit(rocketmq: EmbeddedRocketMQ, who: str) -> None:
+    sentence = (
+        f"^the TLS handshake with {rocketmq.namesrv_addr} failed: .+; TLS and a plain port do not fit: connect without"
+    )
+    with pytest.raises(rmq.ConnectFailed, match=sentence):
+        _ask(who, rocketmq.namesrv_addr, tls=True)
+
+
+@pytest.mark.parametrize("who", ASKING)
+def test_a_plain_client_at_a_port_for_tls_only_is_told_to_speak_it(tmp_path: Path, who: str) -> None:
+    issued = CA.issue_cert("localhost", "127.0.0.1")
+    issued.private_key_and_cert_chain_pem.write_to_path(tmp_path / "both.pem")
+    both = str(tmp_path / "both.pem")
+    config = NameServerConfig(tls_server_mode="enforcing", tls_server_cert_path=both, tls_server_key_path=both)
+    with NameServer(host="127.0.0.1", port=0, config=config) as namesrv:
+        with pytest.raises(
+            rmq.ConnectionLost, match=r"if that port takes TLS only, connect with TLS, as with tls=True$"
+        ):
+            _ask(who, namesrv.address)
+        with rmq.Admin(namesrv_addr=namesrv.address, ssl_context=_trusting()) as admin:
+            assert admin.topics() == []
+        with (
+            rmq.Admin(namesrv_addr=namesrv.address, tls=True) as admin,
+            pytest.raises(
+                rmq.ConnectFailed, match=f"^the certificate of {namesrv.address} is not trusted: .+; trust the"
+            ),
+        ):
+            admin.topics()
+
+
+def test_a_server_that_goes_away_later_is_not_taken_for_one_of_tls(rocketmq: EmbeddedRocketMQ) -> None:
+    with rocketmq.admin() as admin:
+        admin.topics()
+        rocketmq.faults.close_connection(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
+        with pytest.raises(rmq.ConnectionLost) as failure:
+            admin.topics()
+    assert "TLS" not in str(failure.value)
