@@ -2,7 +2,8 @@
 
                          concurrent                                        orderly
     RetryLater           sent back, delay level as asked                   the queue pauses as long as asked, same messages again
-    DeadLetter           sent back with level -1: to %DLQ%group at once    to %DLQ%group at once, the queue goes on
+    DeadLetter           sent back with level -1, or with its reason       to %DLQ%group at once, with its reason; the queue goes on
+                         written by this client: to %DLQ%group at once
     anything else        sent back, the schedule chooses the level         the queue pauses, same messages again
 
 Both apply to every message of the call; with ``on_message`` a call has one message. They are logged as information, not as errors.
@@ -20,7 +21,7 @@ from typing import Final
 from sprocketmq.client.settings.validators import check_range
 from sprocketmq.core.retry.retry_schedule import DelayLevels
 
-__all__ = ["DeadLetter", "ListenerSignal", "RetryLater"]
+__all__ = ["DeadLetter", "ListenerSignal", "RetryLater", "reason_of"]
 
 _HIGHEST_LEVEL: Final = 1_000
 _LONGEST_MS: Final = 366 * 86_400_000
@@ -31,6 +32,11 @@ class ListenerSignal(Exception):
 
     delay_level = 0
     suspend_ms = -1
+    reason = ""
+
+    def __init__(self, reason: str = "") -> None:
+        super().__init__(reason)
+        self.reason = str(reason)
 
 
 class RetryLater(ListenerSignal):
@@ -63,7 +69,9 @@ class DeadLetter(ListenerSignal):
     """Raise it in a listener when no retry can help: the message goes to ``%DLQ%group`` now.
 
     Args:
-        reason: for the log; the stored message is the original one, with no room for it.
+        reason: why; it is logged, and kept with the dead letter as property RETRY_REASON (``DeadLetterMessage.reason``, of 1024 bytes at
+            most). The consumer then writes the letter itself, so its ``born_host`` is the consumer's; without a reason the broker does.
+            Default none.
 
     ``rmq.DeadLetters(group)`` reads them and replays them to the topic they came from.
     """
@@ -72,3 +80,8 @@ class DeadLetter(ListenerSignal):
 
     def __init__(self, reason: str = "") -> None:
         super().__init__(reason)
+
+
+def reason_of(failure: BaseException | None) -> str:
+    """The reason that is kept with a dead letter; empty when the listener gave none."""
+    return str(failure.reason) if isinstance(failure, DeadLetter) else ""

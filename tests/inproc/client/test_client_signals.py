@@ -9,7 +9,7 @@ import pytest
 from recorder import Recorder, send_all
 
 import sprocketmq as rmq
-from sprocketmq.testing import EmbeddedRocketMQ
+from sprocketmq.testing import SENDS, EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 
 Consumers = Callable[..., rmq.PushConsumer]
@@ -62,7 +62,7 @@ def test_dead_letter_goes_straight_to_the_dead_letter_topic(
     rocketmq.create_topic("flights", queues=1)
     if refused:
         rocketmq.faults.fail(RequestCode.CONSUMER_SEND_MSG_BACK, ResponseCode.SYSTEM_ERROR, times=None)
-    recorder = Recorder(_once(rmq.DeadLetter("no such flight")))
+    recorder = Recorder(_once(rmq.DeadLetter()))
     consumer = consumers(recorder)
     (result, _) = send_all(producer, ["bad", "good"])
     rocketmq.wait_until(lambda: len(rocketmq.messages("%DLQ%delays")) == 1)
@@ -113,3 +113,68 @@ def test_an_orderly_queue_pauses_for_as_long_as_retry_later_says(
     rocketmq.advance_until(lambda: len(seen) == 1)
     assert rocketmq.advance_until(lambda: len(seen) == 3) >= 19_000
     assert seen == [("1", 0), ("1", 1), ("2", 0)]
+
+
+@pytest.mark.parametrize("kind", ["message", "concurrent", "orderly"])
+def test_the_reason_of_a_dead_letter_is_kept_with_it(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, kind: str
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    reason = f"no such\x02flight: {'x' * 2_000}"
+
+    def several(messages: list[rmq.MessageExt], context: Any) -> Any:
+        raise rmq.DeadLetter(reason)
+
+    def one(message: rmq.MessageExt) -> None:
+        raise rmq.DeadLetter(reason)
+
+    sent = producer.send(rmq.Message("flights", b"x", tags="UA", keys="N1", properties={"year": "2013"}))
+    born_ms = rocketmq.messages("flights")[0].born_timestamp_ms
+    rocketmq.advance(60_000)
+    consumer = consumers(one if kind == "message" else several, kind=kind)
+    with rmq.DeadLetters("delays", namesrv_addr=rocketmq.namesrv_addr, clock=rocketmq.clock) as letters:
+        rocketmq.advance_until(lambda: letters.count() == 1)
+        (letter,) = letters.read()
+        assert letter.reason == f"no such flight: {'x' * 1_008}"
+        assert (letter.message_id, letter.origin_topic, letter.deliveries) == (sent.message_id, "flights", 1)
+        assert (letter.message.tags, letter.message.keys, letter.message.properties["year"]) == ("UA", ["N1"], "2013")
+        assert letter.origin_offset_message_id == sent.offset_message_id
+        assert letter.message.born_timestamp_ms == born_ms
+        assert "BORN_TIMESTAMP" not in letter.message.properties
+        rocketmq.advance_until(lambda: _committed(rocketmq, consumer) == 1)
+        letters.replay(letter)
+    assert "RETRY_REASON" not in rocketmq.messages("flights")[1].properties
+
+
+def test_a_dead_letter_whose_copy_is_refused_is_made_by_the_broker_without_its_reason(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, caplog: pytest.LogCaptureFixture
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    copies = rocketmq.faults.fail(
+        SENDS,
+        ResponseCode.MESSAGE_ILLEGAL,
+        "too large",
+        times=None,
+        when=lambda command: command.ext_fields.get("b") == "%RETRY%delays",
+    )
+    consumer = consumers(Recorder(_once(rmq.DeadLetter("no such flight"))))
+    send_all(producer, ["bad"])
+    rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 1)
+    (dead,) = rocketmq.messages("%DLQ%delays")
+    assert (copies.hits, "RETRY_REASON" in dead.properties) == (1, False)
+    assert "could not be sent with its reason, the broker makes it without: code 13" in caplog.text
+
+
+def test_a_signal_of_the_users_own_class_gives_its_message_up_too(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    class Unknown(rmq.DeadLetter):
+        """Says nothing to its base."""
+
+        def __init__(self) -> None: ...
+
+    rocketmq.create_topic("flights", queues=1)
+    consumer = consumers(Recorder(_once(Unknown())))
+    send_all(producer, ["bad"])
+    rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 1)
+    assert [message.body for message in rocketmq.messages("%DLQ%delays")] == [b"bad"]

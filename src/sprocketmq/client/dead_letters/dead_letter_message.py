@@ -65,7 +65,7 @@ class DeadLetterMessage:
 
     @property
     def reason(self) -> str | None:
-        """Why it was given back the last time, where its consumer said so (Spark's column ``reason`` does)."""
+        """Why it was given up or back the last time, where its consumer said so: ``DeadLetter("...")``, Spark's column ``reason``."""
         return self.message.properties.get(props.RETRY_REASON)
 
     @property

@@ -1,5 +1,7 @@
 """Sending a failed message back to the broker for a later try (Java: DefaultMQPushConsumerImpl.sendMessageBack).
 
+    a dead letter with a reason: this client makes it, for the broker's copy of its own record has no room for one; else, or failing that:
+        v
     level: the listener's choice, else the group's retry policy (5.x), else the broker's schedule
         v
     CONSUMER_SEND_MSG_BACK to the broker that stores it  --ok-->  the broker makes the retry copy, or the dead letter
@@ -11,14 +13,15 @@
     False: the caller keeps the message and tries again locally
 
 A copy made by this client has the properties that the broker would have written: RETRY_TOPIC, ORIGIN_MESSAGE_ID, one more reconsume time,
-the delay level, and UNIQ_KEY unchanged, so the message keeps its id either way. A body that could not be decompressed stays compressed,
-with its flags.
+the delay level, the time at which the first one was sent, and UNIQ_KEY unchanged, so the message keeps its id either way. A body that could
+not be decompressed stays compressed, with its flags.
 
 Laws
     1. A chosen level applies either way, and so does the decision for a dead letter (a copy of this client has a limit of 0).
     2. A message whose properties leave no room for a copy's (near 32,767 bytes) is tried again locally until its limit. Its dead letter is
        then made without its largest properties, and ERROR names them. Java calls the listener every 5 s for ever.
     3. A request without an answer may have been carried out. Then there are two copies, which is better than losing the message.
+    4. A reason never keeps a message from being given up: it is cut to fit, and left out where its copy is not stored.
 """
 
 from __future__ import annotations
@@ -49,12 +52,15 @@ _NOT_COPIED = (
     props.MIN_OFFSET,
     props.MAX_OFFSET,
     props.CONSUME_START_TIME,
+    props.BORN_TIMESTAMP,
     props.REAL_TOPIC,
     props.REAL_QID,
 )
 
 # What brokers add to a copy on its way: DELAY, REAL_TOPIC, REAL_QID, the dead letter's origin.
 _ROOM_BYTES = 1_024
+_LONGEST_REASON_BYTES = 1_024
+_SEPARATORS = str.maketrans("\x01\x02", "  ")
 # A dead letter is found by these and replayed by them; all else may go where there is no room.
 _NEVER_CUT = frozenset(
     (props.UNIQ_KEY, props.RETRY_TOPIC, props.ORIGIN_MESSAGE_ID, props.RECONSUME_TIME, props.MAX_RECONSUME_TIMES)
@@ -63,13 +69,16 @@ _NEVER_CUT = frozenset(
 SendInner = Callable[[Message, int], Awaitable[object]]  # with the sys_flag of the message that it is a copy of
 
 
-def retry_copy(message: MessageExt, group: str, max_reconsume_times: int, delay_level: int) -> Message:
-    """The message to send to ``%RETRY%group``; RECONSUME_TIME and MAX_RECONSUME_TIMES move into the header on sending.
+def retry_copy(
+    message: MessageExt, group: str, max_reconsume_times: int, delay_level: int, reason: str = ""
+) -> Message:
+    """The message to send to ``%RETRY%group``; RECONSUME_TIME, MAX_RECONSUME_TIMES and BORN_TIMESTAMP move into the header on sending.
 
     Args:
         message: the failed one, its topic restored to the original.
         delay_level: as is; 0 and -1 mean the dead-letter topic, which a limit of 0 makes of it at every broker: 4.9 looks at the count
             alone, 5.x also at the group's queue locks, which a group that has just lost them does not hold.
+        reason: why it was given back; kept as RETRY_REASON until another one replaces it.
     """
     copy = Message(retry_topic(group), message.body, flag=message.flag)
     copied = copy.properties
@@ -80,7 +89,20 @@ def retry_copy(message: MessageExt, group: str, max_reconsume_times: int, delay_
     copied[props.MAX_RECONSUME_TIMES] = str(max_reconsume_times if delay_level > 0 else 0)
     if delay_level > 0:
         copied[props.DELAY] = str(delay_level)
+    if message.born_timestamp_ms > 0:
+        copied[props.BORN_TIMESTAMP] = str(message.born_timestamp_ms)
+    if reason:
+        copied.pop(props.RETRY_REASON, None)
+        copied[props.RETRY_REASON] = _fitting(reason, copied)
     return copy
+
+
+def _fitting(reason: str, properties: dict[str, str]) -> str:
+    """The reason as a property value: without the two separators, and short enough for the message."""
+    taken = sum(len(name.encode()) + len(value.encode("utf-8", "replace")) + 2 for name, value in properties.items())
+    room = max(1, min(_LONGEST_REASON_BYTES, props.MAX_PROPERTIES_BYTES - 2 * _ROOM_BYTES - taken))
+    text = reason.translate(_SEPARATORS).strip() or "?"
+    return text.encode("utf-8", "replace")[:room].decode("utf-8", "ignore") or "?"
 
 
 class SendBack:
@@ -106,12 +128,15 @@ class SendBack:
         self._send_inner = send_inner
         self._retry_policy = retry_policy
 
-    async def __call__(self, message: MessageExt, delay_level: int) -> bool:
+    async def __call__(self, message: MessageExt, delay_level: int, reason: str = "") -> bool:
         """Send ``message`` back; whether a retry copy or dead letter is stored.
 
         Args:
             delay_level: 0 the group's policy or the broker chooses, 1..18 this level, -1 the dead-letter topic.
+            reason: kept with a dead letter.
         """
+        if delay_level < 0 and reason and await self._send_with_reason(message, reason):
+            return True
         # By name first: the store host is the address the broker knows of itself, which a client cannot always reach.
         address = self._routes.broker_address(message.broker_name) or message.store_host
         if delay_level == 0 and self._retry_policy is not None:
@@ -129,10 +154,26 @@ class SendBack:
         level = -1 if delay_level < 0 else retry_level(message.reconsume_times, delay_level)
         return await self._send_copy(retry_copy(message, self._group, self._max_reconsume_times, level), message)
 
-    async def dead_letter_orderly(self, message: MessageExt) -> bool:
+    async def dead_letter_orderly(self, message: MessageExt, reason: str = "") -> bool:
         """Make a dead letter of an orderly message: it is sent to the retry topic with a limit that is reached, so the broker stores it in
         the dead-letter topic."""
-        return await self._send_copy(retry_copy(message, self._group, self._max_reconsume_times, 0), message)
+        return await self._send_copy(self._dead(message, reason), message)
+
+    async def _send_with_reason(self, message: MessageExt, reason: str) -> bool:
+        try:
+            await self._send_inner(self._dead(message, reason), message.sys_flag)
+            return True
+        except RocketMQError as error:
+            log.warning(
+                "group %s: the dead letter of %s could not be sent with its reason, the broker makes it without: %s",
+                self._group,
+                message.message_id,
+                error,
+            )
+            return False
+
+    def _dead(self, message: MessageExt, reason: str) -> Message:
+        return retry_copy(message, self._group, self._max_reconsume_times, -1, reason)
 
     async def _ask_broker(self, address: str, message: MessageExt, delay_level: int) -> None:
         header = headers.ConsumerSendMsgBackRequestHeader(

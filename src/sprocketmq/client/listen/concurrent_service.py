@@ -33,6 +33,7 @@ from sprocketmq.client.listen.async_listener_pool import AsyncListenerPool
 from sprocketmq.client.listen.listener_call import ListenerCall, OneAtATime
 from sprocketmq.client.listen.listener_pool import ListenerPool, run_in_own_thread
 from sprocketmq.client.listen.thread_listener_pool import ThreadListenerPool
+from sprocketmq.client.listener_signals import reason_of
 from sprocketmq.client.results import ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus
 from sprocketmq.core.consume.consume_result import acked_count, read_answer
 from sprocketmq.core.consume.consume_timeout import ConsumeTimeout, Settlement
@@ -250,7 +251,7 @@ class ConcurrentService:
         if outcome is None:
             batch.status = ConsumeConcurrentlyStatus.CONSUME_SUCCESS
         else:
-            batch.status, batch.context = outcome.status, outcome.context
+            batch.status, batch.context, batch.failure = outcome.status, outcome.context, outcome.failure
         return batch
 
     def _settle(self, batches: Sequence[Batch], process_queue: ProcessQueue) -> None:
@@ -329,7 +330,7 @@ class ConcurrentService:
         async with self._send_backs:
             if process_queue.dropped:
                 return
-            sent = await self._send_back(message, batch.context.delay_level_when_next_consume)
+            sent = await self._send_back(message, batch.context.delay_level_when_next_consume, reason_of(batch.failure))
         if sent:
             self._done(process_queue, [message])
             return
@@ -337,9 +338,9 @@ class ConcurrentService:
         log.warning("group %s: %s is tried again here in %d ms", self._group.name, message.message_id, _LOCAL_RETRY_MS)
         self._clock.call_later(_LOCAL_RETRY_MS, lambda: self._again(process_queue, message))
 
-    async def _send_back(self, message: MessageExt, level: int) -> bool:
+    async def _send_back(self, message: MessageExt, level: int, reason: str = "") -> bool:
         try:
-            return await self._group.send_back(message, level)
+            return await self._group.send_back(message, level, reason)
         except Exception:  # law 1: a message that cannot even be written down for its way back is tried again here
             log.exception("group %s: %s could not be sent back", self._group.name, message.message_id)
             return False

@@ -34,6 +34,7 @@ from sprocketmq.client.listen.listener_call import ListenerCall
 from sprocketmq.client.listen.listener_pool import ListenerPool, run_in_own_thread
 from sprocketmq.client.listen.stuck_watch import StuckWatch
 from sprocketmq.client.listen.thread_listener_pool import ThreadListenerPool
+from sprocketmq.client.listener_signals import reason_of
 from sprocketmq.client.results import ConsumeOrderlyContext
 from sprocketmq.core.consume import orderly_turn
 from sprocketmq.core.consume.orderly_turn import ConsumeOrderlyStatus, OrderlyTurn, read_orderly_answer
@@ -314,16 +315,16 @@ class OrderlyService:
             dead_letter=batch.context.dead_letter and self._group.clustering,
             suspend_ms=batch.context.suspend_current_queue_time_ms,
         )
-        self._apply(turn, effects)
+        self._apply(turn, effects, reason_of(batch.failure))
 
-    def _apply(self, turn: _Turn, effects: Sequence[orderly_turn.OrderlyEffect]) -> None:
-        """Carry out what a settle asked for, then go on with the turn unless it is over."""
+    def _apply(self, turn: _Turn, effects: Sequence[orderly_turn.OrderlyEffect], reason: str = "") -> None:
+        """Carry out what a settle asked for, then go on with the turn unless it is over. ``reason`` is kept with dead letters."""
         self._commit(turn, effects)
         pause = next((effect for effect in effects if isinstance(effect, orderly_turn.Suspended)), None)
         for effect in effects:
             if isinstance(effect, orderly_turn.DeadLetterNeeded):
                 turn.process_queue.consuming = True  # law 5
-                self._spawn(self._dead_letter(turn, effect))
+                self._spawn(self._dead_letter(turn, effect, reason))
                 return
         if pause is not None:
             self._later(turn, pause.delay_ms, self._again)
@@ -339,7 +340,7 @@ class OrderlyService:
                     self._group.offset_store.progress.update(queue, effect.offset, increase_only=False)
                 self._group.settled(process_queue)
 
-    async def _dead_letter(self, turn: _Turn, needed: orderly_turn.DeadLetterNeeded) -> None:
+    async def _dead_letter(self, turn: _Turn, needed: orderly_turn.DeadLetterNeeded, reason: str) -> None:
         sent: list[MessageExt] = []
         failed: list[MessageExt] = []
         try:
@@ -347,15 +348,15 @@ class OrderlyService:
                 if turn.process_queue.dropped:
                     self._end(turn)
                     return
-                stored = await self._store_dead_letter(message)
+                stored = await self._store_dead_letter(message, reason)
                 (sent if stored else failed).append(message)
         finally:
             turn.process_queue.consuming = False
         self._apply(turn, turn.machine.dead_lettered(sent, failed))
 
-    async def _store_dead_letter(self, message: MessageExt) -> bool:
+    async def _store_dead_letter(self, message: MessageExt, reason: str) -> bool:
         try:
-            return await self._group.send_back.dead_letter_orderly(message)
+            return await self._group.send_back.dead_letter_orderly(message, reason)
         except Exception:  # it blocks its queue and is tried again, as any that could not be stored
             log.exception("group %s: %s could not be dead-lettered", self._group.name, message.message_id)
             return False

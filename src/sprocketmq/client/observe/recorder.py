@@ -233,14 +233,14 @@ class RecordedSendBack(SendBack):
         self.__dict__.update(vars(plain))
         self._tape = tape
 
-    async def __call__(self, message: MessageExt, delay_level: int) -> bool:
-        stored = await super().__call__(message, delay_level)
+    async def __call__(self, message: MessageExt, delay_level: int, reason: str = "") -> bool:
+        stored = await super().__call__(message, delay_level, reason)
         tries = message.reconsume_times
         self._tape.note("sent_back", message=message, delay_level=delay_level, tries=tries, stored=stored)
         return stored
 
-    async def dead_letter_orderly(self, message: MessageExt) -> bool:
-        stored = await super().dead_letter_orderly(message)
+    async def dead_letter_orderly(self, message: MessageExt, reason: str = "") -> bool:
+        stored = await super().dead_letter_orderly(message, reason)
         self._tape.note("dead_lettered", message=message, tries=message.reconsume_times, stored=stored)
         return stored
 

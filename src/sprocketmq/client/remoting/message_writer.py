@@ -193,11 +193,13 @@ class MessageWriter:
         properties = outgoing.properties
         reconsume_times = 0
         max_reconsume_times: int | None = None
+        born_ms = self._clock.now_ms()
         if outgoing.topic.startswith("%RETRY%"):
-            # The broker reads these two from the header; as properties they would stay with the message for ever.
+            # The broker reads these from the header; as properties they would stay with the message for ever.
             properties = dict(properties)
             reconsume_times = int(properties.pop(props.RECONSUME_TIME, "0"))
             limit = properties.pop(props.MAX_RECONSUME_TIMES, None)
+            born_ms = int(properties.pop(props.BORN_TIMESTAMP, born_ms))
             max_reconsume_times = None if limit is None else int(limit)
         return headers.SendMessageRequestHeaderV2(
             producer_group=self._group,
@@ -206,7 +208,7 @@ class MessageWriter:
             default_topic_queue_nums=self._settings.default_topic_queue_nums,
             queue_id=target.queue_id,
             sys_flag=outgoing.sys_flag,
-            born_timestamp=self._clock.now_ms(),
+            born_timestamp=born_ms,
             flag=outgoing.messages[0].flag,
             properties=props.properties_text(properties),
             reconsume_times=reconsume_times,

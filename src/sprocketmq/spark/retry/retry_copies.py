@@ -42,10 +42,6 @@ _IF_THERE: Final = ("storeHost", "sysFlag")
 _COMPRESSION: Final = COMPRESSED | COMPRESSION_TYPE_MASK
 _AT_ONCE: Final = 64
 _TRY_MS: Final = 10_000
-_LONGEST_REASON_BYTES: Final = 1024
-# The length of a message's properties is an int16; the broker adds some properties.
-_PROPERTIES_BYTES: Final = 32_767 - 2_048
-_SEPARATORS: Final = str.maketrans("\x01\x02", "  ")
 
 
 def send_with_content(
@@ -102,19 +98,7 @@ def retry_copies(rows: Iterable[BadRow], group: str, max_reconsume_times: int) -
         # The broker stores a send to %RETRY% whose tries exceed its limit as a dead letter.
         limit = 0 if dead else max_reconsume_times
         level = 0 if dead else retry_level(row.content["reconsumeTimes"], asked_level)
-        copy = retry_copy(_message(row), group, limit, level)
-        if row.reason:
-            copy.properties.pop(props.RETRY_REASON, None)
-            copy.properties[props.RETRY_REASON] = _fitting(row.reason, copy.properties)
-        yield copy
-
-
-def _fitting(reason: str, properties: dict[str, str]) -> str:
-    """The reason as a property value: without the two separators, and short enough for the message."""
-    taken = sum(len(name.encode()) + len(value.encode()) + 2 for name, value in properties.items())
-    room = max(1, min(_LONGEST_REASON_BYTES, _PROPERTIES_BYTES - taken))
-    text = reason.translate(_SEPARATORS).strip() or "?"
-    return text.encode("utf-8", "replace")[:room].decode("utf-8", "ignore") or "?"
+        yield retry_copy(_message(row), group, limit, level, row.reason)
 
 
 def send_copies(
