@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
+from sprocketmq.core.callbacks import check_callback
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import Message, MessageExt, MessageQueue
@@ -263,7 +264,8 @@ class Hooks:
             allowed: the attributes of this class that the client has a use for.
 
         Raises:
-            ConfigurationError: it has none of the methods that this kind of client calls, or one of a pair without the other.
+            ConfigurationError: it has none of the methods that this kind of client calls, one of a pair without the other, or one
+                that does not take a context.
         """
         taken = False
         for kind in allowed:
@@ -273,6 +275,8 @@ class Hooks:
                 missing = next(method for method in methods if method not in had)
                 raise ConfigurationError(f"the hook {hook!r} has {had[0]} without {missing}; give it both")
             if had:
+                for method in methods:
+                    check_callback(f"{method} of the hook", getattr(hook, method), "context")
                 getattr(self, kind).append(hook)
                 taken = True
         if not taken:

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Final, cast
 
+from sprocketmq.core.callbacks import check_callback
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.connection import Connection, RequestHandler
 from sprocketmq.net.process.clock import Clock
@@ -383,6 +384,8 @@ class FaultInjector:
             raise ConfigurationError("code is empty, a request code or several are allowed, as in faults.drop(SENDS)")
         if times is not None and times < 1:
             raise ConfigurationError(f"times is {times}, 1 or more, or None for every request, is allowed")
+        if when is not None:
+            check_callback("when", when, "command")
         fault = Fault(self, name, codes, action, times, when)
         self._faults = (*self._faults, fault)
         return fault

@@ -297,6 +297,46 @@ def test_a_listener_that_leaves_tasks_behind_still_shuts_down(
     rocketmq.wait_until(lambda: all(task.done() for task in left))
 
 
+@pytest.mark.parametrize("kind", ["message", "concurrent", "orderly"])
+@pytest.mark.parametrize("how", ["thread", "task"])
+def test_what_a_listener_raises_is_logged_with_its_traceback_and_what_people_search_by(
+    rocketmq: EmbeddedRocketMQ,
+    producer: rmq.Producer,
+    consumers: Consumers,
+    caplog: pytest.LogCaptureFixture,
+    kind: str,
+    how: str,
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    recorder = Recorder(lambda message: message.reconsume_times < 2 and _look_up_the_flight())
+
+    def several(messages: list[rmq.MessageExt], context: object) -> Any:
+        recorder(messages[0])
+        return rmq.ConsumeOrderlyStatus.SUCCESS if kind == "orderly" else SUCCESS
+
+    async def several_later(messages: list[rmq.MessageExt], context: object) -> Any:
+        return several(messages, context)
+
+    async def one_later(message: rmq.MessageExt) -> None:
+        recorder(message)
+
+    if kind == "message":
+        consumers(recorder if how == "thread" else one_later)
+    else:
+        consumers(several if how == "thread" else several_later, kind=kind)
+    sent = producer.send(rmq.Message("flights", b"0", keys=["N14228", "UA5"]))
+    rocketmq.advance_until(lambda: len(recorder) == 3)
+    said = [record for record in caplog.records if "the listener raised" in record.getMessage()]
+    tried = [f"{sent.message_id} (keys N14228 UA5, try {number})" for number in (1, 2)]
+    assert [record.getMessage().endswith(": " + named) for record, named in zip(said, tried, strict=True)] == [True] * 2
+    assert all("in _look_up_the_flight" in (record.exc_text or "") for record in said)
+    assert all("LookupError: no such flight" in (record.exc_text or "") for record in said)
+
+
+def _look_up_the_flight() -> None:
+    raise LookupError("no such flight")
+
+
 def test_a_listener_that_raises_is_named_in_the_log(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, caplog: pytest.LogCaptureFixture
 ) -> None:

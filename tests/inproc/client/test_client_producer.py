@@ -55,6 +55,20 @@ def test_a_queue_or_a_selector_decides(rocketmq: EmbeddedRocketMQ, producer: rmq
         producer.send(rmq.Message("flights", b"x"), queue=queue, sharding_key="k")
 
 
+def test_a_selector_of_other_parameters_is_named_and_what_one_raises_is_its_own(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
+) -> None:
+    rocketmq.create_topic("flights", queues=4)
+    message = rmq.Message("flights", b"x")
+    with pytest.raises(
+        rmq.ConfigurationError, match=r"selector is .*\(queues\), a function of \(queues, message\) is allowed"
+    ):
+        producer.send(message, selector=lambda queues: queues[0])  # type: ignore[arg-type, misc]
+    with pytest.raises(TypeError, match="unsupported operand"):
+        producer.send(message, selector=lambda queues, sent: queues[1 + "x"])  # type: ignore[operator]
+    assert rocketmq.messages("flights") == []
+
+
 def test_a_batch_is_stored_message_by_message_in_one_queue(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
     rocketmq.create_topic("flights", queues=4)
     result = producer.send_batch([rmq.Message("flights", b"%d" % n, tags="UA") for n in range(5)])

@@ -123,6 +123,31 @@ def test_what_execute_raises_is_in_the_result_and_the_broker_asks(rocketmq: Embe
     assert bodies(rocketmq) == []
 
 
+def test_what_check_and_execute_raise_is_logged_with_the_traceback_and_the_keys(
+    rocketmq: EmbeddedRocketMQ, caplog: pytest.LogCaptureFixture
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+
+    def execute(sent: rmq.Message) -> rmq.LocalTransactionState:
+        raise ValueError("out of money")
+
+    def look(half: rmq.MessageExt) -> rmq.LocalTransactionState:
+        asked.append(half)
+        if len(asked) < 3:
+            raise OSError("no database")
+        return ROLLBACK
+
+    asked: list[rmq.MessageExt] = []
+    with producer(rocketmq, look) as ops:
+        half = ops.send_in_transaction(rmq.Message("flights", b"x", keys="o-1"), execute=execute)
+        rocketmq.advance_until(lambda: len(asked) == 3, step_ms=10_000, patience_ms=100)
+    said = [record for record in caplog.records if " raised " in record.getMessage()]
+    ends_with = [f"{half.message_id} (keys o-1{more})" for more in ("", ", check 1", ", check 2")]
+    assert [record.getMessage().endswith(named) for record, named in zip(said, ends_with, strict=True)] == [True] * 3
+    assert ["in execute" in (record.exc_text or "") for record in said] == [True, False, False]
+    assert ["in look" in (record.exc_text or "") for record in said] == [False, True, True]
+
+
 def test_an_interrupt_in_execute_goes_on_and_leaves_the_transaction_to_the_check(rocketmq: EmbeddedRocketMQ) -> None:
     rocketmq.create_topic("flights", queues=1)
 
@@ -222,6 +247,24 @@ def test_callbacks_that_cannot_be_called_are_refused_in_one_sentence(rocketmq: E
         producer(rocketmq, "yes")  # type: ignore[arg-type]
     with producer(rocketmq, Asked(UNKNOWN)) as ops, pytest.raises(rmq.ConfigurationError, match="no execute is given"):
         ops.send_in_transaction(message())
+
+
+def test_only_what_is_sent_in_a_transaction_has_a_transaction_id(rocketmq: EmbeddedRocketMQ) -> None:
+    """Brokers repeat the id of every message as transactionId."""
+    rocketmq.create_topic("flights", queues=1)
+    with producer(rocketmq, Asked(UNKNOWN), auto_batch=True) as ops:
+        half = ops.send_in_transaction(message(), execute=lambda sent: COMMIT)
+        plain = [
+            ops.send(message(), delay_level=1),
+            ops.send_batch([message(), message()]),
+        ]
+        batched = [ops.send_async(message()) for _ in range(3)]
+        ops.flush()
+        plain += [future.result(20) for future in batched]
+    with rocketmq.producer("plain") as one:
+        plain += [one.send(message()), one.send_async(message()).result(20)]
+    assert half.transaction_id == half.message_id
+    assert [result.transaction_id for result in plain] == [None] * len(plain)
 
 
 def test_messages_of_one_key_in_transactions_stay_in_one_queue(rocketmq: EmbeddedRocketMQ) -> None:

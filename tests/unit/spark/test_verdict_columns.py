@@ -82,7 +82,9 @@ def test_a_level_below_nothing_is_no_way_to_the_dead_letters() -> None:
 
 
 def test_a_row_retry_without_write_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="write is None; give a function"):
+    with pytest.raises(
+        ConfigurationError, match=r"write is None, a function of \(good_rows, batch_id\) is allowed; give lambda"
+    ):
         foreach_batch(lambda rows, batch_id: rows, write=None, group="delays")  # type: ignore[arg-type]
 
 

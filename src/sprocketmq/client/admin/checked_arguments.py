@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Any, Final, TypeVar
 
 from sprocketmq.client.settings.validators import check_queue, check_range, check_text, check_topic
+from sprocketmq.core.callbacks import check_callback
 from sprocketmq.core.group.subscription import FilterExpression
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire import bodies
@@ -91,8 +92,7 @@ def _check(name: str, kind: str, value: Any) -> None:
     elif kinds[0] == "MessageQueue":
         check_queue(value, name)
     elif kinds[0] == "allocation.AllocationStrategy":
-        if not callable(value):
-            raise ConfigurationError(f"{name} is {value!r}, an allocation strategy or its name is allowed")
+        check_callback(name, value, "group, client_id, queues, client_ids", "or name one, such as 'AVG'")
     elif (many := _MANY.fullmatch(kinds[0])) is not None:
         if isinstance(value, str | bytes) or not isinstance(value, Collection):
             raise ConfigurationError(f"{name} is {value!r}, a list is allowed")

@@ -30,12 +30,12 @@ from sprocketmq.client.settings.pull_settings import PullSettings
 from sprocketmq.client.settings.split_options import split_options
 from sprocketmq.client.settings.validators import (
     MAX_OFFSET,
-    check_callable,
     check_duration,
     check_queue,
     check_range,
     check_topic,
 )
+from sprocketmq.core.callbacks import check_callback
 from sprocketmq.core.group.subscription import FilterExpression, build_subscription
 from sprocketmq.errors import ClosedError, ConfigurationError, NetworkError, TopicNotExist
 from sprocketmq.wire import bodies
@@ -196,10 +196,11 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         """
         if self._assigned is not None:
             raise ConfigurationError("queues were assigned by hand, a consumer either subscribes or is assigned")
+        if on_queues_changed is not None:
+            check_callback("on_queues_changed", on_queues_changed, "topic, queues, own_queues", may_be_async=True)
         topic = wrap(self._options.namespace, check_topic(topic))
         self._subscriptions[topic] = build_subscription(topic, expression, self._options.clock.now_ms())
         if on_queues_changed is not None:
-            check_callable("on_queues_changed", on_queues_changed, "a function of a topic, its queues and ours")
             self._listeners[topic] = on_queues_changed
         else:
             self._listeners.pop(topic, None)
@@ -308,7 +309,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
             ConfigurationError: that is no name of a topic, or no function.
         """
         topic = wrap(self._options.namespace, check_topic(topic))
-        check_callable("listener", listener, "a function of a topic and its queues")
+        check_callback("listener", listener, "topic, queues", may_be_async=True)
         self._topic_listeners[topic] = listener
         if self._running is not None and self._parts is not None:
             await self._parts.topics.look_again(topic)

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import signal
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, overload
 
 from sprocketmq.client.async_client import AsyncClient
 from sprocketmq.client.hooks import ConsumeMessageHook, FilterMessageHook, Hooks
@@ -19,6 +19,7 @@ from sprocketmq.client.settings.options import ClientOptions
 from sprocketmq.client.settings.push_settings import PushSettings
 from sprocketmq.client.settings.split_options import split_options
 from sprocketmq.client.settings.validators import check_group, check_range, check_topic
+from sprocketmq.core.callbacks import check_callback
 from sprocketmq.core.group.subscription import FilterExpression, build_subscription
 from sprocketmq.errors import ClosedError, ConfigurationError
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
 
 __all__ = ["AsyncPushConsumer"]
 
+_OF_SEVERAL: Final = "concurrent_listener and orderly_listener take one of (messages, context)"
+_OF_ONE: Final = "on_message takes one of (message)"
 
 L = TypeVar("L", bound=Callable[..., Any])
 # What each decorator takes, so that a listener of another kind is refused by type checkers.
@@ -153,9 +156,11 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
             The listener itself: use it as a decorator.
 
         Raises:
-            ConfigurationError: it is no function, or the consumer is running.
+            ConfigurationError: it is no function of one message, or the consumer is running.
         """
-        self._set_listener(OneAtATime(listener), orderly=False, batch_size=1)
+        one = OneAtATime(listener)
+        check_callback("the listener", listener, "message", _OF_SEVERAL, may_be_async=True)
+        self._set_listener(one, orderly=False, batch_size=1)
         return listener
 
     @overload
@@ -179,7 +184,7 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
             The listener itself, or with ``batch_size`` alone a decorator.
 
         Raises:
-            ConfigurationError: it is no function, ``batch_size`` is out of range, or the consumer is running.
+            ConfigurationError: it is no function of these two, ``batch_size`` is out of range, or the consumer is running.
         """
         return self._register(listener, batch_size, orderly=False)
 
@@ -202,7 +207,7 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
             The listener itself, or with ``batch_size`` alone a decorator.
 
         Raises:
-            ConfigurationError: it is no function, ``batch_size`` is out of range, or the consumer is running.
+            ConfigurationError: it is no function of these two, ``batch_size`` is out of range, or the consumer is running.
         """
         return self._register(listener, batch_size, orderly=True)
 
@@ -231,10 +236,9 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
             The callback itself: use it as a decorator.
 
         Raises:
-            ConfigurationError: it is no function.
+            ConfigurationError: it is no function of one argument.
         """
-        if not callable(callback):
-            raise ConfigurationError(f"the callback is {callback!r}, a function that takes a StuckListener is allowed")
+        check_callback("the callback", callback, "stuck", may_be_async=True)
         self._stuck_callbacks.append(callback)
         return callback
 
@@ -253,6 +257,8 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
 
     def _set_listener(self, listener: Callable[..., Any], *, orderly: bool, batch_size: int | None) -> None:
         is_async_listener(listener)  # refuses what is no function, and generators
+        if not isinstance(listener, OneAtATime):
+            check_callback("the listener", listener, "messages, context", _OF_ONE, may_be_async=True)
         if self._running is not None:
             raise ConfigurationError("the consumer is running, register the listener before start()")
         self._listener, self._orderly, self._batch_size = listener, orderly, batch_size

@@ -122,7 +122,7 @@ class PushConsumer(BlockingClient):
             The listener itself: use it as a decorator.
 
         Raises:
-            ConfigurationError: it is no function, or the consumer is running.
+            ConfigurationError: it is no function of one message, or the consumer is running.
         """
         return self._async.on_message(listener)
 
@@ -147,7 +147,7 @@ class PushConsumer(BlockingClient):
             The listener itself, or with ``batch_size`` alone a decorator.
 
         Raises:
-            ConfigurationError: it is no function, ``batch_size`` is out of range, or the consumer is running.
+            ConfigurationError: it is no function of these two, ``batch_size`` is out of range, or the consumer is running.
         """
         return self._async._register(listener, batch_size, orderly=False)
 
@@ -170,7 +170,7 @@ class PushConsumer(BlockingClient):
             The listener itself, or with ``batch_size`` alone a decorator.
 
         Raises:
-            ConfigurationError: it is no function, ``batch_size`` is out of range, or the consumer is running.
+            ConfigurationError: it is no function of these two, ``batch_size`` is out of range, or the consumer is running.
         """
         return self._async._register(listener, batch_size, orderly=True)
 
@@ -197,7 +197,7 @@ class PushConsumer(BlockingClient):
             The callback itself: use it as a decorator.
 
         Raises:
-            ConfigurationError: it is no function.
+            ConfigurationError: it is no function of one argument.
         """
         return self._async.on_consume_timeout(callback)
 

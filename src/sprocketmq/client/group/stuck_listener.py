@@ -13,7 +13,6 @@ Laws
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 import os
 import sys
@@ -25,6 +24,8 @@ from typing import Any, Final
 import msgspec
 
 from sprocketmq import client
+from sprocketmq.client.logged_messages import logged_messages
+from sprocketmq.core.callbacks import is_async
 from sprocketmq.logs import Lines
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
 
@@ -36,7 +37,6 @@ _OWN_FILES: Final = (
     os.path.dirname(os.path.abspath(client.__file__)) + os.sep,
     os.path.dirname(os.path.abspath(threading.__file__)) + os.sep + "threading.py",
 )
-_SHOWN: Final = 5
 _NO_STACK: Final = "(the call has just ended)\n"
 
 
@@ -70,15 +70,12 @@ StuckListenerCallback = Callable[[StuckListener], "Awaitable[object] | object"]
 
 def log_line(stuck: StuckListener, consequence: str) -> None:
     """Log one stuck call; ``consequence`` says what happens to its messages."""
-    shown = ", ".join(message.message_id for message in stuck.messages[:_SHOWN])
-    more = f" and {len(stuck.messages) - _SHOWN} more" if len(stuck.messages) > _SHOWN else ""
     log.warning(
-        "group %s: a listener call runs for %d ms, the consume timeout is %d ms; %s%s from %s %s; it stands in %s at\n%s",
+        "group %s: a listener call runs for %d ms, the consume timeout is %d ms; %s from %s %s; it stands in %s at\n%s",
         stuck.group,
         stuck.running_ms,
         stuck.limit_ms,
-        shown,
-        more,
+        logged_messages(stuck.messages),
         stuck.message_queue,
         consequence,
         stuck.worker or "no worker any more",
@@ -89,7 +86,7 @@ def log_line(stuck: StuckListener, consequence: str) -> None:
 async def run_callback(callback: StuckListenerCallback, stuck: StuckListener) -> None:
     """Run a callback; a plain function runs in a thread (law 3)."""
     try:
-        if inspect.iscoroutinefunction(callback):
+        if is_async(callback):
             await callback(stuck)
         else:
             await asyncio.to_thread(callback, stuck)

@@ -24,7 +24,9 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from sprocketmq.client.hooks import ConsumeMessageContext
 from sprocketmq.client.listener_signals import ListenerSignal
+from sprocketmq.client.logged_messages import logged_messages
 from sprocketmq.client.results import ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus, ConsumeOrderlyContext
+from sprocketmq.core.callbacks import is_async
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.records.message import MessageExt
 from sprocketmq.wire.trace import ConsumeReturnType
@@ -168,17 +170,20 @@ class ListenerCall(Generic[S]):
     def _raised(self, batch: _Batch[S], failure: BaseException) -> None:
         if isinstance(failure, ListenerSignal):
             batch.context.apply_signal(failure)
-            log.info("group %s: the listener raised %r", self._group.name, failure)
+            if log.isEnabledFor(logging.INFO):
+                named = logged_messages(batch.messages)
+                log.info("group %s: the listener raised %r for %s", self._group.name, failure, named)
             return
         log.warning(
-            "group %s: the listener raised %s: %s; of %d message(s) from %s, %s",
+            "group %s: the listener raised %s: %s; of %d message(s) from %s, %s: %s",
             self._group.name,
             type(failure).__name__,
             failure,
             len(batch.messages),
             batch.context.message_queue,
             self._consequence,
-            exc_info=failure if log.isEnabledFor(logging.DEBUG) else None,
+            logged_messages(batch.messages),
+            exc_info=failure,
         )
 
     def _return_type(self, batch: _Batch[S], seen: ConsumeMessageContext) -> ConsumeReturnType:
@@ -212,7 +217,7 @@ def is_async_listener(listener: Callable[..., Any]) -> bool:
         raise ConfigurationError(
             f"the listener {listener!r} contains yield, so a call would not run it; a plain or an async function is allowed"
         )
-    return any(inspect.iscoroutinefunction(call) for call in calls)
+    return is_async(listener)
 
 
 class OneAtATime:

@@ -16,11 +16,11 @@ Laws
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
+from sprocketmq.client.logged_messages import logged_message
 from sprocketmq.client.produce.async_producer import AsyncProducer
 from sprocketmq.client.produce.transaction_checks import CheckCallback
 from sprocketmq.client.remoting.message_writer import OutgoingMessage
@@ -28,6 +28,7 @@ from sprocketmq.client.remoting.queue_choice import QueueSelector
 from sprocketmq.client.remoting.sender import PendingSend
 from sprocketmq.client.results import SendResult, SendStatus
 from sprocketmq.client.settings.validators import check_range
+from sprocketmq.core.callbacks import check_callback, is_async
 from sprocketmq.core.transactions.open_transactions import (
     HalfPlace,
     LocalTransactionState,
@@ -55,8 +56,6 @@ __all__ = [
 ]
 
 log = logging.getLogger("sprocketmq.client")
-
-C = TypeVar("C")
 
 ExecuteCallback = Callable[[Message], "LocalTransactionState | Awaitable[LocalTransactionState]"]
 _DELAYS = (props.DELAY, props.TIMER_DELAY_MS, props.TIMER_DELAY_SEC, props.TIMER_DELIVER_MS)
@@ -109,7 +108,7 @@ class AsyncTransactionProducer(AsyncProducer):
             about transactions of members that died, before it sends anything.
 
     Raises:
-        ConfigurationError: an option is unknown or out of range, or a callback cannot be called; nothing was opened.
+        ConfigurationError: an option is unknown or out of range, or a callback is no function of one message; nothing was opened.
     """
 
     def __init__(
@@ -123,8 +122,10 @@ class AsyncTransactionProducer(AsyncProducer):
         **options: Unpack[ProducerOptions],
     ) -> None:
         super().__init__(group, **options)
-        self._check = _callback("check", check)
-        self._execute = None if execute is None else _callback("execute", execute)
+        check_callback("check", check, "message", may_be_async=True)
+        if execute is not None:
+            check_callback("execute", execute, "message", may_be_async=True)
+        self._check, self._execute = check, execute
         self._workers = check_range("check_thread_pool_max_size", check_thread_pool_max_size, 1, 1000)
         self._hold_max = check_range("check_request_hold_max", check_request_hold_max, 1, 0x7FFFFFFF)
         self._open = OpenTransactions(self._hold_max)
@@ -176,7 +177,7 @@ class AsyncTransactionProducer(AsyncProducer):
         if half.status is not SendStatus.SEND_OK:
             return await self._end(message, half, LocalTransactionState.ROLLBACK_MESSAGE)
         try:
-            answer = run(message) if inspect.iscoroutinefunction(run) else asyncio.to_thread(run, message)
+            answer = run(message) if is_async(run) else asyncio.to_thread(run, message)
             state = self._state_of(await answer)
         except Exception as error:  # noqa: BLE001 - whatever it raises, the half must not stay behind unheard of
             return await self._end(message, half, LocalTransactionState.UNKNOWN, error)
@@ -256,7 +257,9 @@ class AsyncTransactionProducer(AsyncProducer):
             raise ConfigurationError(
                 "no execute is given; pass it to send_in_transaction or, for all sends, to the producer"
             )
-        return _callback("execute", chosen)
+        if chosen is not self._execute:
+            check_callback("execute", chosen, "message", may_be_async=True)  # before the half is stored
+        return chosen
 
     async def _send_half(
         self,
@@ -315,8 +318,7 @@ class AsyncTransactionProducer(AsyncProducer):
         if failure is not None:
             log.warning(
                 "group %s: execute raised %s: %s; the broker will ask about %s",
-                self.group, type(failure).__name__, failure, half.message_id,
-                exc_info=failure if log.isEnabledFor(logging.DEBUG) else None,
+                self.group, type(failure).__name__, failure, logged_message(message, half.message_id), exc_info=failure,
             )  # fmt: skip
         stored = half.status is SendStatus.SEND_OK
         place = self._open.finished(half.message_id, state) if stored else _place(half)
@@ -339,12 +341,6 @@ class AsyncTransactionProducer(AsyncProducer):
             state,
             failure,
         )
-
-
-def _callback(name: str, given: C) -> C:
-    if not callable(given):
-        raise ConfigurationError(f"{name} is {given!r}, a function of one message is allowed")
-    return given
 
 
 def _place(half: SendResult) -> HalfPlace:

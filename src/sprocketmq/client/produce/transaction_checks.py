@@ -9,7 +9,6 @@ it.
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -19,8 +18,10 @@ from sprocketmq.client.hooks import EndTransactionContext, Hooks
 from sprocketmq.client.listen.async_listener_pool import AsyncListenerPool
 from sprocketmq.client.listen.listener_pool import ListenerPool
 from sprocketmq.client.listen.thread_listener_pool import ThreadListenerPool
+from sprocketmq.client.logged_messages import logged_message
 from sprocketmq.client.remoting.instance import ClientInstance
 from sprocketmq.client.settings.namespace import unwrap
+from sprocketmq.core.callbacks import is_async
 from sprocketmq.core.transactions.open_transactions import (
     HalfPlace,
     LocalTransactionState,
@@ -56,6 +57,12 @@ class Check:
     state: LocalTransactionState = LocalTransactionState.UNKNOWN
     failure: BaseException | None = None
 
+    @property
+    def named(self) -> str:
+        """Its message in a line of the log."""
+        times = self.message.properties.get(props.TRANSACTION_CHECK_TIMES, "1")
+        return logged_message(self.message, self.transaction, f"check {times}")
+
 
 class TransactionChecks:
     """The check-back of one producer. Belongs to its instance's loop.
@@ -84,7 +91,7 @@ class TransactionChecks:
         name = f"sprocketmq-check-{group}"
         self._pool: ListenerPool[Check] = (
             AsyncListenerPool(self._run_async, self._answer, workers, name, instance.clock.now_ms)
-            if inspect.iscoroutinefunction(check)
+            if is_async(check)
             else ThreadListenerPool(self._run, self._answer, workers, name, instance.clock.now_ms)
         )
         _CheckRouter.of(instance).producers[group] = self
@@ -145,7 +152,7 @@ class TransactionChecks:
             if check.failure is not None:
                 log.warning(
                     "group %s: check raised %s: %s; the broker will ask again about %s",
-                    self._group, type(check.failure).__name__, check.failure, check.transaction,
+                    self._group, type(check.failure).__name__, check.failure, check.named, exc_info=check.failure,
                 )  # fmt: skip
             place, told = self._open.checked(check.transaction, check.state)
             if place is not None:

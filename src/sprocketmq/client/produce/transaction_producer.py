@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 from typing import TYPE_CHECKING, Any
 
 from sprocketmq.client.produce.async_transaction_producer import (
@@ -15,6 +14,7 @@ from sprocketmq.client.produce.producer import Producer
 from sprocketmq.client.produce.transaction_checks import CheckCallback
 from sprocketmq.client.remoting.queue_choice import QueueSelector
 from sprocketmq.client.results import SendStatus
+from sprocketmq.core.callbacks import is_async
 from sprocketmq.core.transactions.open_transactions import LocalTransactionState
 from sprocketmq.errors import RocketMQError
 from sprocketmq.net.process.engine import Engine
@@ -52,7 +52,7 @@ class TransactionProducer(Producer):
         engine: whose thread runs the client; default one thread, shared by all blocking clients of the process.
 
     Raises:
-        ConfigurationError: an option is unknown or out of range, or a callback cannot be called; nothing was opened.
+        ConfigurationError: an option is unknown or out of range, or a callback is no function of one message; nothing was opened.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class TransactionProducer(Producer):
         if half.status is not SendStatus.SEND_OK:
             return self._run(steps._end(message, half, LocalTransactionState.ROLLBACK_MESSAGE))
         try:
-            answer = self._run(_awaited(run(message))) if inspect.iscoroutinefunction(run) else run(message)
+            answer = self._run(_awaited(run(message))) if is_async(run) else run(message)
             state = steps._state_of(answer)
         except Exception as error:  # noqa: BLE001 - whatever it raises, the half must not stay behind unheard of
             return self._run(steps._end(message, half, LocalTransactionState.UNKNOWN, error))

@@ -9,7 +9,6 @@ So if the listener seeks in a new queue, no message from before the seek is hand
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeAlias
@@ -17,6 +16,7 @@ from typing import Any, TypeAlias
 from sprocketmq.client.group.group import Group
 from sprocketmq.client.hooks import ConsumeMessageContext
 from sprocketmq.client.settings.namespace import unwrap, unwrap_queue
+from sprocketmq.core.callbacks import is_async
 from sprocketmq.core.consume.consume_result import ConsumeConcurrentlyStatus
 from sprocketmq.core.consume.polled_queues import PolledQueues
 from sprocketmq.core.consume.process_queue import ProcessQueue
@@ -37,7 +37,7 @@ HandedOut: TypeAlias = "tuple[ProcessQueue, list[MessageExt]]"
 async def call_listener(listener: Callable[..., Any], *args: object) -> None:
     """Run a listener: an ``async def`` one here, a plain one in a thread. Exceptions are logged."""
     try:
-        if inspect.iscoroutinefunction(listener):
+        if is_async(listener):
             await listener(*args)
         else:
             await asyncio.to_thread(listener, *args)

@@ -38,7 +38,8 @@ from sprocketmq.client.remoting.masters import MASTER, known_master, known_repli
 from sprocketmq.client.remoting.name_servers import NameServers
 from sprocketmq.client.results import PullResult
 from sprocketmq.client.settings.namesrv_addr import parse_addresses, resolve_namesrv_addr
-from sprocketmq.client.settings.validators import MAX_OFFSET, check_callable, check_group, check_queue, check_range
+from sprocketmq.client.settings.validators import MAX_OFFSET, check_group, check_queue, check_range
+from sprocketmq.core.callbacks import check_callback
 from sprocketmq.core.consume.pull_cursor import PullStatus
 from sprocketmq.core.group.subscription import FilterExpression, build_subscription
 from sprocketmq.errors import (
@@ -181,7 +182,7 @@ class QueueReader:
         ):
             check_range(name, value, 0 if name == "retry_timeout_ms" else 1, 0x7FFFFFFF)
         if on_offset_moved is not None:
-            check_callable("on_offset_moved", on_offset_moved, "a function (queue, wanted, min, max)")
+            check_callback("on_offset_moved", on_offset_moved, "queue, wanted, min, max")
         self._addresses = resolve_namesrv_addr(namesrv_addr) if api is None else ""
         self._engine = engine or Engine.shared()
         self._api = api

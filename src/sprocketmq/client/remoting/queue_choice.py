@@ -16,7 +16,8 @@ from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.client.remoting.routes import Routes
 from sprocketmq.client.settings.namespace import unwrap_queue, wrap, wrap_queue
 from sprocketmq.client.settings.send_settings import SendSettings
-from sprocketmq.client.settings.validators import check_callable, check_queue, check_topic
+from sprocketmq.client.settings.validators import check_queue, check_topic
+from sprocketmq.core.callbacks import check_callback
 from sprocketmq.core.produce.send_latency import LatencyFaultTable, QueueRoundRobin, queue_of_sharding_key
 from sprocketmq.errors import ConfigurationError, NetworkError, RequestTimeout
 from sprocketmq.net.process.clock import Clock
@@ -107,9 +108,12 @@ class QueueChoice:
 
     def selected(self, selector: QueueSelector, queues: Sequence[MessageQueue], message: Message) -> MessageQueue:
         """The queue that ``selector`` chooses; it is given the names that the user knows."""
-        check_callable("selector", selector, "a function of the queues and the message")
         offered = [unwrap_queue(self._namespace, queue) for queue in queues]
-        chosen = selector(offered, message)
+        try:
+            chosen = selector(offered, message)
+        except TypeError:  # looked at only now, as there may be one for each send
+            check_callback("selector", selector, "queues, message")
+            raise
         if chosen not in offered:
             raise ConfigurationError(
                 f"the selector returned {chosen!r}, one of the {len(offered)} queues it was given is allowed"

@@ -12,13 +12,13 @@ from msgspec.structs import force_setattr
 
 from sprocketmq.client.settings.unreadable_bodies import UnreadableBody
 from sprocketmq.client.settings.validators import (
-    check_callable,
     check_group,
     check_queue,
     check_range,
     check_settings,
     check_text,
 )
+from sprocketmq.core.callbacks import check_callback
 from sprocketmq.core.consume.consume_progress import ConsumeFromWhere
 from sprocketmq.core.consume.flow_control import FlowLimits
 from sprocketmq.core.consume.pull_cursor import BROKER_PULL_BYTES
@@ -31,6 +31,7 @@ from sprocketmq.wire.records.message import MessageQueue
 __all__ = ["MessageModel", "PushSettings", "consume_timestamp_ms"]
 
 _MAX_INT = 0x7FFFFFFF
+_STRATEGY = "group, client_id, queues, client_ids"
 
 
 def consume_timestamp_ms(text: str) -> int:
@@ -153,10 +154,8 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
                 resolver=self.machine_room_resolver,
             )
             force_setattr(self, "allocate_strategy", found)
-        elif not callable(self.allocate_strategy):
-            raise ConfigurationError(
-                f"allocate_strategy is {self.allocate_strategy!r}, a strategy or its name is allowed"
-            )
+        else:
+            check_callback("allocate_strategy", self.allocate_strategy, _STRATEGY, "or name one, such as 'AVG'")
         if self.consume_timestamp is not None:
             consume_timestamp_ms(self.consume_timestamp)
         if self.record is not None and not (isinstance(self.record, str | os.PathLike) and _is_path(self.record)):
@@ -181,10 +180,9 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
         for room in self.allocate_rooms or ():
             check_text("a room of allocate_rooms", room)
         resolver = self.machine_room_resolver
-        for method in ("broker_deploy_in", "consumer_deploy_in") if resolver is not None else ():
-            check_callable(
-                "machine_room_resolver", getattr(resolver, method, None), f"an object with the function {method}"
-            )
+        if resolver is not None:
+            for method, parameter in (("broker_deploy_in", "queue"), ("consumer_deploy_in", "client_id")):
+                check_callback(f"machine_room_resolver.{method}", getattr(resolver, method, None), parameter)
 
     @property
     def strategy(self) -> AllocationStrategy:

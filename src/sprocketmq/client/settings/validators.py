@@ -113,7 +113,7 @@ def check_message(message: Message, max_body_bytes: int = MAX_BODY_BYTES) -> Mes
     if not isinstance(message.body, bytes):
         raise ConfigurationError(
             f"the body of the message to {message.topic!r} is {type(message.body).__name__}, bytes are allowed; "
-            "encode text first, as in text.encode()"
+            f"{encoding_advice(message.body)}"
         )
     check_flag(message.flag)
     if not message.body:

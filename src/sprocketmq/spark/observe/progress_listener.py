@@ -14,6 +14,7 @@ from pyspark.sql.streaming.listener import (
     StreamingQueryListener,
 )
 
+from sprocketmq.core.callbacks import check_callback
 from sprocketmq.spark.read.lag import LagReport, source_lag
 
 if TYPE_CHECKING:
@@ -33,11 +34,16 @@ class RocketMQProgressListener(StreamingQueryListener):
         report: called with a :class:`LagReport` on Spark's listener thread. The default logs the lag at INFO, and lost messages at WARNING.
         registry: a Prometheus registry, such as ``prometheus_client.REGISTRY``, that exports the lag until the query ends. Needs ``pip
             install 'sprocketmq[metrics]'``. The metrics: ``sprocketmq.spark.observe.progress_metrics``.
+
+    Raises:
+        ConfigurationError: ``report`` is no function of one LagReport.
     """
 
     def __init__(
         self, report: Callable[[LagReport], object] | None = None, *, registry: CollectorRegistry | None = None
     ) -> None:
+        if report is not None:
+            check_callback("report", report, "lag_report")
         self._report = report or _log
         self._metrics: ProgressMetrics | None = None
         if registry is not None:

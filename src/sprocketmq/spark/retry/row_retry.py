@@ -25,6 +25,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from sprocketmq.client.settings.namesrv_addr import resolve_namesrv_addr
+from sprocketmq.core.callbacks import check_callback
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.columns.fetched_rows import fetched_rows
 from sprocketmq.spark.options.access import Access
@@ -57,6 +58,8 @@ _USEFUL: Final = ("topic", "messageId", "reconsumeTimes", "delayLevel")
 # The columns of a verdict, which ``write`` does not get.
 _VERDICT: Final = ("action", "failed", "delayLevel", "reason")
 _CHUNK: Final = 4096
+# What the judge wrote itself would be another judgement than what is sent back.
+_WRITE: Final = "give lambda good, batch_id: None if nothing is to be written"
 
 
 def foreach_batch(
@@ -102,11 +105,8 @@ def foreach_batch(
     """
     if on_error not in ("retry", "dlq", "drop"):
         raise ConfigurationError(f"on_error is {on_error!r}; allowed is retry, dlq or drop")
-    if not callable(write):
-        raise ConfigurationError(
-            f"write is {write!r}; give a function (good_rows, batch_id), such as lambda good, batch_id: None: what the judge wrote itself "
-            "would be another judgement than what is sent back"
-        )
+    check_callback("process", process, "rows, batch_id")
+    check_callback("write", write, "good_rows, batch_id", _WRITE)
     if max_reconsume < 0:
         raise ConfigurationError(f"max_reconsume is {max_reconsume}; a whole number from 0 is allowed")
     given = GivenOptions(dict(options or {}))

@@ -1,0 +1,35 @@
+"""How lines of the log name messages: by id, with their keys and the number of the try, which is what people search by."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.message import Message, MessageExt
+
+__all__ = ["logged_message", "logged_messages"]
+
+_SHOWN: Final = 5
+
+
+def logged_message(message: Message, message_id: str, count: str = "") -> str:
+    """``7F00... (keys N14228 UA5, try 2)``.
+
+    Args:
+        message: whose keys are shown.
+        message_id: its id.
+        count: the number of the try, in words; none by default.
+    """
+    keys = message.properties.get(props.KEYS)
+    facts = [f"keys {keys}"] * bool(keys) + [count] * bool(count)
+    return f"{message_id} ({', '.join(facts)})" if facts else message_id
+
+
+def logged_messages(messages: Sequence[MessageExt]) -> str:
+    """The messages of a listener call; of many the first few. Never raises, whatever the listener did to them."""
+    try:
+        shown = [logged_message(one, one.message_id, f"try {one.reconsume_times + 1}") for one in messages[:_SHOWN]]
+    except Exception:  # noqa: BLE001 - a listener may put anything into its messages
+        return "messages that the listener has changed"
+    return ", ".join(shown) + (f" and {len(messages) - _SHOWN} more" if len(messages) > _SHOWN else "")
