@@ -8,6 +8,7 @@ character, whatever the request does with it.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from typing import Final
 
 __all__ = [
@@ -18,11 +19,15 @@ __all__ = [
     "MAX_TEXT_LENGTH",
     "MAX_TOPIC_LENGTH",
     "OP_TOPIC",
+    "PREDEFINED_GROUPS",
+    "SYSTEM_GROUP_PREFIX",
     "TRANS_CHECK_MAX_TIME_TOPIC",
     "UNDELIVERABLE_TOPIC",
     "control_character_problem",
     "group_name_problem",
     "harmful_name_problem",
+    "is_system_group",
+    "is_system_topic",
     "name_problem",
     "queue_number_problem",
     "text_problem",
@@ -34,6 +39,23 @@ HALF_TOPIC: Final = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP_TOPIC: Final = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
 TRANS_CHECK_MAX_TIME_TOPIC: Final = "TRANS_CHECK_MAX_TIME_TOPIC"
 UNDELIVERABLE_TOPIC: Final = "rmq_sys_UNDELIVERABLE"  # made with its first message
+# Topics of clients and of every broker that no table of a broker names: retries, dead letters, what 5.x keeps under this prefix.
+_SYSTEM_TOPIC_PREFIXES: Final = ("%RETRY%", "%DLQ%", "rmq_sys_", "RMQ_SYS_")
+
+# MixAll: groups that exist on every broker, auto-creation or not. The ONS ones may broadcast as every group may by default.
+PREDEFINED_GROUPS: Final = (
+    "TOOLS_CONSUMER",
+    "FILTERSRV_CONSUMER",
+    "SELF_TEST_C_GROUP",
+    "CID_ONS-HTTP-PROXY",
+    "CID_ONSAPI_PULL",
+    "CID_ONSAPI_PERMISSION",
+    "CID_ONSAPI_OWNER",
+    "CID_RMQ_SYS_TRANS",
+)
+SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
+# Java: MixAll.isSysConsumerGroupPullMessage.
+_SYSTEM_GROUPS: Final = frozenset(("DEFAULT_CONSUMER", "SCHEDULE_CONSUMER", "__MONITOR_CONSUMER", *PREDEFINED_GROUPS))
 
 MAX_QUEUES: Final = 65_536
 """Of a topic on one broker."""
@@ -107,3 +129,17 @@ def _length_problem(what: str, text: str, limit: int) -> str | None:
 def queue_number_problem(what: str, number: int) -> str | None:
     """Why a topic cannot have ``number`` queues, the ``what`` of a request. None when it can."""
     return None if 0 <= number <= MAX_QUEUES else f"{what} is {number}, 0 to {MAX_QUEUES} are allowed"
+
+
+def is_system_group(group: str) -> bool:
+    """Whether a group belongs to brokers and tools, and to nobody's application."""
+    return group in _SYSTEM_GROUPS or group.startswith(SYSTEM_GROUP_PREFIX)
+
+
+def is_system_topic(topic: str, known: Collection[str] = ()) -> bool:
+    """Whether a topic belongs to brokers, groups or tools, and to nobody's application.
+
+    Args:
+        known: what brokers and name servers call their own, such as topics of the name of a broker.
+    """
+    return topic in known or topic.startswith(_SYSTEM_TOPIC_PREFIXES)

@@ -10,23 +10,11 @@ import msgspec
 from sprocketmq.broker.chunked_work import LongTable
 from sprocketmq.broker.security.name_checks import usable
 from sprocketmq.broker.settings.config import BrokerConfig
-from sprocketmq.core.resource_names import group_name_problem
+from sprocketmq.core.resource_names import PREDEFINED_GROUPS, SYSTEM_GROUP_PREFIX, group_name_problem
 from sprocketmq.wire.bodies import DataVersion, SubscriptionGroupConfig, SubscriptionGroupWrapper
 
 __all__ = ["GroupTable"]
 
-# MixAll: groups that exist on every broker, auto-creation or not. The ONS ones may broadcast as every group may by default.
-PREDEFINED: Final = (
-    "TOOLS_CONSUMER",
-    "FILTERSRV_CONSUMER",
-    "SELF_TEST_C_GROUP",
-    "CID_ONS-HTTP-PROXY",
-    "CID_ONSAPI_PULL",
-    "CID_ONSAPI_PERMISSION",
-    "CID_ONSAPI_OWNER",
-    "CID_RMQ_SYS_TRANS",
-)
-SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
 _FORBID_READ: Final = 1 << 2  # PermName.INDEX_PERM_READ
 
 
@@ -38,7 +26,7 @@ class GroupTable:
         self.data_version = DataVersion(timestamp=now_ms)
         self._on_change = on_change
         self.table: dict[str, SubscriptionGroupConfig] = {
-            name: SubscriptionGroupConfig(group_name=name) for name in PREDEFINED
+            name: SubscriptionGroupConfig(group_name=name) for name in PREDEFINED_GROUPS
         }
         # group -> topic -> permission bits taken away, of which only "read" is used; empty nearly always
         self.forbidden: dict[str, dict[str, int]] = {}

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Final
 from sprocketmq.broker.delivery.filters import NO_FILTER, PullFilter, record_filter
 from sprocketmq.broker.handlers.limits import REMEMBERED_LENGTH, expression_problem
 from sprocketmq.broker.tables.consumers import CONSUME_ACTIVELY, ConsumerGroup
-from sprocketmq.broker.tables.groups import PREDEFINED, SYSTEM_GROUP_PREFIX
 from sprocketmq.broker.tables.topics import PERM_READ
 from sprocketmq.core.group.subscription import SUB_ALL, is_tag_type, parse_tag_expression, tags_code_matcher
+from sprocketmq.core.resource_names import is_system_group
 from sprocketmq.core.retry.retry_schedule import is_retry_topic
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.connection import Connection
@@ -35,8 +35,6 @@ __all__ = ["NO_FILTER", "PullFilter", "check_pull", "no_property_filter", "wants
 _PULL: Final = int(RequestCode.PULL_MESSAGE)
 # Java: ForbiddenType
 _BROKER, _GROUP, _TOPIC, _BROADCASTING, _SUBSCRIPTION = 1, 2, 3, 4, 5
-# Java: MixAll.isSysConsumerGroupPullMessage, whom rejectPullConsumerEnable does not mean.
-_TOOLS: Final = frozenset(("DEFAULT_CONSUMER", "SCHEDULE_CONSUMER", "__MONITOR_CONSUMER", *PREDEFINED))
 _COMPENSATED_FOR_MS: Final = 60_000  # how often what a pull brings along is noted anew
 
 
@@ -76,7 +74,7 @@ def check_pull(
         wanted = _wanted_by_heartbeat(broker, command, header, consumer, may_broadcast=broadcast)
     if broker.config.reject_pull_consumer_enable and not isinstance(wanted, Command):
         pulls = consumer is None or consumer.consume_type == CONSUME_ACTIVELY
-        if pulls and (consumer is None or connection not in consumer.members) and not _is_tool(group_name):
+        if pulls and (consumer is None or connection not in consumer.members) and not is_system_group(group_name):
             remark = f"pull consumers are not served here (rejectPullConsumerEnable), {group_name} is one; use a push consumer"
             return response(command, ResponseCode.SUBSCRIPTION_NOT_EXIST, remark)
     return wanted
@@ -226,10 +224,6 @@ def no_property_filter(kind: str | None) -> str:
     return (
         f"the broker does not filter messages by {kind} (enablePropertyFilter); switch that on, or subscribe with tags"
     )
-
-
-def _is_tool(group: str) -> bool:
-    return group in _TOOLS or group.startswith(SYSTEM_GROUP_PREFIX)
 
 
 def _forbidden(command: Command, forbidden_type: int, remark: str) -> Command:

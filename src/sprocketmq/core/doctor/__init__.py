@@ -1,0 +1,1 @@
+"""Why a consumer group does not move: what can be seen of it, and one verdict."""

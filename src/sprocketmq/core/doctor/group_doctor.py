@@ -1,0 +1,389 @@
+"""Why a consumer group does not move: one verdict, the evidence, and what to do. The first that fits counts.
+
+    1 no member online              6 a listener is stuck
+    2 switched off, or not allowed  7 a listener fails
+    3 subscriptions differ          8 flow control
+    4 a queue that nobody owns      9 only retries wait
+    5 a lock that another one has  10 it moves, or nothing waits; else it is not known
+
+Laws
+    1. A verdict is a function of the look: the same look gives the same sentences.
+    2. What could not be learned is said as that. A check that lacks what it needs does not fit, and what it lacked is told.
+    3. A verdict that blames a member names it; one that blames a queue names that; one that names a time says since when.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from enum import Enum
+from typing import Final
+
+from msgspec import Struct
+
+from sprocketmq.core.doctor.group_look import GroupLook, HeldQueue, MemberLook
+from sprocketmq.core.replay.story_records import duration
+from sprocketmq.wire.records.message import MessageQueue
+
+__all__ = ["GroupDiagnosis", "GroupVerdict", "diagnose"]
+
+_LOCK_LIVES_MS: Final = 60_000  # RebalanceLockManager.REBALANCE_LOCK_MAX_LIVE_TIME
+_SHOWN: Final = 5
+
+
+class GroupVerdict(Enum):
+    """What is the matter with a group."""
+
+    OFFLINE = "no member online"
+    SWITCHED_OFF = "switched off or not allowed"
+    SUBSCRIPTIONS_DIFFER = "members subscribe differently"
+    QUEUE_WITHOUT_OWNER = "a queue nobody owns"
+    LOCKED_BY_ANOTHER = "locked by another member"
+    LISTENER_STUCK = "listener stuck"
+    LISTENER_FAILS = "listener fails"
+    FLOW_CONTROL = "flow control"
+    RETRIES_WAIT = "only retries wait"
+    MOVING = "moving"
+    NOTHING_WAITS = "nothing waits"
+    UNKNOWN = "unknown"
+
+    @property
+    def is_well(self) -> bool:
+        """Whether there is nothing to do."""
+        return self in (GroupVerdict.MOVING, GroupVerdict.NOTHING_WAITS, GroupVerdict.RETRIES_WAIT)
+
+
+class GroupDiagnosis(Struct, frozen=True):
+    """One verdict.
+
+    Attributes:
+        sentence: what is the matter.
+        evidence: what was seen, a sentence each.
+        advice: what to do; "" when there is nothing to do.
+        caught_up_ms: in how many milliseconds it will have consumed all, going on like this; None when it will not, or that is not known.
+        not_learned: what could not be learned, a sentence each.
+    """
+
+    verdict: GroupVerdict
+    sentence: str
+    evidence: tuple[str, ...] = ()
+    advice: str = ""
+    caught_up_ms: int | None = None
+    not_learned: tuple[str, ...] = ()
+
+
+def diagnose(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis:
+    """The first verdict that fits.
+
+    Args:
+        stuck_after_ms: from when on a listener that finishes nothing counts as stuck.
+    """
+    found = next((one for check in _CHECKS if (one := check(look, stuck_after_ms)) is not None), None) or _unknown(look)
+    silent = tuple(
+        f"{member.client_id} says nothing of itself: {member.silent_because}"
+        for member in look.members
+        if member.silent_because is not None
+    )
+    return GroupDiagnosis(
+        found.verdict, found.sentence, found.evidence, found.advice, found.caught_up_ms, look.not_learned + silent
+    )
+
+
+# -- 1 to 5: who reads what ------------------------------------------------------------------------------------------------------
+
+
+def _offline(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
+    if look.members:
+        return None
+    return GroupDiagnosis(
+        GroupVerdict.OFFLINE,
+        f"no member of group {look.group} is online",
+        (_lag(look),),
+        "start a member; if one runs, compare its group name and its name servers with these",
+    )
+
+
+def _switched_off(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
+    if look.switched_off:
+        where = _listed(look.switched_off)
+        return GroupDiagnosis(
+            GroupVerdict.SWITCHED_OFF,
+            f"group {look.group} is switched off at {where}",
+            (f"consumeEnable is false at {where}", _lag(look)),
+            f"sprocketmq group alter {look.group} --enable",
+        )
+    if look.unreadable:
+        topic = look.unreadable[0][0]
+        return GroupDiagnosis(
+            GroupVerdict.SWITCHED_OFF,
+            f"group {look.group} may not read topic {topic}",
+            tuple(f"{topic}: {why}" for topic, why in look.unreadable[:_SHOWN]),
+            "let the topic be read (sprocketmq topic perm TOPIC rw), or the group read it",
+        )
+    return None
+
+
+def _subscriptions(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
+    told = [(member, dict(member.subscriptions)) for member in look.members if member.subscriptions is not None]
+    for member, wanted in told[1:]:
+        first, other = told[0]
+        if wanted != other:
+            topics = sorted(topic for topic in wanted.keys() | other.keys() if wanted.get(topic) != other.get(topic))
+            return GroupDiagnosis(
+                GroupVerdict.SUBSCRIPTIONS_DIFFER,
+                f"members of group {look.group} subscribe differently to {_listed(topics)}",
+                tuple(
+                    f"{one.client_id} subscribes to {topic} as {wants[topic]!r}"
+                    if topic in wants
+                    else f"{one.client_id} does not subscribe to {topic}"
+                    for topic in topics[:_SHOWN]
+                    for one, wants in ((first, other), (member, wanted))
+                ),
+                "give all members of the group the same subscriptions, or another group to those that want something else",
+            )
+    return None
+
+
+def _unowned(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
+    held: set[MessageQueue] = set()
+    wanted: set[str] = set()
+    for member in look.members:
+        if member.queues is None or member.subscriptions is None:
+            return None  # it may be its
+        held.update(member.queues)
+        wanted.update(member.subscriptions)
+    without = sorted(queue for queue in look.queues if queue.topic in wanted and queue not in held)
+    if not without:
+        return None
+    waiting = sum(look.queues[queue].lag for queue in without)
+    reads = (f"{member.client_id} reads {len(member.queues or ())} queues" for member in look.members[:_SHOWN])
+    return GroupDiagnosis(
+        GroupVerdict.QUEUE_WITHOUT_OWNER,
+        f"nobody of group {look.group} reads {_listed(map(str, without))}",
+        (f"{waiting:,} messages wait there", *reads),
+        "if members came or left in the last 20 s, look again; else give all of them one allocate strategy and one list of members",
+    )
+
+
+def _locked(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
+    for member, queue, held in _held(look):
+        if not member.orderly or held.locked or not _lags(look, queue):
+            continue
+        holder = next((other.client_id for other, same, lock in _held(look) if same == queue and lock.locked), None)
+        since = f" since {_ago(look, held.last_lock_ms)}" if held.last_lock_ms else ""
+        who = f"{holder} holds its lock" if holder else "no member that is online says that it holds the lock"
+        return GroupDiagnosis(
+            GroupVerdict.LOCKED_BY_ANOTHER,
+            f"{member.client_id} reads {queue} in order and has not its lock{since}",
+            (who, f"{look.queues[queue].lag:,} messages wait there" if queue in look.queues else _lag(look)),
+            f"wait: a broker frees the lock of a member that is gone after {_LOCK_LIVES_MS // 1000} s"
+            if holder is None
+            else f"see what {holder} is at (sprocketmq group stack {look.group}); it gives the lock back when its listener ends",
+        )
+    return None
+
+
+# -- 6 to 8: what members do with it -----------------------------------------------------------------------------------------------
+
+
+def _stuck(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
+    late = [
+        (held.last_consume_ms, member, queue, held)
+        for member, queue, held in _held(look)
+        if held.cached and held.last_consume_ms and look.now_ms - held.last_consume_ms >= stuck_after_ms
+    ]
+    if not late:
+        return None
+    since_ms, member, queue, held = min(late, key=lambda one: one[0])
+    stacks = member.listener_stacks
+    where = (
+        "where it stands is not known"
+        if stacks is None
+        else f"it stands in {stacks[0]}"
+        if stacks
+        else "none of its threads is in a listener"
+    )
+    return GroupDiagnosis(
+        GroupVerdict.LISTENER_STUCK,
+        f"the listener of {member.client_id} has finished nothing of {queue} for {duration(look.now_ms - since_ms)}",
+        (
+            where,
+            f"{held.cached:,} messages of {queue} are with it, {len(late)} of its queues are like that"
+            if len(late) > 1
+            else f"{held.cached:,} messages of {queue} are with it",
+            *(f"another one stands in {line}" for line in (stacks or ())[1:_SHOWN]),
+        ),
+        f"look at that line; sprocketmq group stack {look.group} {member.client_id} shows all. Give calls of others a timeout",
+    )
+
+
+def _fails(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
+    failing = [
+        member
+        for member in look.members
+        if (member.failed_tps or 0.0) > 0 and (member.failed_tps or 0.0) >= (member.ok_tps or 0.0)
+    ]
+    if not failing:
+        return None
+    worst = max(failing, key=lambda member: member.failed_tps or 0.0)
+    often = f"{worst.failed_tps or 0.0:.1f} failures a second in the last minute, {worst.failed_in_hour or 0:,} in the last hour"
+    error = f"the last reason given: {look.last_error}" if look.last_error else "why is not known here; its log says it"
+    return GroupDiagnosis(
+        GroupVerdict.LISTENER_FAILS,
+        f"the listener of {worst.client_id} fails more often than it succeeds",
+        (often, error, f"{len(failing)} of {len(look.members)} members fail like that"),
+        f"correct the listener; what it gave up is in sprocketmq dead-letters list {look.group}",
+    )
+
+
+def _flow_control(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
+    for member, queue, held in _held(look):
+        limits = member.limits
+        if limits is None or not _lags(look, queue):
+            continue
+        size = limits.max_size_bytes >> 20
+        for name, value, limit, applies in (
+            ("messages (pullThresholdForQueue)", held.cached, limits.max_count, True),
+            ("MiB (pullThresholdSizeForQueue)", held.cached_mib, size, True),
+            (
+                "offsets from the oldest to the newest (consumeConcurrentlyMaxSpan)",
+                held.span,
+                limits.max_span,
+                not member.orderly,
+            ),
+        ):
+            if applies and value >= limit:
+                stacks = member.listener_stacks
+                at_work = (f"its listeners stand in {stacks[0]}",) if stacks else ()
+                rate = look.consumed_per_second
+                pace = (
+                    f"the group consumes {rate:,.1f} messages a second"
+                    if rate is not None
+                    else "how fast it consumes is not known"
+                )
+                return GroupDiagnosis(
+                    GroupVerdict.FLOW_CONTROL,
+                    f"{member.client_id} has as much of {queue} as it may hold: {value:,} of {limit:,} {name}",
+                    (pace, _lag(look), *at_work),
+                    "the listener is slower than what comes: make it quicker, let more calls run at once, or add members",
+                    _caught_up_ms(look),
+                )
+    return None
+
+
+# -- 9 and 10: nothing is wrong -----------------------------------------------------------------------------------------------------
+
+
+def _retries(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
+    due, waiting = look.retry_lag or 0, look.retries_waiting or 0
+    if look.lag or not (due or waiting):
+        return None
+    when = (
+        f"the next one is due in {duration(max(0, look.next_retry_ms - look.now_ms))}"
+        if look.next_retry_ms is not None
+        else "when the next one is due is not known"
+    )
+    return GroupDiagnosis(
+        GroupVerdict.RETRIES_WAIT,
+        f"group {look.group} has consumed all that came; only retries wait",
+        (
+            f"{due:,} retries are due, {waiting:,} wait for their time"
+            if look.retries_waiting is not None
+            else f"{due:,} retries are due",
+            when,
+        ),
+    )
+
+
+def _nothing_waits(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
+    if look.lag or not look.queues:
+        return None
+    return GroupDiagnosis(
+        GroupVerdict.NOTHING_WAITS, f"group {look.group} has consumed all there is in {len(look.queues)} queues"
+    )
+
+
+def _moving(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
+    rate = look.consumed_per_second
+    if not rate:
+        return None
+    caught_up_ms = _caught_up_ms(look)
+    came = look.came_per_second
+    pace = f"it consumes {rate:,.1f} messages a second" + (
+        f", {came:,.1f} come" if came is not None else ", how many come is not known"
+    )
+    end = (
+        f"it will have caught up in {duration(caught_up_ms)}"
+        if caught_up_ms is not None
+        else "it does not catch up like this"
+    )
+    return GroupDiagnosis(
+        GroupVerdict.MOVING,
+        f"group {look.group} moves; {end}",
+        (pace, _lag(look)),
+        "" if caught_up_ms is not None else "add members, up to one for each queue, or make the listener quicker",
+        caught_up_ms,
+    )
+
+
+def _unknown(look: GroupLook) -> GroupDiagnosis:
+    return GroupDiagnosis(
+        GroupVerdict.UNKNOWN,
+        f"group {look.group} did not move for {duration(look.looked_for_ms)}, and nothing that can be seen says why",
+        (_lag(look), f"{len(look.members)} members are online"),
+        f"look again for longer; sprocketmq group stack {look.group} shows what the members are at, their logs what they met",
+    )
+
+
+_Check = Callable[[GroupLook, int], GroupDiagnosis | None]
+_CHECKS: Final[tuple[_Check, ...]] = (
+    _offline,
+    _switched_off,
+    _subscriptions,
+    _unowned,
+    _locked,
+    _stuck,
+    _fails,
+    _flow_control,
+    _retries,
+    _nothing_waits,
+    _moving,
+)
+
+
+# -- words ---------------------------------------------------------------------------------------------------------------------------
+
+
+def _held(look: GroupLook) -> Iterator[tuple[MemberLook, MessageQueue, HeldQueue]]:
+    for member in look.members:
+        for queue, held in sorted((member.queues or {}).items(), key=lambda item: item[0]):
+            yield member, queue, held
+
+
+def _lags(look: GroupLook, queue: MessageQueue) -> bool:
+    """Whether something waits there; a queue that was not looked at may have it."""
+    return queue not in look.queues or look.queues[queue].lag > 0
+
+
+def _lag(look: GroupLook) -> str:
+    waiting = [queue.waiting_ms for queue in look.queues.values() if queue.waiting_ms is not None and queue.lag]
+    oldest = f", the oldest for {duration(max(waiting))}" if waiting else ""
+    if not look.queues:
+        return "how many messages wait is not known: the group has no progress"
+    return f"{look.lag:,} messages wait{oldest}"
+
+
+def _caught_up_ms(look: GroupLook) -> int | None:
+    rate, came = look.consumed_per_second, look.came_per_second
+    if not rate or came is None or rate <= came:
+        return None
+    return int(look.lag * 1000 / (rate - came))
+
+
+def _ago(look: GroupLook, at_ms: int) -> str:
+    return f"{duration(max(0, look.now_ms - at_ms))} ago"
+
+
+def _listed(names: Iterable[str]) -> str:
+    ordered = list(names)
+    more = f" and {len(ordered) - _SHOWN} more" if len(ordered) > _SHOWN else ""
+    return ", ".join(ordered[:_SHOWN]) + more

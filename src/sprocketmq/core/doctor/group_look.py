@@ -1,0 +1,136 @@
+"""What can be seen of a consumer group from outside: by brokers, by name servers, and by what its members say of themselves.
+
+None means "could not be learned", everywhere. A member of another kind (of a proxy, C++) may say nothing of itself, a broker may be too
+old, a topic may be gone: none of that is a zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from sprocketmq.core.consume.flow_control import FlowLimits
+from sprocketmq.wire.records.message import MessageQueue
+
+__all__ = ["GroupLook", "HeldQueue", "MemberLook", "QueueLook"]
+
+
+class QueueLook(Struct, frozen=True):
+    """One queue as brokers see it.
+
+    Attributes:
+        broker_offset: one behind the last message.
+        consumer_offset: the next to consume; None when the group has no progress there.
+        moved_by: how many were consumed between the two looks.
+        came: how many were stored between the two looks.
+        waiting_ms: for how long the next message has been waiting.
+    """
+
+    broker_offset: int
+    consumer_offset: int | None = None
+    moved_by: int | None = None
+    came: int | None = None
+    waiting_ms: int | None = None
+
+    @property
+    def lag(self) -> int:
+        """Messages not consumed."""
+        return max(0, self.broker_offset - (self.consumer_offset or 0))
+
+
+class HeldQueue(Struct, frozen=True):
+    """A queue that a member reads, as it says itself.
+
+    Attributes:
+        cached: messages pulled and not finished.
+        cached_mib: their size.
+        span: offsets between the oldest unfinished and the newest one.
+        locked: for orderly members: whether the lock is its.
+        last_lock_ms, last_consume_ms: by the member's clock; a new queue begins with the time at which it came.
+    """
+
+    cached: int = 0
+    cached_mib: int = 0
+    span: int = 0
+    locked: bool = False
+    last_lock_ms: int = 0
+    last_consume_ms: int = 0
+
+
+class MemberLook(Struct, frozen=True):
+    """One member that is online.
+
+    Attributes:
+        subscriptions: topic -> what it wants of it, as text that is equal when it is the same.
+        queues: those it reads.
+        orderly: whether it consumes in order.
+        limits: where its flow control begins.
+        ok_tps, failed_tps: messages a second in the last minute.
+        failed_in_hour: messages that failed in the last hour.
+        listener_stacks: where its listeners stand, one line each.
+        silent_because: why it says nothing of itself.
+    """
+
+    client_id: str
+    subscriptions: Mapping[str, str] | None = None
+    queues: Mapping[MessageQueue, HeldQueue] | None = None
+    orderly: bool | None = None
+    limits: FlowLimits | None = None
+    ok_tps: float | None = None
+    failed_tps: float | None = None
+    failed_in_hour: int | None = None
+    listener_stacks: tuple[str, ...] | None = None
+    silent_because: str | None = None
+
+
+class GroupLook(Struct, frozen=True):
+    """All of a group.
+
+    Attributes:
+        now_ms: when it was looked at, the second time.
+        looked_for_ms: how long lay between the two looks.
+        switched_off: brokers at which the group may not consume.
+        unreadable: topics that it subscribes to and may not read, with the reason.
+        broadcasting: whether each member reads all queues.
+        queues: of the topics that it subscribes to, or reads by its progress; not of its retry topic.
+        retry_lag: messages of its retry topic that are due and not consumed.
+        retries_waiting: messages whose next try is not due yet; ``next_retry_ms`` is when the first one is.
+        last_error: why a message was given back the last time, where somebody said so.
+        not_learned: what could not be learned, a sentence each.
+    """
+
+    group: str
+    now_ms: int
+    looked_for_ms: int = 0
+    switched_off: tuple[str, ...] = ()
+    unreadable: tuple[tuple[str, str], ...] = ()
+    members: tuple[MemberLook, ...] = ()
+    broadcasting: bool = False
+    queues: Mapping[MessageQueue, QueueLook] = {}
+    retry_lag: int | None = None
+    retries_waiting: int | None = None
+    next_retry_ms: int | None = None
+    last_error: str | None = None
+    not_learned: tuple[str, ...] = ()
+
+    @property
+    def lag(self) -> int:
+        """Messages not consumed, retries aside."""
+        return sum(queue.lag for queue in self.queues.values())
+
+    @property
+    def consumed_per_second(self) -> float | None:
+        """How fast it consumes: by its progress, or by what its members say where that is more: progress is written now and then."""
+        moved = [queue.moved_by for queue in self.queues.values() if queue.moved_by is not None]
+        told = [member.ok_tps for member in self.members if member.ok_tps is not None]
+        rates = [sum(max(0, one) for one in moved) * 1000 / self.looked_for_ms] if moved and self.looked_for_ms else []
+        if told:
+            rates.append(sum(told))
+        return max(rates) if rates else None
+
+    @property
+    def came_per_second(self) -> float | None:
+        """How fast messages come."""
+        came = [queue.came for queue in self.queues.values() if queue.came is not None]
+        return sum(came) * 1000 / self.looked_for_ms if came and self.looked_for_ms else None

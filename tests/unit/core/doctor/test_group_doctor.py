@@ -1,0 +1,250 @@
+"""One look for each verdict, the order of the verdicts, and what is said when something could not be learned."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import msgspec
+import pytest
+
+from sprocketmq.core.consume.flow_control import FlowLimits
+from sprocketmq.core.doctor.group_doctor import GroupDiagnosis, GroupVerdict, diagnose
+from sprocketmq.core.doctor.group_look import GroupLook, HeldQueue, MemberLook, QueueLook
+from sprocketmq.wire.records.message import MessageQueue
+
+NOW_MS = 1_700_000_000_000
+STUCK_MS = 30_000
+Q0, Q1 = MessageQueue("orders", "broker-a", 0), MessageQueue("orders", "broker-a", 1)
+
+
+def queue(lag: int = 100, **more: Any) -> QueueLook:
+    return QueueLook(1_000, 1_000 - lag, **{"moved_by": 0, "came": 0, "waiting_ms": 65_000 if lag else None, **more})
+
+
+def held(**more: Any) -> HeldQueue:
+    return HeldQueue(**{"cached": 32, "span": 31, "last_consume_ms": NOW_MS - 100, **more})
+
+
+def member(name: str, *queues: MessageQueue, **more: Any) -> MemberLook:
+    usual = {
+        "subscriptions": {"orders": "TAG: *"},
+        "queues": {one: held() for one in queues},
+        "orderly": False,
+        "limits": FlowLimits(),
+        "ok_tps": 0.0,
+        "failed_tps": 0.0,
+        "failed_in_hour": 0,
+        "listener_stacks": (),
+    }
+    return MemberLook(name, **{**usual, **more})
+
+
+def look(*members: MemberLook, **more: Any) -> GroupLook:
+    usual = {"looked_for_ms": 2_000, "members": members, "queues": {Q0: queue(), Q1: queue()}, "retry_lag": 0}
+    return GroupLook("billing", NOW_MS, **{**usual, "retries_waiting": 0, **more})
+
+
+def both(**more: Any) -> MemberLook:
+    return member("a", Q0, Q1, **more)
+
+
+LATE = {"queues": {Q0: held(last_consume_ms=NOW_MS - 45_000), Q1: held()}}
+FULL = {"queues": {Q0: held(cached=1_000, span=999), Q1: held()}}
+
+# Each with the look that brings it about, what its sentence and its evidence say, and its advice.
+LOOKS: dict[GroupVerdict, tuple[GroupLook, str, str, str]] = {
+    GroupVerdict.OFFLINE: (
+        look(),
+        "no member of group billing",
+        "200 messages wait, the oldest for 65.0 s",
+        "start a member",
+    ),
+    GroupVerdict.SWITCHED_OFF: (
+        look(both(), switched_off=("broker-a",)),
+        "switched off at broker-a",
+        "consumeEnable is false",
+        "sprocketmq group alter billing --enable",
+    ),
+    GroupVerdict.SUBSCRIPTIONS_DIFFER: (
+        look(member("a", Q0), member("b", Q1, subscriptions={"orders": "TAG: paid"})),
+        "subscribe differently to orders",
+        "b subscribes to orders as 'TAG: paid'",
+        "the same subscriptions",
+    ),
+    GroupVerdict.QUEUE_WITHOUT_OWNER: (
+        look(member("a", Q0), member("b")),
+        "nobody of group billing reads orders/broker-a/1",
+        "100 messages wait there",
+        "allocate strategy",
+    ),
+    GroupVerdict.LOCKED_BY_ANOTHER: (
+        look(
+            member("a", Q0, orderly=True, queues={Q0: held(locked=False)}),
+            member("b", Q1, orderly=True, queues={Q0: held(locked=True), Q1: held(locked=True)}),
+        ),
+        "a reads orders/broker-a/0 in order and has not its lock",
+        "b holds its lock",
+        "sprocketmq group stack billing",
+    ),
+    GroupVerdict.LISTENER_STUCK: (
+        look(both(**LATE, listener_stacks=("app.charge(app.py:31)",))),
+        "a has finished nothing of orders/broker-a/0 for 45.0 s",
+        "it stands in app.charge(app.py:31)",
+        "sprocketmq group stack billing a",
+    ),
+    GroupVerdict.LISTENER_FAILS: (
+        look(both(failed_tps=2.5, failed_in_hour=900), last_error="no such account"),
+        "the listener of a fails more often than it succeeds",
+        "2.5 failures a second in the last minute, 900 in the last hour",
+        "sprocketmq dead-letters list billing",
+    ),
+    GroupVerdict.FLOW_CONTROL: (
+        look(both(**FULL, ok_tps=4.0)),
+        "1,000 of 1,000 messages (pullThresholdForQueue)",
+        "the group consumes 4.0 messages a second",
+        "add members",
+    ),
+    GroupVerdict.RETRIES_WAIT: (
+        look(both(), queues={Q0: queue(0), Q1: queue(0)}, retry_lag=1, retries_waiting=3, next_retry_ms=NOW_MS + 7_000),
+        "only retries wait",
+        "1 retries are due, 3 wait for their time",
+        "",
+    ),
+    GroupVerdict.NOTHING_WAITS: (
+        look(both(), queues={Q0: queue(0), Q1: queue(0)}),
+        "has consumed all there is in 2 queues",
+        "",
+        "",
+    ),
+    GroupVerdict.MOVING: (
+        look(both(), queues={Q0: queue(moved_by=40, came=20), Q1: queue()}),
+        "it will have caught up in 20.0 s",
+        "it consumes 20.0 messages a second, 10.0 come",
+        "",
+    ),
+    GroupVerdict.UNKNOWN: (look(both()), "did not move for 2.0 s", "1 members are online", "look again for longer"),
+}
+
+
+def test_each_verdict_has_a_look() -> None:
+    assert set(LOOKS) == set(GroupVerdict)
+
+
+@pytest.mark.parametrize("verdict", GroupVerdict, ids=lambda verdict: verdict.name)
+def test_a_look_has_its_verdict_its_evidence_and_its_advice(verdict: GroupVerdict) -> None:
+    seen, sentence, evidence, advice = LOOKS[verdict]
+    found = diagnose(seen, STUCK_MS)
+    assert found.verdict is verdict
+    assert sentence in found.sentence
+    assert evidence in "\n".join(found.evidence)
+    assert advice in found.advice
+    assert diagnose(seen, STUCK_MS) == found
+
+
+FAULTS: tuple[tuple[GroupVerdict, dict[str, Any], dict[str, Any]], ...] = (
+    (GroupVerdict.SWITCHED_OFF, {}, {"switched_off": ("broker-a",)}),
+    (GroupVerdict.LISTENER_STUCK, {"queues": {Q0: held(last_consume_ms=1), Q1: held()}}, {}),
+    (GroupVerdict.LISTENER_FAILS, {"failed_tps": 1.0}, {}),
+    (GroupVerdict.FLOW_CONTROL, {"queues": {Q0: held(cached=1_000), Q1: held()}}, {}),
+    (GroupVerdict.MOVING, {"ok_tps": 0.5}, {}),
+)
+
+
+@pytest.mark.parametrize(("first", "second"), [*itertools.combinations(FAULTS, 2)], ids=lambda fault: fault[0].name)
+def test_of_two_that_fit_the_first_counts(first: Any, second: Any) -> None:
+    of_member, of_group = {**second[1], **first[1]}, {**second[2], **first[2]}
+    if first[0] is GroupVerdict.LISTENER_STUCK and second[0] is GroupVerdict.FLOW_CONTROL:
+        of_member["queues"] = {Q0: held(last_consume_ms=1, cached=1_000), Q1: held()}
+    assert diagnose(look(both(**of_member), **of_group), STUCK_MS).verdict is first[0]
+
+
+def test_what_may_not_be_read_is_told_with_its_reason() -> None:
+    found = diagnose(look(both(), unreadable=(("orders", "its permission at broker-a is 2"),)), STUCK_MS)
+    assert found.verdict is GroupVerdict.SWITCHED_OFF
+    assert found.sentence == "group billing may not read topic orders"
+    assert found.evidence == ("orders: its permission at broker-a is 2",)
+
+
+def test_a_member_that_says_nothing_may_own_what_nobody_else_reads() -> None:
+    silent = MemberLook("c", silent_because="code 3: not supported")
+    found = diagnose(look(member("a", Q0), silent, not_learned=("how many retries wait: no",)), STUCK_MS)
+    assert found.verdict is GroupVerdict.UNKNOWN
+    assert found.not_learned == ("how many retries wait: no", "c says nothing of itself: code 3: not supported")
+
+
+def test_unknown_is_no_zero() -> None:
+    """No progress, no figures of members, no retries known: nothing of it counts as nothing."""
+    bare = MemberLook("a", subscriptions={"orders": "TAG: *"}, queues={Q0: HeldQueue()})
+    found = diagnose(GroupLook("billing", NOW_MS, members=(bare,)), STUCK_MS)
+    assert found.verdict is GroupVerdict.UNKNOWN
+    assert found.evidence[0] == "how many messages wait is not known: the group has no progress"
+    moving = diagnose(look(both(ok_tps=5.0), queues={Q0: QueueLook(1_000, 900), Q1: queue(0)}), STUCK_MS)
+    assert moving.verdict is GroupVerdict.MOVING
+    assert moving.caught_up_ms is None or moving.caught_up_ms > 0
+    unknown_pace = diagnose(look(both(ok_tps=5.0), queues={Q0: QueueLook(1_000, 900), Q1: QueueLook(5, 5)}), STUCK_MS)
+    assert "how many come is not known" in unknown_pace.evidence[0]
+    assert unknown_pace.caught_up_ms is None
+
+
+def test_a_group_that_is_slower_than_what_comes_does_not_catch_up() -> None:
+    found = diagnose(look(both(), queues={Q0: queue(moved_by=10, came=50), Q1: queue()}), STUCK_MS)
+    assert (found.verdict, found.caught_up_ms) == (GroupVerdict.MOVING, None)
+    assert "it does not catch up like this" in found.sentence
+    assert found.advice
+
+
+def test_a_few_failures_do_not_stop_a_group_that_moves() -> None:
+    found = diagnose(look(both(ok_tps=10.0, failed_tps=0.1, failed_in_hour=4)), STUCK_MS)
+    assert found.verdict is GroupVerdict.MOVING
+
+
+def test_broadcasting_members_own_all_queues_and_each_topic_once() -> None:
+    other = MessageQueue("old", "broker-a", 0)
+    found = diagnose(
+        look(both(), member("b", Q0, Q1), broadcasting=True, queues={Q0: queue(0), Q1: queue(0), other: queue(0)}),
+        STUCK_MS,
+    )
+    assert found.verdict is GroupVerdict.NOTHING_WAITS
+
+
+@pytest.mark.parametrize(
+    ("limits", "of_queue", "named"),
+    [
+        (FlowLimits(max_size_bytes=5 << 20), {"cached_mib": 5}, "5 of 5 MiB (pullThresholdSizeForQueue)"),
+        (FlowLimits(max_span=50), {"span": 60}, "60 of 50 offsets"),
+    ],
+)
+def test_flow_control_names_the_limit(limits: FlowLimits, of_queue: dict[str, int], named: str) -> None:
+    seen = both(limits=limits, queues={Q0: held(**of_queue), Q1: held()})
+    found = diagnose(look(seen), STUCK_MS)
+    assert found.verdict is GroupVerdict.FLOW_CONTROL
+    assert named in found.sentence
+    if "span" in of_queue:
+        assert (
+            diagnose(
+                look(
+                    msgspec.structs.replace(
+                        seen, orderly=True, queues={Q0: held(span=60, locked=True), Q1: held(locked=True)}
+                    )
+                ),
+                STUCK_MS,
+            ).verdict
+            is GroupVerdict.UNKNOWN
+        )
+
+
+def test_the_lock_of_a_member_that_is_gone_comes_free() -> None:
+    seen = member(
+        "a", Q0, Q1, orderly=True, queues={Q0: held(locked=False, last_lock_ms=NOW_MS - 12_000), Q1: held(locked=True)}
+    )
+    found = diagnose(look(seen), STUCK_MS)
+    assert found.verdict is GroupVerdict.LOCKED_BY_ANOTHER
+    assert "since 12.0 s ago" in found.sentence
+    assert "60 s" in found.advice
+
+
+@pytest.mark.parametrize("verdict", GroupVerdict, ids=lambda verdict: verdict.name)
+def test_who_is_well_needs_no_advice_or_only_more_of_itself(verdict: GroupVerdict) -> None:
+    found: GroupDiagnosis = diagnose(LOOKS[verdict][0], STUCK_MS)
+    assert bool(found.advice) is not verdict.is_well

@@ -1,0 +1,71 @@
+"""Stacks of Java members and of ours: who is in a listener, and on which line."""
+
+from __future__ import annotations
+
+import pytest
+
+from sprocketmq.core.doctor.listener_stacks import listener_stacks
+
+JAVA_STUCK = [
+    "java.lang.Thread.sleep(Native Method)",
+    "com.acme.Delays.charge(Delays.java:31)",
+    "com.acme.Delays.consumeMessage(Delays.java:20)",
+    "org.apache.rocketmq.client.impl.consumer.ConsumeMessageConcurrentlyService$ConsumeRequest.run(ConsumeMessageConcurrentlyService.java:402)",
+    "java.util.concurrent.ThreadPoolExecutor.runWorker(ThreadPoolExecutor.java:1136)",
+]
+JAVA_IDLE = [
+    "jdk.internal.misc.Unsafe.park(Native Method)",
+    "java.util.concurrent.LinkedBlockingQueue.take(LinkedBlockingQueue.java:435)",
+]
+OURS_STUCK = [
+    "socket.SocketIO.readinto(socket.py:720)",
+    "app.charge(app.py:31)",
+    "app.on_order(app.py:12)",
+    "sprocketmq.client.listen.listener_call.ListenerCall._call(listener_call.py:140)",
+    "threading.Thread.run(threading.py:982)",
+]
+OURS_IDLE = [
+    "threading.Condition.wait(threading.py:327)",
+    "sprocketmq.client.listen.thread_listener_pool.ThreadListenerPool._work(thread_listener_pool.py:90)",
+]
+
+
+def stacks(**threads: list[str]) -> str:
+    """As Java's UtilAll.jstack lays them out, and ours."""
+    lines = []
+    for name, frames in threads.items():
+        lines += [f"{name:<40}TID: 41 STATE: WAITING", *(f"{name:<40}{frame}" for frame in frames), ""]
+    return "\n".join(lines)
+
+
+@pytest.mark.parametrize(
+    ("frames", "line"),
+    [
+        (JAVA_STUCK, "com.acme.Delays.charge(Delays.java:31)"),
+        (OURS_STUCK, "app.charge(app.py:31)"),
+        (JAVA_IDLE, None),
+        (OURS_IDLE, None),
+    ],
+)
+def test_the_innermost_line_of_the_users_own_is_told(frames: list[str], line: str | None) -> None:
+    assert listener_stacks(stacks(worker=frames)) == (() if line is None else (line,))
+
+
+def test_each_thread_is_told_once_and_idle_ones_not_at_all() -> None:
+    text = stacks(a=JAVA_IDLE, b=JAVA_STUCK, c=OURS_IDLE, d=OURS_STUCK)
+    assert listener_stacks(text) == ("com.acme.Delays.charge(Delays.java:31)", "app.charge(app.py:31)")
+
+
+def test_a_long_name_of_a_thread_with_blanks_changes_nothing() -> None:
+    name = "a consumer thread whose name is longer than its column"
+    assert listener_stacks(stacks(**{name: OURS_STUCK})) == ("app.charge(app.py:31)",)
+
+
+def test_a_lambda_and_a_nested_function_are_told_whole() -> None:
+    frames = ["app.main.<locals>.<lambda>(app.py:9)", *OURS_STUCK[3:]]
+    assert listener_stacks(stacks(worker=frames)) == ("app.main.<locals>.<lambda>(app.py:9)",)
+
+
+@pytest.mark.parametrize("text", ["", "nonsense", "\n\n", "x" * 50])
+def test_what_is_no_stack_has_no_line(text: str) -> None:
+    assert listener_stacks(text) == ()
