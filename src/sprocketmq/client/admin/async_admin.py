@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from sprocketmq.client.admin.access import AccessRequests
-from sprocketmq.client.admin.brokers import BrokerRequests
-from sprocketmq.client.admin.groups import GroupRequests
-from sprocketmq.client.admin.messages import MessageRequests
-from sprocketmq.client.admin.topics import TopicRequests
+from sprocketmq.client.admin.group_looks import GroupLookRequests
 from sprocketmq.wire import bodies
 
 __all__ = ["AsyncAdmin"]
 
 
-class AsyncAdmin(TopicRequests, GroupRequests, MessageRequests, BrokerRequests, AccessRequests):
+class AsyncAdmin(GroupLookRequests, AccessRequests):
     """Administrative requests from a running event loop. Connections open as they are needed; close with ``shutdown`` or ``async with``.
 
     ::

@@ -10,8 +10,9 @@ from sprocketmq.client.admin.async_admin import AsyncAdmin
 from sprocketmq.client.admin.brokers import BrokerStatus
 from sprocketmq.client.admin.group_progress import GroupSummary, QueueProgress
 from sprocketmq.client.admin.messages import MessageTrack
-from sprocketmq.client.admin.topic_traffic import TopicTraffic
+from sprocketmq.client.admin.topic_traffic import TopicSummary, TopicTraffic
 from sprocketmq.client.blocking_client import BlockingClient
+from sprocketmq.core.doctor.group_doctor import GroupDiagnosis
 from sprocketmq.core.group import allocation
 from sprocketmq.core.group.subscription import FilterExpression
 from sprocketmq.net.process.engine import Engine
@@ -145,6 +146,54 @@ class Admin(BlockingClient):
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.set_topic_perm(topic, perm, cluster=cluster, broker=broker))
+
+    def alter_topic(
+        self,
+        topic: str,
+        *,
+        read_queues: int | None = None,
+        write_queues: int | None = None,
+        perm: int | None = None,
+        order: bool | None = None,
+        attributes: Mapping[str, str] | None = None,
+        cluster: str | None = None,
+        broker: str | None = None,
+    ) -> dict[str, bodies.TopicConfig]:
+        """Change what is given of a topic, and leave the rest of it as it is on each broker (mqadmin: updateTopic changes all of it).
+
+        Does not wait for the name server.
+
+        Args:
+            topic: its name.
+            read_queues: queues to read, per broker; default they stay.
+            write_queues: queues to write, per broker; default they stay.
+            perm: 6 read and write, 4 read only, 2 write only, 0 neither; default it stays.
+            order: mark it as ordered or not; default it stays.
+            attributes: changes of a 5.x topic's attributes, ``{"+message.type": "FIFO"}`` or ``{"-message.type": ""}``; default none.
+            cluster: at all masters of this cluster; default wherever the topic is.
+            broker: at this broker alone, by name (its master) or ``host:port``; default wherever the topic is.
+
+        Returns:
+            Its settings as they were sent, by broker name; ``attributes`` as they were before.
+
+        Raises:
+            TopicNotExist: none of these brokers has the topic.
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
+        return self._run(
+            self._async.alter_topic(
+                topic,
+                read_queues=read_queues,
+                write_queues=write_queues,
+                perm=perm,
+                order=order,
+                attributes=attributes,
+                cluster=cluster,
+                broker=broker,
+            )
+        )
 
     def delete_topic(self, topic: str, *, cluster: str | None = None) -> None:
         """Delete a topic from all brokers (of ``cluster``) and from the name servers; its messages are gone (mqadmin: deleteTopic).
@@ -353,19 +402,22 @@ class Admin(BlockingClient):
         """
         self._run(self._async.delete_order_conf(topic))
 
-    def clean_unused_topics(self, *, cluster: str | None = None, broker: str | None = None) -> None:
-        """Delete the queue files of topics that are gone (mqadmin: cleanUnusedTopic).
+    def topic_summaries(self, *, cluster: str | None = None, with_system_topics: bool = False) -> list[TopicSummary]:
+        """Every topic at a glance: its queues and how many messages the brokers hold, sorted by name (mqadmin: topicList, topicStatus).
 
         Args:
-            cluster: at all masters of this cluster; default all masters.
-            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+            cluster: those of this cluster; default all that the name server knows.
+            with_system_topics: also those of brokers and name servers, retry topics and dead letters.
+
+        Returns:
+            A row for each topic that has queues.
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was asked.
             RemoteError: a server refused; code 3: it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
-        self._run(self._async.clean_unused_topics(cluster=cluster, broker=broker))
+        return self._run(self._async.topic_summaries(cluster=cluster, with_system_topics=with_system_topics))
 
     def consumers_of(self, topic: str) -> list[str]:
         """The groups that have progress in ``topic`` or subscribe to it, sorted.
@@ -417,6 +469,29 @@ class Admin(BlockingClient):
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.create_group(group, cluster=cluster, broker=broker, **settings))
+
+    def alter_group(
+        self, group: str, *, cluster: str | None = None, broker: str | None = None, **settings: Unpack[GroupSettings]
+    ) -> dict[str, bodies.SubscriptionGroupConfig]:
+        """Change what is given of a group, and leave the rest of it as it is on each broker that has it (mqadmin: updateSubGroup changes
+        all of it).
+
+        Args:
+            group: its name.
+            cluster: at all masters of this cluster; default all masters.
+            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+            settings: those of GroupSettings, such as ``retry_max_times=5`` or ``consume_enable=False``.
+
+        Returns:
+            Its settings as they are now, by broker name.
+
+        Raises:
+            GroupNotExist: none of these brokers knows the group.
+            ConfigurationError: there is no such setting.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
+        return self._run(self._async.alter_group(group, cluster=cluster, broker=broker, **settings))
 
     def create_groups(
         self,
@@ -1123,6 +1198,28 @@ class Admin(BlockingClient):
             )
         )
 
+    def read_onward(
+        self, positions: Mapping[MessageQueue, int], *, max_messages: int = 32, expression: FilterExpression | str = "*"
+    ) -> tuple[list[MessageExt], dict[MessageQueue, int]]:
+        """One pull at each of these queues at once, without a group and without progress, to follow a topic (mqadmin:
+        consumeMessage).
+
+        Args:
+            positions: where to read on, by queue; what lies before the oldest message begins there.
+            max_messages: at most so many of each queue; a broker gives 32 in one pull by default.
+            expression: tags as ``"a || b"``, or ``sql92("...")``.
+
+        Returns:
+            The messages that are there, in the order in which they were stored, and where to read on: behind them, and behind what the
+            filter left out.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
+        return self._run(self._async.read_onward(positions, max_messages=max_messages, expression=expression))
+
     def message_track(self, message: MessageExt) -> list[MessageTrack]:
         """What became of a message in each group that reads its topic (mqadmin: queryMsgById prints it).
 
@@ -1276,6 +1373,23 @@ class Admin(BlockingClient):
         """
         return self._run(self._async.ha_status(broker))
 
+    def speaks_5x(self, broker: str) -> bool:
+        """Whether a broker knows the requests of RocketMQ 5, found by asking something harmless that 4.9 does not know: what a broker
+        calls itself is no promise.
+
+        Args:
+            broker: which one, by name (its master) or ``host:port``.
+
+        Returns:
+            True where it does.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
+        return self._run(self._async.speaks_5x(broker))
+
     def broker_config(self, broker: str) -> dict[str, str]:
         """All settings of a broker, as Apache names them (mqadmin: getBrokerConfig).
 
@@ -1336,6 +1450,20 @@ class Admin(BlockingClient):
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.delete_expired_commit_logs(cluster=cluster, broker=broker))
+
+    def clean_unused_topics(self, *, cluster: str | None = None, broker: str | None = None) -> None:
+        """Delete the queue files of topics that are gone (mqadmin: cleanUnusedTopic).
+
+        Args:
+            cluster: at all masters of this cluster; default all masters.
+            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
+        self._run(self._async.clean_unused_topics(cluster=cluster, broker=broker))
 
     @property
     def name_servers(self) -> list[str]:
@@ -1461,6 +1589,25 @@ class Admin(BlockingClient):
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.update_namesrv_config(settings))
+
+    def diagnose_group(self, group: str, *, stuck_after_ms: int = 30000, watch_ms: int = 2000) -> GroupDiagnosis:
+        """Why a group does not move: one verdict, the evidence, and what to do. Changes nothing.
+
+        Args:
+            group: the consumer group.
+            stuck_after_ms: from when on a listener that finishes nothing counts as stuck.
+            watch_ms: how many milliseconds to look for movement.
+
+        Returns:
+            The verdict; what could not be learned is said as that.
+
+        Raises:
+            GroupNotExist: no broker knows the group.
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
+        return self._run(self._async.diagnose_group(group, stuck_after_ms=stuck_after_ms, watch_ms=watch_ms))
 
     def create_user(
         self,

@@ -9,6 +9,7 @@ from typing import Any
 
 from sprocketmq.client.admin.session import AdminSession
 from sprocketmq.client.settings.namesrv_addr import parse_addresses
+from sprocketmq.core.produce.route_table import DEFAULT_TOPIC
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout
 from sprocketmq.wire import bodies, headers, requests
 from sprocketmq.wire.codes import ResponseCode
@@ -157,6 +158,31 @@ class BrokerRequests(AdminSession):
         """
         return await self._ask_body(await self._one(broker), requests.brokers.GET_BROKER_HA_STATUS)
 
+    async def speaks_5x(self, broker: str) -> bool:
+        """Whether a broker knows the requests of RocketMQ 5, found by asking something harmless that 4.9 does not know: what a broker
+        calls itself is no promise.
+
+        Args:
+            broker: which one, by name (its master) or ``host:port``.
+
+        Returns:
+            True where it does.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
+        header = headers.GetTopicConfigRequestHeader(topic=DEFAULT_TOPIC)
+        try:
+            await self._ask(await self._one(broker), requests.topics.GET_TOPIC_CONFIG, header)
+        except RemoteError as error:
+            if error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                return False
+            if error.code != ResponseCode.TOPIC_NOT_EXIST:
+                raise
+        return True
+
     # -- settings --------------------------------------------------------------------------------------------------------------
 
     async def broker_config(self, broker: str) -> dict[str, str]:
@@ -228,6 +254,21 @@ class BrokerRequests(AdminSession):
         """
         for address in (await self._masters(cluster, broker)).values():
             await self._ask(address, requests.brokers.DELETE_EXPIRED_COMMITLOG)
+
+    async def clean_unused_topics(self, *, cluster: str | None = None, broker: str | None = None) -> None:
+        """Delete the queue files of topics that are gone (mqadmin: cleanUnusedTopic).
+
+        Args:
+            cluster: at all masters of this cluster; default all masters.
+            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
+        for address in (await self._masters(cluster, broker)).values():
+            await self._ask(address, requests.brokers.CLEAN_UNUSED_TOPIC)
 
     # -- name servers ----------------------------------------------------------------------------------------------------------
 

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from sprocketmq.client.admin.session import PAGE, AdminSession, all_pages
 from sprocketmq.client.settings.validators import check_group, check_range, check_topic
 from sprocketmq.core.retry.retry_schedule import dlq_topic, retry_topic
@@ -40,13 +42,41 @@ class GroupRequests(AdminSession):
             RemoteError: a server refused; code 3: it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
-        try:
-            config = bodies.SubscriptionGroupConfig(group_name=check_group(group), **settings)
-        except TypeError as error:
-            allowed = ", ".join(sorted(set(bodies.SubscriptionGroupConfig.__struct_fields__) - {"group_name"}))
-            raise ConfigurationError(f"a group has no such setting: {error}; allowed are {allowed}") from error
+        config = _config_of(check_group(group), settings)
         masters = await self._masters(cluster, broker)
         await asyncio.gather(*(self._api.create_group(address, config) for address in masters.values()))
+
+    async def alter_group(
+        self, group: str, *, cluster: str | None = None, broker: str | None = None, **settings: Unpack[GroupSettings]
+    ) -> dict[str, bodies.SubscriptionGroupConfig]:
+        """Change what is given of a group, and leave the rest of it as it is on each broker that has it (mqadmin: updateSubGroup changes
+        all of it).
+
+        Args:
+            group: its name.
+            cluster: at all masters of this cluster; default all masters.
+            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+            settings: those of GroupSettings, such as ``retry_max_times=5`` or ``consume_enable=False``.
+
+        Returns:
+            Its settings as they are now, by broker name.
+
+        Raises:
+            GroupNotExist: none of these brokers knows the group.
+            ConfigurationError: there is no such setting.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
+        _config_of(check_group(group), settings)  # refused here before anything is asked
+        masters = await self._masters(cluster, broker)
+        found = {name: (await self.group_configs(address)).get(group) for name, address in masters.items()}
+        changed = {
+            name: msgspec.structs.replace(config, **settings) for name, config in found.items() if config is not None
+        }
+        if not changed:
+            raise _no_such_group(group)
+        await asyncio.gather(*(self._api.create_group(masters[name], config) for name, config in changed.items()))
+        return changed
 
     async def create_groups(
         self,
@@ -176,10 +206,7 @@ class GroupRequests(AdminSession):
         found = {name: (await self.group_configs(address)).get(group) for name, address in masters.items()}
         configs = {name: config for name, config in found.items() if config is not None}
         if not configs:
-            raise GroupNotExist(
-                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-                f"no broker knows the consumer group {group!r}; check the spelling, or create it",
-            )
+            raise _no_such_group(group)
         return configs
 
     async def set_consume_mode(
@@ -240,3 +267,18 @@ class GroupRequests(AdminSession):
             answer = await self._ask_body(address, requests.topics.UPDATE_AND_GET_GROUP_FORBIDDEN, header)
             answers[name] = answer.readable
         return answers
+
+
+def _config_of(group: str, settings: GroupSettings) -> bodies.SubscriptionGroupConfig:
+    try:
+        return bodies.SubscriptionGroupConfig(group_name=group, **settings)
+    except TypeError as error:
+        allowed = ", ".join(sorted(set(bodies.SubscriptionGroupConfig.__struct_fields__) - {"group_name"}))
+        raise ConfigurationError(f"a group has no such setting: {error}; allowed are {allowed}") from error
+
+
+def _no_such_group(group: str) -> GroupNotExist:
+    return GroupNotExist(
+        ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+        f"no broker knows the consumer group {group!r}; check the spelling, or create it",
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -259,6 +260,39 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
                 break
             at = behind
         return found[:max_messages]
+
+    async def read_onward(
+        self,
+        positions: Mapping[MessageQueue, int],
+        *,
+        max_messages: int = 32,
+        expression: FilterExpression | str = "*",
+    ) -> tuple[list[MessageExt], dict[MessageQueue, int]]:
+        """One pull at each of these queues at once, without a group and without progress, to follow a topic (mqadmin:
+        consumeMessage).
+
+        Args:
+            positions: where to read on, by queue; what lies before the oldest message begins there.
+            max_messages: at most so many of each queue; a broker gives 32 in one pull by default.
+            expression: tags as ``"a || b"``, or ``sql92("...")``.
+
+        Returns:
+            The messages that are there, in the order in which they were stored, and where to read on: behind them, and behind what the
+            filter left out.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
+        check_range("max_messages", max_messages, 1, 1_000)
+        queues = list(positions)
+        answers = await asyncio.gather(
+            *(self._read(queue, positions[queue], max_messages, expression) for queue in queues)
+        )
+        found = [message for messages, _ in answers for message in messages]
+        found.sort(key=lambda message: (message.store_timestamp_ms, message.message_queue, message.queue_offset))
+        return found, {queue: behind for queue, (_, behind) in zip(queues, answers, strict=True)}
 
     async def _read(
         self, queue: MessageQueue, offset: int, count: int, expression: FilterExpression | str

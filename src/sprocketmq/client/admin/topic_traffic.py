@@ -1,14 +1,42 @@
-"""Which groups read a topic, and how much goes through it, by an administrator (mqadmin: statsAll)."""
+"""The topics at a glance, which groups read one, and how much goes through it, by an administrator (mqadmin: statsAll)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from typing import Final
 
-from sprocketmq.client.admin.session import AdminSession
-from sprocketmq.wire import headers, requests
+from sprocketmq.client.admin.session import NO_DATA
+from sprocketmq.client.admin.topics import TopicRequests
+from sprocketmq.core.resource_names import is_system_topic
+from sprocketmq.errors import RemoteError
+from sprocketmq.wire import bodies, headers, requests
 
-__all__ = ["TopicTraffic", "TopicTrafficRequests"]
+__all__ = ["TopicSummary", "TopicTraffic", "TopicTrafficRequests"]
+
+_AT_ONCE: Final = 16
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSummary:
+    """One topic at a glance.
+
+    Attributes:
+        brokers: names of those that have it.
+        read_queues, write_queues: in sum over the brokers.
+        perm: 6 read and write, 4 read only, 2 write only, 0 neither; what all brokers allow.
+        messages: how many the brokers hold.
+        last_message_ms: when the newest one was stored, milliseconds since 1970; None when there is none.
+    """
+
+    topic: str
+    brokers: tuple[str, ...]
+    read_queues: int
+    write_queues: int
+    perm: int
+    messages: int
+    last_message_ms: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +59,67 @@ class TopicTraffic:
     out_24_hours: int
 
 
-class TopicTrafficRequests(AdminSession):
+class TopicTrafficRequests(TopicRequests):
     """The part of AsyncAdmin about the traffic of topics."""
+
+    async def topic_summaries(
+        self, *, cluster: str | None = None, with_system_topics: bool = False
+    ) -> list[TopicSummary]:
+        """Every topic at a glance: its queues and how many messages the brokers hold, sorted by name (mqadmin: topicList, topicStatus).
+
+        Args:
+            cluster: those of this cluster; default all that the name server knows.
+            with_system_topics: also those of brokers and name servers, retry topics and dead letters.
+
+        Returns:
+            A row for each topic that has queues.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
+        names: Collection[str] = await self.topics(cluster=cluster)
+        if not with_system_topics:
+            known = set(await self.system_topics())
+            names = {name for name in names if not is_system_topic(name, known)}
+        turn = asyncio.Semaphore(_AT_ONCE)
+
+        async def look(topic: str) -> TopicSummary | None:
+            async with turn:
+                return await self._summary(topic)
+
+        found = await asyncio.gather(*map(look, sorted(names)))
+        return [summary for summary in found if summary is not None]
+
+    async def _summary(self, topic: str) -> TopicSummary | None:
+        """None for a name without queues, such as a cluster's own, or one that was deleted meanwhile."""
+        route = await self._api.route(topic)
+        if route is None or not route.queue_datas:
+            return None
+        self._routes.table.update(topic, route)
+        offsets: list[bodies.TopicOffset] = []
+        for data in route.queue_datas:
+            address = self._routes.broker_address(data.broker_name)
+            if address is None:
+                continue
+            try:
+                offsets += (await self._api.topic_stats(address, topic)).offset_table.values()
+            except RemoteError as error:
+                if error.code not in NO_DATA:
+                    raise
+        perm = 7
+        for data in route.queue_datas:
+            perm &= data.perm
+        return TopicSummary(
+            topic,
+            tuple(sorted(data.broker_name for data in route.queue_datas)),
+            sum(data.read_queue_nums for data in route.queue_datas),
+            sum(data.write_queue_nums for data in route.queue_datas),
+            perm,
+            sum(one.max_offset - one.min_offset for one in offsets),
+            max((one.last_update_timestamp for one in offsets), default=0) or None,
+        )
 
     async def consumers_of(self, topic: str) -> list[str]:
         """The groups that have progress in ``topic`` or subscribe to it, sorted.

@@ -65,8 +65,7 @@ class TopicRequests(AdminSession):
             write_queue_nums=check_range("write_queues", queues if write_queues is None else write_queues, 1, 65_535),
             perm=check_range("perm", perm, 0, 7),
             order=order,
-            attributes=",".join(f"{key}={value}" if value else key for key, value in (attributes or {}).items())
-            or None,
+            attributes=_attribute_changes(attributes),
         )
         masters = await self._masters(cluster, broker)
         await asyncio.gather(*(self._api.create_topic(address, header) for address in masters.values()))
@@ -147,11 +146,57 @@ class TopicRequests(AdminSession):
             RemoteError: a server refused; code 3: it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
-        check_range("perm", perm, 0, 7)
+        await self.alter_topic(topic, perm=perm, cluster=cluster, broker=broker)
+
+    async def alter_topic(
+        self,
+        topic: str,
+        *,
+        read_queues: int | None = None,
+        write_queues: int | None = None,
+        perm: int | None = None,
+        order: bool | None = None,
+        attributes: Mapping[str, str] | None = None,
+        cluster: str | None = None,
+        broker: str | None = None,
+    ) -> dict[str, bodies.TopicConfig]:
+        """Change what is given of a topic, and leave the rest of it as it is on each broker (mqadmin: updateTopic changes all of it).
+
+        Does not wait for the name server.
+
+        Args:
+            topic: its name.
+            read_queues: queues to read, per broker; default they stay.
+            write_queues: queues to write, per broker; default they stay.
+            perm: 6 read and write, 4 read only, 2 write only, 0 neither; default it stays.
+            order: mark it as ordered or not; default it stays.
+            attributes: changes of a 5.x topic's attributes, ``{"+message.type": "FIFO"}`` or ``{"-message.type": ""}``; default none.
+            cluster: at all masters of this cluster; default wherever the topic is.
+            broker: at this broker alone, by name (its master) or ``host:port``; default wherever the topic is.
+
+        Returns:
+            Its settings as they were sent, by broker name; ``attributes`` as they were before.
+
+        Raises:
+            TopicNotExist: none of these brokers has the topic.
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
+        for name, queues in (("read_queues", read_queues), ("write_queues", write_queues)):
+            if queues is not None:
+                check_range(name, queues, 1, 65_535)
+        if perm is not None:
+            check_range("perm", perm, 0, 7)
         masters = await self._masters(cluster, broker) if cluster or broker else await self._masters_of(topic)
-        for name, config in (await self._topic_configs_of(topic, masters)).items():
-            config.perm = perm
-            await self._api.create_topic(masters[name], _create_header(config))
+        configs = await self._topic_configs_of(topic, masters)
+        for name, config in configs.items():
+            config.read_queue_nums = config.read_queue_nums if read_queues is None else read_queues
+            config.write_queue_nums = config.write_queue_nums if write_queues is None else write_queues
+            config.perm = config.perm if perm is None else perm
+            config.order = config.order if order is None else order
+            await self._api.create_topic(masters[name], _create_header(config, attributes))
+        return configs
 
     async def delete_topic(self, topic: str, *, cluster: str | None = None) -> None:
         """Delete a topic from all brokers (of ``cluster``) and from the name servers; its messages are gone (mqadmin: deleteTopic).
@@ -425,21 +470,6 @@ class TopicRequests(AdminSession):
         for address in self._api.name_servers.addresses:
             await self._ask(address, requests.name_servers.DELETE_KV_CONFIG, header)
 
-    async def clean_unused_topics(self, *, cluster: str | None = None, broker: str | None = None) -> None:
-        """Delete the queue files of topics that are gone (mqadmin: cleanUnusedTopic).
-
-        Args:
-            cluster: at all masters of this cluster; default all masters.
-            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
-            NetworkError, RequestTimeout: a server did not answer.
-        """
-        for address in (await self._masters(cluster, broker)).values():
-            await self._ask(address, requests.brokers.CLEAN_UNUSED_TOPIC)
-
 
 def _addresses(route: bodies.TopicRouteData, broker_name: str) -> list[str]:
     return [
@@ -450,7 +480,13 @@ def _addresses(route: bodies.TopicRouteData, broker_name: str) -> list[str]:
     ]
 
 
-def _create_header(config: bodies.TopicConfig) -> headers.CreateTopicRequestHeader:
+def _attribute_changes(attributes: Mapping[str, str] | None) -> str | None:
+    return ",".join(f"{key}={value}" if value else key for key, value in (attributes or {}).items()) or None
+
+
+def _create_header(
+    config: bodies.TopicConfig, attributes: Mapping[str, str] | None = None
+) -> headers.CreateTopicRequestHeader:
     return headers.CreateTopicRequestHeader(
         topic=config.topic_name,
         default_topic=DEFAULT_TOPIC,
@@ -460,4 +496,5 @@ def _create_header(config: bodies.TopicConfig) -> headers.CreateTopicRequestHead
         topic_filter_type=config.topic_filter_type,
         topic_sys_flag=config.topic_sys_flag,
         order=config.order,
+        attributes=_attribute_changes(attributes),
     )

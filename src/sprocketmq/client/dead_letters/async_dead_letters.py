@@ -31,6 +31,7 @@ from sprocketmq.client.settings.namespace import wrap
 from sprocketmq.client.settings.validators import check_group, check_topic
 from sprocketmq.core.consume.pull_cursor import PullStatus
 from sprocketmq.core.lifecycle import LifeState
+from sprocketmq.core.produce.route_table import MASTER_ID
 from sprocketmq.core.retry.retry_schedule import dlq_topic
 from sprocketmq.errors import (
     ClosedError,
@@ -322,6 +323,27 @@ class AsyncDeadLetters(AdminSession):
                         break
                 report.next_offsets[queue] = behind
         return report
+
+    async def purge(self) -> int:
+        """Forget all dead letters of the group, by deleting their topic. RocketMQ cannot delete single messages.
+
+        The next letter makes the topic anew. What the log holds of them stays on the brokers' disks until retention takes it.
+
+        Returns:
+            How many there were.
+
+        Raises:
+            RemoteError, NetworkError, RequestTimeout: the cluster cannot be asked, or refused.
+        """
+        route = await self._api.route(self._stored_topic)
+        if route is None:
+            return 0
+        count = await self.count()
+        for data in route.broker_datas:
+            if MASTER_ID in data.broker_addrs:  # its slaves follow it
+                await self._api.delete_topic(data.broker_addrs[MASTER_ID], self._stored_topic)
+        await self._api.delete_topic_in_namesrv(self._stored_topic)
+        return count
 
 
 def _fits(

@@ -183,3 +183,16 @@ class DeadLetters(BlockingClient):
                 start_offsets=start_offsets,
             )
         )
+
+    def purge(self) -> int:
+        """Forget all dead letters of the group, by deleting their topic. RocketMQ cannot delete single messages.
+
+        The next letter makes the topic anew. What the log holds of them stays on the brokers' disks until retention takes it.
+
+        Returns:
+            How many there were.
+
+        Raises:
+            RemoteError, NetworkError, RequestTimeout: the cluster cannot be asked, or refused.
+        """
+        return self._run(self._async.purge())

@@ -1,0 +1,269 @@
+"""Looking at a group from all sides, and what is the matter with it, by an administrator (no mqadmin command)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from sprocketmq.client.admin.brokers import BrokerRequests
+from sprocketmq.client.admin.groups import GroupRequests
+from sprocketmq.client.admin.messages import MessageRequests
+from sprocketmq.client.settings.validators import check_range
+from sprocketmq.core.consume.flow_control import MIB, FlowLimits
+from sprocketmq.core.doctor.group_doctor import GroupDiagnosis, diagnose
+from sprocketmq.core.doctor.group_look import GroupLook, HeldQueue, MemberLook, QueueLook
+from sprocketmq.core.doctor.listener_stacks import listener_stacks
+from sprocketmq.core.retry.retry_schedule import (
+    DEFAULT_DELAY_LEVELS,
+    SCHEDULE_TOPIC,
+    DelayLevels,
+    is_retry_topic,
+    queue_of_delay_level,
+    retry_topic,
+)
+from sprocketmq.errors import ConfigurationError, NetworkError, ProtocolError, RemoteError, RequestTimeout
+from sprocketmq.wire import bodies
+from sprocketmq.wire.codes import ResponseCode
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.message import MessageExt, MessageQueue
+
+if TYPE_CHECKING:
+    from sprocketmq.client.admin.group_progress import QueueProgress
+
+__all__ = ["GroupLookRequests"]
+
+_READABLE: Final = 4
+_MOST_WATCHED_MS: Final = 600_000
+_LOOKED_AT: Final = 256  # waiting retries of one delay level: for the first one that is due, and how many
+_DECADES_MS: Final = 30 * 365 * 86_400_000
+_FAILURES: Final = (RemoteError, NetworkError, RequestTimeout, ProtocolError)
+
+
+class GroupLookRequests(GroupRequests, MessageRequests, BrokerRequests):
+    """The part of AsyncAdmin that looks at a group from all sides."""
+
+    async def diagnose_group(
+        self, group: str, *, stuck_after_ms: int = 30_000, watch_ms: int = 2_000
+    ) -> GroupDiagnosis:
+        """Why a group does not move: one verdict, the evidence, and what to do. Changes nothing.
+
+        Args:
+            group: the consumer group.
+            stuck_after_ms: from when on a listener that finishes nothing counts as stuck.
+            watch_ms: how many milliseconds to look for movement.
+
+        Returns:
+            The verdict; what could not be learned is said as that.
+
+        Raises:
+            GroupNotExist: no broker knows the group.
+            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: a server refused; code 3: it is too old for this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
+        check_range("watch_ms", watch_ms, 0, _MOST_WATCHED_MS)
+        configs = await self.group_config(group)
+        first = await self.consumer_progress(group)
+        clock = self._options.clock
+        begun_ms = clock.now_ms()
+        await asyncio.sleep(watch_ms / 1000)
+        look = await self._look(group, configs, first, begun_ms)
+        return diagnose(look, stuck_after_ms)
+
+    async def _look(
+        self,
+        group: str,
+        configs: Mapping[str, bodies.SubscriptionGroupConfig],
+        first: Mapping[MessageQueue, QueueProgress],
+        begun_ms: int,
+    ) -> GroupLook:
+        """The second look, with what moved since the first."""
+        unknown: list[str] = []
+        second = await self.consumer_progress(group)
+        now_ms = self._options.clock.now_ms()
+        connection = await self.consumer_connection(group)
+        members = await asyncio.gather(*(self._member(group, one) for one in await self.consumer_ids(group)))
+        wanted = {topic for member in members for topic in member.subscriptions or ()}
+        if connection is not None:
+            wanted.update(topic for topic in connection.subscription_table if not is_retry_topic(topic))
+        waiting = await self._waiting(group, second, unknown)
+        unreadable = await self._unreadable(group, wanted, unknown)
+        queues = {
+            queue: _queue_look(at, first.get(queue), waiting.get(queue))
+            for queue, at in second.items()
+            if not is_retry_topic(queue.topic) and (not wanted or queue.topic in wanted)
+        }
+        for topic in wanted - {queue.topic for queue in queues}:
+            queues.update(await self._untouched(topic, unknown))
+        count, next_ms = await self._retries(group, unknown)
+        return GroupLook(
+            group,
+            now_ms,
+            now_ms - begun_ms,
+            switched_off=tuple(sorted(name for name, config in configs.items() if not config.consume_enable)),
+            unreadable=tuple(unreadable),
+            members=tuple(members),
+            broadcasting=connection is not None and connection.message_model == bodies.MessageModel.BROADCASTING,
+            queues=queues,
+            retry_lag=sum(at.lag for queue, at in second.items() if is_retry_topic(queue.topic)),
+            retries_waiting=count,
+            next_retry_ms=next_ms,
+            last_error=await self._last_error(group),
+            not_learned=tuple(unknown),
+        )
+
+    async def _member(self, group: str, client_id: str) -> MemberLook:
+        try:
+            info = await self.running_info(group, client_id, jstack=True)
+        except _FAILURES as error:
+            return MemberLook(client_id, silent_because=str(error))
+        return _member_look(client_id, info)
+
+    async def _waiting(
+        self, group: str, progress: Mapping[MessageQueue, QueueProgress], unknown: list[str]
+    ) -> dict[MessageQueue, int]:
+        """For how long the next message of each queue has been waiting."""
+        found: dict[MessageQueue, int] = {}
+        for topic in sorted({queue.topic for queue, at in progress.items() if at.lag}):
+            try:
+                spans = await self.consume_time_span(topic, group)
+            except _FAILURES as error:
+                unknown.append(f"for how long messages of {topic} wait: {error}")
+                continue
+            # Java counts from 1970 where it finds no message.
+            found.update({one.message_queue: one.delay_time for one in spans if 0 < one.delay_time < _DECADES_MS})
+        return found
+
+    async def _unreadable(self, group: str, wanted: set[str], unknown: list[str]) -> list[tuple[str, str]]:
+        """Topics that the group may not read, with the reason."""
+        found: list[tuple[str, str]] = []
+        for topic in sorted(wanted):
+            try:
+                for name, config in (await self.topic_config(topic)).items():
+                    if not config.perm & _READABLE:
+                        found.append((topic, f"its permission at {name} is {config.perm}, which lets nobody read it"))
+                readable = await self.group_readable(group, topic)
+                found += [(topic, f"{name} forbids it to this group") for name, may in readable.items() if not may]
+            except RemoteError as error:
+                if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:  # 4.9 forbids topics to no group
+                    unknown.append(f"whether topic {topic} may be read: {error}")
+            except (NetworkError, RequestTimeout) as error:
+                unknown.append(f"whether topic {topic} may be read: {error}")
+        return found
+
+    async def _untouched(self, topic: str, unknown: list[str]) -> dict[MessageQueue, QueueLook]:
+        """The queues of a topic in which the group has no progress."""
+        try:
+            return {
+                queue: QueueLook(offsets.max_offset, None if offsets.min_offset == 0 else offsets.min_offset)
+                for queue, offsets in (await self.topic_stats(topic)).items()
+            }
+        except _FAILURES as error:
+            unknown.append(f"which queues topic {topic} has: {error}")
+            return {}
+
+    async def _retries(self, group: str, unknown: list[str]) -> tuple[int | None, int | None]:
+        """How many retries wait for their time, as far as they are among the first of each delay level, and when the first is due."""
+        count, next_ms = 0, None
+        try:
+            for name, address in (await self._masters(None, None)).items():
+                info = await self.broker_runtime_info(address)
+                levels = DelayLevels.parse(
+                    (await self.broker_config(address)).get("messageDelayLevel") or DEFAULT_DELAY_LEVELS
+                )
+                for level in range(1, levels.max_level + 1):
+                    progress, _, end = info.get(f"scheduleMessageOffset_{level}", "0,0").partition(",")
+                    if not progress.isdigit() or not end.isdigit() or int(end) <= int(progress):
+                        continue
+                    queue = MessageQueue(SCHEDULE_TOPIC, name, queue_of_delay_level(level))
+                    held = await self.read_messages(queue, int(progress), max_messages=_LOOKED_AT)
+                    mine = [one for one in held if one.properties.get(props.REAL_TOPIC) == retry_topic(group)]
+                    count += len(mine)
+                    dues = [levels.due_ms(level, one.store_timestamp_ms) for one in mine]
+                    next_ms = min([*dues, *([] if next_ms is None else [next_ms])], default=None)
+        except (*_FAILURES, ConfigurationError) as error:
+            unknown.append(f"how many retries wait: {error}")
+            return None, None
+        return count, next_ms
+
+    async def _last_error(self, group: str) -> str | None:
+        """Why the newest retry was given back, where its consumer said so."""
+        newest: MessageExt | None = None
+        try:
+            for queue in await self.queues(retry_topic(group)):
+                end = await self.max_offset(queue)
+                for one in await self.read_messages(queue, max(0, end - 1), max_messages=1):
+                    if newest is None or one.store_timestamp_ms > newest.store_timestamp_ms:
+                        newest = one
+        except (*_FAILURES, ConfigurationError):  # no retry was ever needed
+            return None
+        return newest.properties.get(props.RETRY_REASON) if newest is not None else None
+
+
+def _queue_look(at: QueueProgress, before: QueueProgress | None, waiting_ms: int | None) -> QueueLook:
+    known = at.consumer_offset >= 0
+    return QueueLook(
+        at.broker_offset,
+        at.consumer_offset if known else None,
+        at.consumer_offset - before.consumer_offset
+        if known and before is not None and before.consumer_offset >= 0
+        else None,
+        at.broker_offset - before.broker_offset if before is not None else None,
+        waiting_ms if known else None,
+    )
+
+
+def _member_look(client_id: str, info: bodies.ConsumerRunningInfo) -> MemberLook:
+    """A member as it describes itself; the keys of ``properties`` are Java's names of options."""
+    said = info.properties
+    statuses = [status for topic, status in info.status_table.items() if not is_retry_topic(topic)] or list(
+        info.status_table.values()
+    )
+    return MemberLook(
+        client_id,
+        subscriptions={
+            one.topic: f"{one.expression_type or 'TAG'}: {_normal(one.sub_string)}"
+            for one in info.subscription_set
+            if not is_retry_topic(one.topic)
+        },
+        queues={queue: _held(held) for queue, held in info.mq_table.items() if not held.droped},
+        orderly=said.get(bodies.PROP_CONSUME_ORDERLY, "").lower() == "true"
+        if bodies.PROP_CONSUME_ORDERLY in said
+        else None,
+        limits=_limits(said),
+        ok_tps=sum(status.consume_ok_tps for status in info.status_table.values()) if statuses else None,
+        failed_tps=sum(status.consume_failed_tps for status in info.status_table.values()) if statuses else None,
+        failed_in_hour=sum(status.consume_failed_msgs for status in info.status_table.values()) if statuses else None,
+        listener_stacks=listener_stacks(info.jstack) if info.jstack else None,
+    )
+
+
+def _normal(expression: str) -> str:
+    """Tags in any order are the same subscription."""
+    return " || ".join(sorted(part.strip() for part in expression.split("||"))) or "*"
+
+
+def _held(held: bodies.ProcessQueueInfo) -> HeldQueue:
+    """Java counts what an orderly listener works on apart."""
+    cached = held.cached_msg_count + held.transaction_msg_count
+    return HeldQueue(
+        cached,
+        held.cached_msg_size_in_mi_b,
+        held.cached_msg_max_offset - held.cached_msg_min_offset if held.cached_msg_count else 0,
+        held.locked,
+        held.last_lock_timestamp,
+        held.last_consume_timestamp,
+    )
+
+
+def _limits(said: Mapping[str, str]) -> FlowLimits | None:
+    """None for a member that has others, such as a pull consumer's."""
+    try:
+        return FlowLimits(
+            int(said["pullThresholdForQueue"]),
+            int(said["pullThresholdSizeForQueue"]) * MIB,
+            int(said["consumeConcurrentlyMaxSpan"]),
+        )
+    except (KeyError, ValueError, ConfigurationError):
+        return None
