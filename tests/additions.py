@@ -393,29 +393,28 @@ COMMAND = Addition(
     (
         Edit(
             "cli/main.py",
-            r"^    show_topics\(namesrv_addr, as_json=as_json\)\n",
-            '''
-
-@app.command()
-@_namesrv_option
-def clusters(namesrv_addr: str) -> None:
-    """The clusters, by name."""
-    from sprocketmq.cli.clusters import show_clusters
-
-    show_clusters(namesrv_addr)
-''',
+            r'^        "broker": "commands.broker",\n',
+            '        "clusters": "commands.clusters",\n',
         ),
         Edit(
-            "cli/clusters.py",
+            "cli/commands/clusters.py",
             "",
             '''"""``sprocketmq clusters``."""
 
-from sprocketmq.client.admin import Admin
+import click
+
+from sprocketmq.cli.frame.connection import Connection, connects
+from sprocketmq.cli.frame.output import Column, Output, shows
 
 
-def show_clusters(namesrv_addr: str) -> None:
-    with Admin(namesrv_addr=namesrv_addr) as admin:
-        print(*admin.cluster_info().cluster_addr_table)
+@click.command()
+@shows
+@connects
+def clusters(connection: Connection, output: Output) -> None:
+    """The clusters, by name."""
+    with connection.admin() as admin:
+        names = admin.cluster_info().cluster_addr_table
+    output.rows([Column("cluster")], [{"cluster": name} for name in names])
 ''',
         ),
     ),
@@ -428,7 +427,7 @@ def said(*arguments):
 
 assert "The clusters, by name." in said("--help")
 with EmbeddedRocketMQ(clock="system") as mq:
-    assert said("clusters", "-n", mq.namesrv_addr) == "DefaultCluster\\n"
+    assert said("clusters", "-n", mq.namesrv_addr) == "cluster\\nDefaultCluster\\n"
 """,
 )
 

@@ -39,10 +39,10 @@ def test_lag_and_topics_are_seen_from_another_process(cli: Cli) -> None:
     ]
     text = cli.run("lag", "billing", "--namesrv-addr", namesrv_addr).out
     assert re.search(r"^orders +broker-a +0 +5 +3 +2$", text, re.MULTILINE)
-    assert text.endswith("lag of billing: 4\n")
+    assert re.search(r"\nlag of billing: 4, the oldest for [\d.]+ m?s\n$", text)
 
-    listed = json.loads(cli.run("topics", "--namesrv-addr", namesrv_addr, "--json").out)
-    assert {"topic": "orders", "queues": 2, "messages": 10} in listed
+    (row,) = json.loads(cli.run("topic", "list", "--namesrv-addr", namesrv_addr, "--json").out)
+    assert (row["topic"], row["queues"], row["messages"]) == ("orders", 2, 10)
 
 
 def test_an_unknown_group_and_an_absent_cluster_are_one_sentence(cli: Cli) -> None:
@@ -54,7 +54,7 @@ def test_an_unknown_group_and_an_absent_cluster_are_one_sentence(cli: Cli) -> No
     with socket.create_server(("127.0.0.1", 0)) as listening:
         closed = f"127.0.0.1:{listening.getsockname()[1]}"
     ended = cli.run("topics", "--namesrv-addr", closed)
-    assert (ended.code, ended.out) == (2, "")
+    assert (ended.code, ended.out) == (1, "")
     assert closed in ended.err
     assert len(ended.err.splitlines()) == 1
 
@@ -67,8 +67,8 @@ def test_what_was_acknowledged_survives_kill_9_and_the_store_is_sound(cli: Cli, 
 
     server = cli.serve("--store", store)
     assert server.ready_line
-    listed = json.loads(cli.run("topics", "--namesrv-addr", server.addresses["namesrv"], "--json").out)
-    assert {"topic": "orders", "queues": 2, "messages": 20} in listed
+    (row,) = json.loads(cli.run("topics", "--namesrv-addr", server.addresses["namesrv"], "--json").out)
+    assert (row["topic"], row["queues"], row["messages"]) == ("orders", 2, 20)
     assert server.end().code == 0
 
     checked = cli.run("store", "check", store)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from sprocketmq.cli import main, progress, store_inspect
+from sprocketmq.cli import main, store_inspect
+from sprocketmq.cli.frame.output import Column, Output
 from sprocketmq.errors import ConfigurationError
 
 BAD = "a\nlag of g: 0\x1b[2J\u202e"
 
 
 def test_a_table_has_one_line_for_each_row(capsys):
-    progress._print_table(["topic", "lag"], [[BAD, "7"], ["b", "8"]], text_columns=1)
+    Output("table").rows([Column("topic"), Column("lag")], [{"topic": BAD, "lag": 7}, {"topic": "b", "lag": 8}])
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 3
     assert all(line.isprintable() for line in lines)

@@ -1,0 +1,328 @@
+"""``sprocketmq user`` and ``acl``: who may do what, at brokers of 5.x."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from sprocketmq.cli.frame.changes import Change, changes, deletes
+from sprocketmq.cli.frame.command_line import CommandGroup, options
+from sprocketmq.cli.frame.connection import Connection, connects
+from sprocketmq.cli.frame.output import Column, Output, shows
+from sprocketmq.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from sprocketmq.client.admin import Admin
+    from sprocketmq.wire.bodies import AclInfo, UserInfo
+
+__all__ = ["acl", "user"]
+
+_ACTIONS: Final = ("Pub", "Sub", "Create", "Update", "Delete", "Get", "List", "All")
+_where = options(
+    click.option("--cluster", metavar="NAME", help="At the brokers of this cluster."),
+    click.option("--broker", metavar="NAME", help="At this broker alone; default all."),
+)
+_asked_broker = click.option("--broker", metavar="NAME", help="As this broker knows it; default the first.")
+_password_file = click.option(
+    "--password-file", type=click.File("r", encoding="utf-8"), help="Its first line is the password; - is stdin."
+)
+
+
+def _one_broker(admin: Admin, broker: str | None) -> str:
+    """The broker to ask. Raises ConfigurationError: it is older than 5.x, which has accounts in a file instead."""
+    names = sorted(admin.cluster_info().broker_addr_table)
+    if broker is None and not names:
+        raise ConfigurationError("no broker is known to the name server; start one, or check --namesrv-addr")
+    chosen = broker or names[0]
+    if not admin.speaks_5x(chosen):
+        raise ConfigurationError(
+            f"broker {chosen} is older than RocketMQ 5 and has no users and policies; its accounts are in conf/plain_acl.yml"
+        )
+    return chosen
+
+
+@click.group(cls=CommandGroup)
+def user() -> None:
+    """Users of a cluster with access control (5.x)."""
+
+
+@user.command("list")
+@_asked_broker
+@shows
+@connects
+def list_users(connection: Connection, output: Output, broker: str | None) -> None:
+    """All users."""
+    with connection.admin() as admin:
+        found = admin.users(_one_broker(admin, broker))
+    output.rows(_USER, [_user_row(one) for one in found], empty="no users")
+
+
+@user.command("show")
+@click.argument("name", metavar="USER")
+@_asked_broker
+@shows
+@connects
+def show_user(connection: Connection, output: Output, name: str, broker: str | None) -> None:
+    """One user, and what it may do."""
+    with connection.admin() as admin:
+        asked = _one_broker(admin, broker)
+        found = admin.user(asked, name)
+        if found is None:
+            raise ConfigurationError(f"broker {asked} knows no user {name!r}")
+        policies = admin.acl(asked, f"User:{name}")
+    record = {**_user_row(found), "policies": _entries([policies] if policies else [])}
+    output.record(_USER, record, (("may", _ACL[1:], "policies"),))
+
+
+def _user_row(one: UserInfo) -> dict[str, Any]:
+    """Never with its password."""
+    return {"user": one.username, "type": one.user_type, "status": one.user_status}
+
+
+_USER: Final = (Column("user"), Column("type"), Column("status"))
+
+
+@user.command("create")
+@click.argument("name", metavar="USER")
+@_password_file
+@click.option("--super", "is_super", is_flag=True, help="Who may do all.")
+@_where
+@shows
+@changes
+@connects
+def create_user(
+    connection: Connection,
+    output: Output,
+    change: Change,
+    name: str,
+    password_file: Any,
+    is_super: bool,
+    cluster: str | None,
+    broker: str | None,
+) -> None:
+    """Make a user; asks for the password where no file is given."""
+    password = _password(password_file)
+    kind = "Super" if is_super else "Normal"
+    with connection.admin() as admin:
+        _one_broker(admin, broker)
+        if not change.begins(
+            f"create {kind.lower()} user {name} at {broker or cluster or 'each broker'}", user=name, type=kind
+        ):
+            return
+        admin.create_user(name, password, user_type=kind, cluster=cluster, broker=broker)
+    change.done(f"created {kind.lower()} user {name}", user=name, type=kind)
+
+
+def _password(file: Any) -> str:
+    """Never an argument, which ps shows."""
+    password: str
+    if file is None:
+        password = click.prompt("password", hide_input=True, confirmation_prompt=True, err=True)
+    else:
+        password = file.readline().rstrip("\r\n")
+    if not password:
+        raise ConfigurationError("the password is empty; its file's first line is taken")
+    return password
+
+
+@user.command("alter")
+@click.argument("name", metavar="USER")
+@_password_file
+@click.option("--super/--normal", "is_super", default=None, help="Whether it may do all.")
+@click.option("--enable/--disable", "enable", default=None, help="Whether it may do anything.")
+@_where
+@shows
+@changes
+@connects
+def alter_user(
+    connection: Connection,
+    output: Output,
+    change: Change,
+    name: str,
+    password_file: Any,
+    is_super: bool | None,
+    enable: bool | None,
+    cluster: str | None,
+    broker: str | None,
+) -> None:
+    """Change what is named of a user; all else stays."""
+    wanted: dict[str, Any] = {
+        "user_type": None if is_super is None else "Super" if is_super else "Normal",
+        "user_status": None if enable is None else "enable" if enable else "disable",
+    }
+    told = [f"{key.removeprefix('user_')} {value}" for key, value in wanted.items() if value]
+    if password_file is not None:
+        wanted["password"] = _password(password_file)
+        told.append("a new password")
+    if not told:
+        raise ConfigurationError(
+            "nothing to change is given; one of --password-file, --super, --normal, --enable and --disable is needed"
+        )
+    with connection.admin() as admin:
+        _one_broker(admin, broker)
+        if not change.begins(f"change user {name}: {', '.join(told)}", user=name):
+            return
+        admin.update_user(name, cluster=cluster, broker=broker, **wanted)
+    change.done(f"changed user {name}: {', '.join(told)}", user=name)
+
+
+@user.command("delete")
+@click.argument("name", metavar="USER")
+@_where
+@shows
+@deletes
+@connects
+def delete_user(
+    connection: Connection, output: Output, change: Change, name: str, cluster: str | None, broker: str | None
+) -> None:
+    """Delete a user."""
+    with connection.admin() as admin:
+        asked = _one_broker(admin, broker)
+        if admin.user(asked, name) is None:
+            raise ConfigurationError(f"broker {asked} knows no user {name!r}")
+        if not change.begins(f"delete user {name}", user=name):
+            return
+        admin.delete_user(name, cluster=cluster, broker=broker)
+    change.done(f"deleted user {name}", user=name)
+
+
+@click.group(cls=CommandGroup)
+def acl() -> None:
+    """Policies: what users may do with what (5.x)."""
+
+
+@acl.command("list")
+@click.option("--user", "name", metavar="USER", help="Of users with this in their name.")
+@click.option("--resource", metavar="TEXT", help="About resources with this in their name.")
+@_asked_broker
+@shows
+@connects
+def list_acls(
+    connection: Connection, output: Output, name: str | None, resource: str | None, broker: str | None
+) -> None:
+    """All policies."""
+    with connection.admin() as admin:
+        found = admin.acls(_one_broker(admin, broker), name, resource)
+    output.rows(_ACL, _entries(found), empty="no policies")
+
+
+@acl.command("show")
+@click.argument("name", metavar="USER")
+@_asked_broker
+@shows
+@connects
+def show_acl(connection: Connection, output: Output, name: str, broker: str | None) -> None:
+    """What one user may do."""
+    with connection.admin() as admin:
+        found = admin.acl(_one_broker(admin, broker), f"User:{name.removeprefix('User:')}")
+    output.rows(_ACL, _entries([found] if found else []), empty=f"nothing is said about user {name}")
+
+
+def _entries(found: list[AclInfo]) -> list[dict[str, Any]]:
+    return [
+        {
+            "subject": one.subject,
+            "decision": entry.decision,
+            "resource": entry.resource,
+            "actions": entry.actions or [],
+            "source_ips": entry.source_ips or [],
+        }
+        for one in found
+        for policy in one.policies or []
+        for entry in policy.entries or []
+    ]
+
+
+_ACL: Final = (
+    Column("subject"),
+    Column("decision"),
+    Column("resource"),
+    Column("actions"),
+    Column("from", "source_ips"),
+)
+
+
+@acl.command("set")
+@click.argument("name", metavar="USER")
+@click.argument("decision", type=click.Choice(["allow", "deny"]))
+@click.argument("actions", metavar="ACTION[,ACTION]...")
+@click.argument("resources", nargs=-1, required=True, metavar="RESOURCE...")
+@click.option("--from", "source_ips", multiple=True, metavar="ADDRESS", help="Only from there. Repeatable.")
+@_where
+@shows
+@changes
+@connects
+def set_acl(
+    connection: Connection,
+    output: Output,
+    change: Change,
+    name: str,
+    decision: str,
+    actions: str,
+    resources: tuple[str, ...],
+    source_ips: tuple[str, ...],
+    cluster: str | None,
+    broker: str | None,
+) -> None:
+    """Allow or deny a user some actions on resources.
+
+    Resources are such as Topic:orders, Topic:order* or Group:billing. Actions: Pub, Sub, Create, Update, Delete, Get, List, All.
+    """
+    subject = f"User:{name.removeprefix('User:')}"
+    chosen = [_action(one) for one in actions.split(",")]
+    sentence = f"{decision} {subject} {', '.join(chosen)} on {', '.join(resources)}"
+    with connection.admin() as admin:
+        asked = _one_broker(admin, broker)
+        if not change.begins(sentence, subject=subject, actions=chosen, resources=list(resources)):
+            return
+        found = admin.acl(asked, subject)
+        known = {entry["resource"] for entry in _entries([found] if found else [])}
+        for resource in resources:
+            tell = admin.update_acl if resource in known else admin.create_acl
+            tell(
+                subject,
+                [resource],
+                chosen,
+                decision.capitalize(),
+                source_ips=source_ips,
+                cluster=cluster,
+                broker=broker,
+            )
+    change.done(f"set: {sentence}", subject=subject, actions=chosen, resources=list(resources))
+
+
+def _action(text: str) -> str:
+    for known in _ACTIONS:
+        if known.lower() == text.strip().lower():
+            return known
+    raise ConfigurationError(f"an action is {text!r}; {', '.join(_ACTIONS)} are allowed")
+
+
+@acl.command("delete")
+@click.argument("name", metavar="USER")
+@click.option(
+    "--resource", metavar="RESOURCE", help="What is said about this one; default all that is said about the user."
+)
+@_where
+@shows
+@deletes
+@connects
+def delete_acl(
+    connection: Connection,
+    output: Output,
+    change: Change,
+    name: str,
+    resource: str | None,
+    cluster: str | None,
+    broker: str | None,
+) -> None:
+    """Forget what a user may do."""
+    subject = f"User:{name.removeprefix('User:')}"
+    what = f"what is said about {subject}" + (f" and {resource}" if resource else "")
+    with connection.admin() as admin:
+        _one_broker(admin, broker)
+        if not change.begins(f"forget {what}", subject=subject, resource=resource):
+            return
+        admin.delete_acl(subject, resource, cluster=cluster, broker=broker)
+    change.done(f"forgot {what}", subject=subject, resource=resource)

@@ -1,0 +1,259 @@
+"""``sprocketmq broker``: list, show, config get and set, drain; and ``broker run``, a broker on this machine."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from sprocketmq.cli.frame.changes import Change, changes, deletes
+from sprocketmq.cli.frame.command_line import CommandGroup
+from sprocketmq.cli.frame.connection import Connection, connects
+from sprocketmq.cli.frame.output import Column, Output, note, shows
+from sprocketmq.cli.frame.values import DURATION, PAIR
+from sprocketmq.cli.server_commands import broker_run
+from sprocketmq.core.replay.story_records import duration
+from sprocketmq.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from sprocketmq.client.admin import Admin, BrokerStatus
+
+__all__ = ["broker"]
+
+_LOOK_S: Final = 1.0
+
+
+class _BrokerGroup(CommandGroup):
+    """``sprocketmq broker --port 0`` is ``broker run --port 0``, as it was before there were verbs."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if args and args[0].startswith("-") and args[0] not in ctx.help_option_names:
+            args = ["run", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=_BrokerGroup)
+def broker() -> None:
+    """Brokers: list, show, config, drain; or run one here."""
+
+
+broker.add_command(broker_run)
+
+
+@broker.command("list")
+@click.option("--cluster", metavar="NAME", help="Of this cluster.")
+@shows
+@connects
+def list_brokers(connection: Connection, output: Output, cluster: str | None) -> None:
+    """Every broker that is registered, masters and slaves.
+
+    Exit code 1 if one does not answer.
+    """
+    with connection.admin() as admin:
+        found = admin.brokers(cluster=cluster)
+    rows = [_row(one) for one in found]
+    output.rows(_COLUMNS, rows, empty="no broker is registered")
+    if not all(one.is_up for one in found):
+        sys.exit(1)
+
+
+def _row(one: BrokerStatus) -> dict[str, Any]:
+    """What a broker that does not answer would say is not known."""
+    return {
+        "broker_name": one.broker_name,
+        "broker_id": one.broker_id,
+        "role": "master" if one.broker_id == 0 else "slave",
+        "address": one.address,
+        "cluster": one.cluster,
+        "is_up": one.is_up,
+        "version": one.version or None,
+        "in_tps": one.in_tps if one.is_up else None,
+        "out_tps": one.out_tps if one.is_up else None,
+        "messages_today_in": one.messages_today_in if one.is_up else None,
+        "messages_today_out": one.messages_today_out if one.is_up else None,
+    }
+
+
+_COLUMNS: Final = (
+    Column("broker", "broker_name"),
+    Column("role"),
+    Column("address"),
+    Column("up", "is_up"),
+    Column("version"),
+    Column("in/s", "in_tps"),
+    Column("out/s", "out_tps"),
+    Column("cluster", wide=True),
+    Column("in today", "messages_today_in", wide=True),
+    Column("out today", "messages_today_out", wide=True),
+)
+
+
+@broker.command("show")
+@click.argument("name", metavar="BROKER")
+@shows
+@connects
+def show_broker(connection: Connection, output: Output, name: str) -> None:
+    """All the numbers that a broker says of itself.
+
+    BROKER is a name, whose master is asked, or HOST:PORT.
+    """
+    with connection.admin() as admin:
+        info = admin.broker_runtime_info(name)
+    if output.is_json:
+        output.record((), {"broker": name, "info": info})
+    else:
+        output.table(
+            (Column("name"), Column("value")), [{"name": key, "value": value} for key, value in sorted(info.items())]
+        )
+
+
+@broker.group("config", cls=CommandGroup)
+def config() -> None:
+    """Settings of running brokers, as Apache names them."""
+
+
+@config.command("get")
+@click.argument("name", metavar="BROKER")
+@click.argument("keys", nargs=-1, metavar="[KEY]...")
+@shows
+@connects
+def get_config(connection: Connection, output: Output, name: str, keys: tuple[str, ...]) -> None:
+    """All settings of a broker, or those that are named."""
+    with connection.admin() as admin:
+        settings = admin.broker_config(name)
+    _check_known(settings, keys, name)
+    wanted = {key: settings[key] for key in keys} if keys else settings
+    if output.is_json:
+        output.record((), wanted)
+    elif len(keys) == 1:
+        print(Column("value").cell({"value": wanted[keys[0]]}))
+    else:
+        output.table((Column("key"), Column("value")), [{"key": key, "value": value} for key, value in wanted.items()])
+
+
+def _check_known(settings: dict[str, str], keys: tuple[str, ...], name: str) -> None:
+    """Raises ConfigurationError: the broker has no such setting. Apache's brokers take any and say nothing."""
+    import difflib
+
+    for key in keys:
+        if key not in settings:
+            near = difflib.get_close_matches(key, settings)
+            told = f"did you mean {near[0]}?" if near else "sprocketmq broker config get lists what it has"
+            raise ConfigurationError(f"broker {name} has no setting {key!r}; {told}")
+
+
+@config.command("set")
+@click.argument("name", metavar="BROKER")
+@click.argument("settings", nargs=-1, required=True, type=PAIR, metavar="KEY=VALUE...")
+@shows
+@changes
+@connects
+def set_config(
+    connection: Connection, output: Output, change: Change, name: str, settings: tuple[tuple[str, str], ...]
+) -> None:
+    """Change settings of a running broker and its slaves.
+
+    Exit code 1 if the broker did not take one.
+    """
+    wanted = dict(settings)
+    with connection.admin() as admin:
+        before = admin.broker_config(name)
+        _check_known(before, tuple(wanted), name)
+        told = ", ".join(f"{key} {before[key] or 'nothing'} -> {value}" for key, value in wanted.items())
+        if not change.begins(f"change broker {name}: {told}", broker=name, settings=wanted):
+            return
+        admin.update_broker_config(wanted, broker=name)
+        after = admin.broker_config(name)
+    refused = [key for key, value in wanted.items() if after.get(key) == before[key] != value]
+    if refused:
+        note(
+            f"sprocketmq: broker {name} did not take {', '.join(refused)}: they are as they were; it may need a restart for them"
+        )
+    taken = {key: after.get(key) for key in wanted}
+    change.done(
+        f"changed broker {name}: {', '.join(f'{key} {value}' for key, value in taken.items())}",
+        broker=name,
+        settings=taken,
+    )
+    if refused:
+        sys.exit(1)
+
+
+@broker.command("drain")
+@click.argument("name", metavar="BROKER")
+@click.option("--undo", is_flag=True, help="Let producers send to it again.")
+@click.option(
+    "--wait",
+    "wait_ms",
+    type=DURATION,
+    help="Wait so long until its groups have consumed all. Exit code 1 if they have not.",
+)
+@shows
+@deletes
+@connects
+def drain(connection: Connection, output: Output, change: Change, name: str, undo: bool, wait_ms: int | None) -> None:
+    """Take a broker out of service, or put it back.
+
+    Nobody sends to it any more, and what it holds is consumed. Name servers tell producers within half a minute. Where the broker restarts,
+    its registration undoes it.
+    """
+    with connection.admin() as admin:
+        if name not in admin.cluster_info().broker_addr_table:
+            known = ", ".join(sorted(admin.cluster_info().broker_addr_table)) or "none"
+            raise ConfigurationError(f"broker {name!r} is unknown, the name server knows {known}")
+        if undo:
+            if change.begins(f"let producers send to broker {name} again", broker=name):
+                topics = sum(admin.add_write_perm(name).values())
+                change.done(f"producers may send to broker {name} again, {topics} topics", broker=name, topics=topics)
+            return
+        behind = _behind(admin, name)
+        sentence = f"let nobody send to broker {name}, where groups have {sum(behind.values()):,} messages to consume"
+        if not change.begins(sentence, broker=name, lag=behind):
+            return
+        topics = sum(admin.wipe_write_perm(name).values())
+        if wait_ms is not None:
+            behind = _wait(admin, name, wait_ms)
+        else:
+            behind = _behind(admin, name)
+    left = ", ".join(f"{group} {count:,}" for group, count in sorted(behind.items()) if count)
+    change.done(
+        f"nobody sends to broker {name} any more, {topics} topics; left to consume: {left or 'nothing'}",
+        broker=name,
+        topics=topics,
+        lag=behind,
+    )
+    if wait_ms is not None and left:
+        sys.exit(1)
+
+
+def _behind(admin: Admin, name: str) -> dict[str, int]:
+    """Messages of this broker that each group has not consumed, those that are given up left out."""
+    found: dict[str, int] = {}
+    for row in admin.broker_consume_stats(name).consume_stats_list:
+        for group, stats in row.items():
+            found[group] = found.get(group, 0) + sum(
+                max(0, offsets.broker_offset - max(0, offsets.consumer_offset))
+                for one in stats
+                for offsets in one.offset_table.values()
+            )
+    return found
+
+
+def _wait(admin: Admin, name: str, wait_ms: int) -> dict[str, int]:
+    end = time.monotonic() + wait_ms / 1000
+    told = -1
+    while True:
+        behind = _behind(admin, name)
+        total = sum(behind.values())
+        if not total or time.monotonic() >= end:
+            if total:
+                note(
+                    f"sprocketmq: after {duration(wait_ms)} groups have {total:,} messages of broker {name} to consume"
+                )
+            return behind
+        if total != told:
+            note(f"{total:,} messages to consume")
+            told = total
+        time.sleep(_LOOK_S)

@@ -1,0 +1,237 @@
+"""``sprocketmq dead-letters``: what groups gave up and why; back to where it came from, or gone."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from sprocketmq.cli.frame.changes import Change, deletes
+from sprocketmq.cli.frame.command_line import CommandGroup, options
+from sprocketmq.cli.frame.connection import Connection, connects, group_argument
+from sprocketmq.cli.frame.messages import body_text
+from sprocketmq.cli.frame.output import UNKNOWN, Column, Output, at, note, shows
+from sprocketmq.cli.frame.values import MOMENT, time_text
+from sprocketmq.errors import ConfigurationError, RocketMQError
+from sprocketmq.logs import escaped
+
+if TYPE_CHECKING:
+    from sprocketmq.client.dead_letters.dead_letter_message import DeadLetterMessage
+    from sprocketmq.client.dead_letters.dead_letters import DeadLetters
+
+__all__ = ["dead_letters"]
+
+_DLQ: Final = "%DLQ%"
+_EVERY: Final = 1_000
+
+_conditions = options(
+    click.option("--topic", help="First sent to this topic."),
+    click.option("--key", help="With this among its keys."),
+    click.option("--tags", "--tag", "tags", help="With exactly these tags."),
+    click.option("--since", "since_ms", type=MOMENT, metavar="TIME", help="Dead since then: 5m is 5 minutes ago."),
+    click.option("--until", "until_ms", type=MOMENT, metavar="TIME", help="Dead before then."),
+)
+
+
+@click.group("dead-letters", cls=CommandGroup)
+def dead_letters() -> None:
+    """What groups gave up: look at it, send it again."""
+
+
+@dead_letters.command("list")
+@group_argument(metavar="[GROUP]", required=False)
+@_conditions
+@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="How many to show.")
+@shows
+@connects
+def list_letters(connection: Connection, output: Output, group: str | None, limit: int, **where: Any) -> None:
+    """The dead letters of a group, or how many each has.
+
+    The oldest first.
+    With --json one object a line.
+    """
+    if group is None:
+        if any(value is not None for value in where.values()):
+            raise ConfigurationError(
+                "conditions are given without a group; name the group whose letters they are about"
+            )
+        _list_groups(connection, output)
+        return
+    shown = 0
+    more = False
+    reasons: Counter[str] = Counter()
+    with connection.dead_letters(group) as letters:
+        for letter in letters.read(**where):
+            reasons[letter.reason or UNKNOWN] += 1
+            if shown == limit:
+                more = True
+                break
+            shown += 1
+            output.line(_as_dict(letter), escaped(_line(letter)))
+        held = letters.count()
+    if not output.is_json:
+        told = ", give --limit to see more" if more else ""
+        print(f"{shown:,} shown, group {group} has {held:,} dead letters{told}")
+        if len(reasons) > 1 or (reasons and UNKNOWN not in reasons):
+            for reason, count in reasons.most_common():
+                print(escaped(f"{count:>7,}  {reason}"))
+
+
+def _list_groups(connection: Connection, output: Output) -> None:
+    with connection.admin() as admin:
+        topics = [one for one in admin.topic_summaries(with_system_topics=True) if one.topic.startswith(_DLQ)]
+    rows = [
+        {"group": one.topic.removeprefix(_DLQ), "dead_letters": one.messages, "last_ms": one.last_message_ms}
+        for one in sorted(topics, key=lambda one: -one.messages)
+        if one.messages
+    ]
+    columns = (Column("group"), Column("dead letters", "dead_letters"), at("last", "last_ms"))
+    output.rows(columns, rows, empty="no group has dead letters")
+
+
+@dead_letters.command("show")
+@group_argument(metavar="GROUP")
+@click.argument("message_id", metavar="MESSAGE_ID")
+@click.option("--body", is_flag=True, help="Only the body, byte for byte.")
+@shows
+@connects
+def show_letter(connection: Connection, output: Output, group: str, message_id: str, body: bool) -> None:
+    """All of one dead letter."""
+    with connection.dead_letters(group) as letters:
+        letter = letters.get(message_id)
+    message = letter.message
+    if body:
+        sys.stdout.buffer.write(message.body)
+        sys.stdout.buffer.flush()
+        return
+    if output.is_json:
+        text = message.body.decode("utf-8", "backslashreplace")
+        output.line({**_as_dict(letter), "properties": message.properties, "body": text}, "")
+        return
+    rows = [
+        ("message id", letter.message_id),
+        ("from topic", letter.origin_topic or UNKNOWN),
+        ("reason", letter.reason or UNKNOWN),
+        ("dead since", time_text(letter.dead_since_ms)),
+        ("first sent", f"{time_text(message.born_timestamp_ms)} by {message.born_host}"),
+        ("deliveries", str(letter.deliveries)),
+        ("tags", message.tags or ""),
+        ("keys", " ".join(message.keys)),
+        ("first copy", letter.origin_offset_message_id or ""),
+        ("this copy", f"{message.offset_message_id} ({message.message_queue} offset {message.queue_offset})"),
+        *(("property", f"{name}={value}") for name, value in sorted(message.properties.items())),
+        ("body", f"{len(message.body):,} bytes"),
+    ]
+    for name, value in rows:
+        print(escaped(f"{name:<11} {value}".rstrip()))
+    print(body_text(message.body))
+
+
+@dead_letters.command("replay")
+@group_argument(metavar="GROUP")
+@click.argument("message_ids", nargs=-1, metavar="[MESSAGE_ID]...")
+@click.option("--all", "everything", is_flag=True, help="All dead letters that are there now.")
+@_conditions
+@click.option("--to-topic", metavar="TOPIC", help="Send them there instead of where each came from.")
+@click.option("--dry-run", is_flag=True, help="Only say what would be sent.")
+@shows
+@connects
+def replay_letters(
+    connection: Connection,
+    output: Output,
+    group: str,
+    message_ids: tuple[str, ...],
+    everything: bool,
+    to_topic: str | None,
+    dry_run: bool,
+    **where: Any,
+) -> None:
+    """Send dead letters again, to the topic they came from.
+
+    As they were first sent: those named by MESSAGE_ID, or all that fit the conditions. Every group of that topic gets them. The letters
+    themselves stay until the broker's retention takes them. Exit code 1 if one could not be sent; those behind it are not tried then.
+    """
+    conditions = any(value is not None for value in where.values())
+    if message_ids and (everything or conditions):
+        raise ConfigurationError("message ids and conditions are given; name letters, or describe them")
+    if not message_ids and not everything and not conditions:
+        raise ConfigurationError("which letters? name their message ids, give conditions such as --topic, or --all")
+    with connection.dead_letters(group) as letters:
+        chosen = [letters.get(message_id) for message_id in message_ids] if message_ids else letters.read(**where)
+        done = 0
+        for letter in chosen:
+            try:
+                target = _send_again(letters, letter, to_topic, dry_run)
+            except RocketMQError as error:
+                note(f"sprocketmq: {letter.message_id} was not sent, nor what is behind it: {error}")
+                _say(output, done, dry_run)
+                sys.exit(1)
+            done += 1
+            if output.is_json or message_ids or dry_run or done % _EVERY == 0:
+                output.line(
+                    {"message_id": letter.message_id, "to": target}, escaped(f"{letter.message_id} -> {target}")
+                )
+    _say(output, done, dry_run)
+
+
+def _send_again(letters: DeadLetters, letter: DeadLetterMessage, to_topic: str | None, dry_run: bool) -> str:
+    """The queue where it went, or the topic where it would go."""
+    if not dry_run:
+        return str(letters.replay(letter, topic=to_topic).message_queue)
+    if to_topic is None and letter.origin_topic is None:
+        raise ConfigurationError("it does not say which topic it came from; --to-topic is needed")
+    return to_topic or letter.origin_topic or UNKNOWN
+
+
+def _say(output: Output, done: int, dry_run: bool) -> None:
+    if not output.is_json:
+        print(f"{done:,} would be replayed" if dry_run else f"{done:,} replayed; the letters themselves stay")
+
+
+@dead_letters.command("purge")
+@group_argument(metavar="GROUP")
+@shows
+@deletes
+@connects
+def purge_letters(connection: Connection, output: Output, change: Change, group: str) -> None:
+    """Forget all dead letters of a group, for good.
+
+    RocketMQ cannot delete single messages, so their topic is deleted.
+    """
+    with connection.dead_letters(group) as letters:
+        held = letters.count()
+        if not change.begins(f"forget all {held:,} dead letters of group {group}", group=group, dead_letters=held):
+            return
+        gone = letters.purge()
+    change.done(f"{gone:,} dead letters of group {group} are gone", group=group, dead_letters=gone)
+
+
+def _line(letter: DeadLetterMessage) -> str:
+    message = letter.message
+    marks = [f"tags={message.tags}"] * bool(message.tags) + [f"keys={','.join(message.keys)}"] * bool(message.keys)
+    marks += [f"reason={letter.reason}"] * bool(letter.reason)
+    return (
+        f"{letter.message_id}  {time_text(letter.dead_since_ms)}  {letter.origin_topic or '?'}  "
+        f"{letter.deliveries} tries  {len(message.body):,} bytes  {' '.join(marks)}"
+    ).rstrip()
+
+
+def _as_dict(letter: DeadLetterMessage) -> dict[str, Any]:
+    message = letter.message
+    return {
+        "message_id": letter.message_id,
+        "topic": letter.origin_topic,
+        "reason": letter.reason,
+        "dead_since_ms": letter.dead_since_ms,
+        "born_timestamp_ms": message.born_timestamp_ms,
+        "deliveries": letter.deliveries,
+        "tags": message.tags,
+        "keys": message.keys,
+        "body_bytes": len(message.body),
+        "broker_name": message.broker_name,
+        "queue_id": message.queue_id,
+        "queue_offset": message.queue_offset,
+        "offset_message_id": message.offset_message_id,
+    }

@@ -1,0 +1,259 @@
+"""``sprocketmq group``: list, show, create, alter, delete; its other verbs are in ``group_members`` and ``group_progress``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from sprocketmq.cli.commands.group_members import doctor, members, stack
+from sprocketmq.cli.commands.group_progress import clone, reset
+from sprocketmq.cli.frame.changes import Change, changes, deletes
+from sprocketmq.cli.frame.command_line import CommandGroup, options
+from sprocketmq.cli.frame.connection import Connection, connects, group_argument
+from sprocketmq.cli.frame.output import Column, Output, shows
+from sprocketmq.core.resource_names import is_system_group
+from sprocketmq.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from sprocketmq.client.admin import Admin
+    from sprocketmq.client.keyword_options import GroupSettings
+
+__all__ = ["group"]
+
+_where = options(
+    click.option("--cluster", metavar="NAME", help="At the brokers of this cluster."),
+    click.option("--broker", metavar="NAME", help="At this broker alone."),
+)
+_settings = options(
+    click.option(
+        "--retry-max", "retry_max_times", type=click.IntRange(-1), help="Tries after the first before a dead letter."
+    ),
+    click.option(
+        "--retry-queues", "retry_queue_nums", type=click.IntRange(1), help="Queues of its retry topic on each broker."
+    ),
+    click.option("--enable/--disable", "consume_enable", default=None, help="Whether it may consume at all."),
+    click.option(
+        "--broadcast/--no-broadcast", "consume_broadcast_enable", default=None, help="Whether it may broadcast."
+    ),
+    click.option(
+        "--orderly/--no-orderly", "consume_message_orderly", default=None, help="Whether it consumes in order (5.x)."
+    ),
+)
+
+
+@click.group(cls=CommandGroup)
+def group() -> None:
+    """Consumer groups: members, progress, why one is stuck."""
+
+
+for verb in (members, stack, doctor, reset, clone):
+    group.add_command(verb)
+
+
+@group.command("list")
+@click.option("--all", "with_all", is_flag=True, help="Groups of brokers and tools, too.")
+@click.option("--topic", metavar="TOPIC", help="Those that read this topic.")
+@shows
+@connects
+def list_groups(connection: Connection, output: Output, with_all: bool, topic: str | None) -> None:
+    """The groups, the one that is furthest behind first."""
+    with connection.admin() as admin:
+        summaries = {one.group: one for one in admin.group_summaries()}
+        names = set(admin.consumers_of(topic)) if topic else summaries.keys() | set(admin.groups())
+    rows: list[dict[str, Any]] = []
+    for name in names:
+        one = summaries.get(name)
+        if with_all or not is_system_group(name):
+            rows.append(
+                {
+                    "group": name,
+                    "members": one.members if one else 0,
+                    "message_model": one.message_model if one else None,
+                    "consume_type": one.consume_type if one else None,
+                    "consume_tps": one.consume_tps if one else None,
+                    "lag": one.lag if one else None,
+                }
+            )
+    rows.sort(key=lambda row: (-(row["lag"] or 0), row["group"]))
+    columns = (
+        Column("group"),
+        Column("members"),
+        Column("lag"),
+        Column("messages/s", "consume_tps"),
+        Column("model", "message_model", wide=True),
+        Column("type", "consume_type", wide=True),
+    )
+    output.rows(columns, rows, empty="no groups; --all shows those of brokers and tools, too")
+
+
+@group.command("show")
+@group_argument("name", metavar="GROUP")
+@shows
+@connects
+def show_group(connection: Connection, output: Output, name: str) -> None:
+    """One group: settings, members, and how far it is."""
+    with connection.admin() as admin:
+        record = _record(admin, name)
+    output.record(_SHOWN, record, _SHOWN_TABLES)
+
+
+def _record(admin: Admin, name: str) -> dict[str, Any]:
+    configs = admin.group_config(name)
+    connection = admin.consumer_connection(name)
+    topics: dict[str, dict[str, Any]] = {}
+    for queue, progress in admin.consumer_progress(name).items():
+        row = topics.setdefault(queue.topic, {"topic": queue.topic, "queues": 0, "lag": 0, "subscription": None})
+        row["queues"] += 1
+        row["lag"] += progress.lag
+    for topic, subscription in (connection.subscription_table if connection else {}).items():
+        row = topics.setdefault(topic, {"topic": topic, "queues": 0, "lag": None, "subscription": None})
+        row["subscription"] = subscription.sub_string
+    return {
+        "group": name,
+        "members": len(connection.connection_set) if connection else 0,
+        "message_model": connection.message_model if connection else None,
+        "consume_type": connection.consume_type if connection else None,
+        "lag": sum(row["lag"] or 0 for row in topics.values()) if topics else None,
+        "brokers": [
+            {
+                "broker_name": broker,
+                "consume_enable": config.consume_enable,
+                "consume_broadcast_enable": config.consume_broadcast_enable,
+                "retry_max_times": config.retry_max_times,
+                "retry_queue_nums": config.retry_queue_nums,
+            }
+            for broker, config in sorted(configs.items())
+        ],
+        "topics": [topics[topic] for topic in sorted(topics)],
+    }
+
+
+_SHOWN: Final = (
+    Column("group"),
+    Column("members"),
+    Column("model", "message_model"),
+    Column("type", "consume_type"),
+    Column("lag"),
+)
+_SHOWN_TABLES: Final = (
+    ("topics", (Column("topic"), Column("queues"), Column("lag"), Column("subscription")), "topics"),
+    (
+        "settings",
+        (
+            Column("broker", "broker_name"),
+            Column("enabled", "consume_enable"),
+            Column("may broadcast", "consume_broadcast_enable"),
+            Column("tries", "retry_max_times"),
+            Column("retry queues", "retry_queue_nums"),
+        ),
+        "brokers",
+    ),
+)
+
+
+@group.command("create")
+@click.argument("name", metavar="GROUP")
+@_settings
+@_where
+@shows
+@changes
+@connects
+def create_group(
+    connection: Connection,
+    output: Output,
+    change: Change,
+    name: str,
+    cluster: str | None,
+    broker: str | None,
+    **given: Any,
+) -> None:
+    """Make a group. One that exists is left alone: 'group alter' changes it."""
+    from sprocketmq.client.settings.validators import check_group
+
+    check_group(name)
+    settings = _given(given)
+    with connection.admin() as admin:
+        if name in admin.groups():
+            raise ConfigurationError(f"group {name!r} exists already; sprocketmq group alter changes it")
+        if not change.begins(f"create group {name} on {broker or cluster or 'each broker'}", group=name, **settings):
+            return
+        admin.create_group(name, cluster=cluster, broker=broker, **settings)
+        where = sorted(admin.group_config(name))
+    change.done(f"created group {name} on {', '.join(where)}", group=name, brokers=where, **settings)
+
+
+@group.command("alter")
+@group_argument("name", metavar="GROUP")
+@_settings
+@_where
+@shows
+@changes
+@connects
+def alter_group(
+    connection: Connection,
+    output: Output,
+    change: Change,
+    name: str,
+    cluster: str | None,
+    broker: str | None,
+    **given: Any,
+) -> None:
+    """Change what is named of a group; all else stays."""
+    settings = _given(given)
+    if not settings:
+        raise ConfigurationError(
+            "nothing to change is given; one of --retry-max, --enable, --disable, --broadcast, ... is needed"
+        )
+    told = ", ".join(f"{key} {_text(value)}" for key, value in settings.items())
+    with connection.admin() as admin:
+        where = sorted(admin.group_config(name))
+        if not change.begins(
+            f"change group {name}: {told}, on {broker or cluster or ', '.join(where)}", group=name, **settings
+        ):
+            return
+        done = sorted(admin.alter_group(name, cluster=cluster, broker=broker, **settings))
+    change.done(f"changed group {name}: {told}, on {', '.join(done)}", group=name, brokers=done, **settings)
+
+
+def _given(options_: dict[str, Any]) -> GroupSettings:
+    settings: Any = {name: value for name, value in options_.items() if value is not None}
+    found: GroupSettings = settings
+    return found
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+@group.command("delete")
+@group_argument("name", metavar="GROUP")
+@click.option(
+    "--progress",
+    "remove_offsets",
+    is_flag=True,
+    help="Forget how far it is, too; else a group of this name goes on there.",
+)
+@_where
+@shows
+@deletes
+@connects
+def delete_group(
+    connection: Connection,
+    output: Output,
+    change: Change,
+    name: str,
+    remove_offsets: bool,
+    cluster: str | None,
+    broker: str | None,
+) -> None:
+    """Delete a group, its retry topic and its dead letters."""
+    with connection.admin() as admin:
+        where = sorted(admin.group_config(name))
+        online = admin.consumer_ids(name)
+        warning = f"{len(online)} members are online and will make it again: {', '.join(online)}" if online else ""
+        what = f"group {name}, its retry topic and its dead letters" + (", and its progress" if remove_offsets else "")
+        if not change.begins(f"delete {what}, on {broker or cluster or ', '.join(where)}", warning=warning, group=name):
+            return
+        admin.delete_group(name, remove_offsets=remove_offsets, cluster=cluster, broker=broker)
+    change.done(f"deleted {what}", group=name, brokers=where)

@@ -1,0 +1,141 @@
+"""``sprocketmq group members | stack | doctor``: who is online, where their threads stand, and why the group does not move."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from sprocketmq.cli.frame.connection import Connection, connects, group_argument
+from sprocketmq.cli.frame.output import Column, Output, note, shows
+from sprocketmq.cli.frame.values import DURATION
+from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout
+from sprocketmq.logs import escaped
+
+if TYPE_CHECKING:
+    from sprocketmq.client.admin import Admin
+    from sprocketmq.wire.bodies import ConsumerRunningInfo
+
+__all__ = ["doctor", "members", "stack"]
+
+_VERSION: Final = "PROP_CLIENT_VERSION"
+
+
+@click.command()
+@group_argument(metavar="GROUP")
+@shows
+@connects
+def members(connection: Connection, output: Output, group: str) -> None:
+    """The members that are online, and what each reads."""
+    with connection.admin() as admin:
+        known = admin.consumer_connection(group)
+        if known is None:
+            output.rows((), [], empty=f"no member of group {group} is online")
+            return
+        rows = []
+        for one in sorted(known.connection_set, key=lambda one: one.client_id):
+            info, why = _info(admin, group, one.client_id, jstack=False)
+            rows.append(
+                {
+                    "client_id": one.client_id,
+                    "address": one.client_addr,
+                    "language": one.language,
+                    "version": info.properties.get(_VERSION) if info else None,
+                    "queues": sorted(str(queue) for queue in info.mq_table) if info else None,
+                    "queue_count": len(info.mq_table) if info else None,
+                    "cached": sum(queue.cached_msg_count for queue in info.mq_table.values()) if info else None,
+                    "topics": sorted(one.topic for one in info.subscription_set) if info else None,
+                    "says_nothing_because": why,
+                }
+            )
+    output.rows(_MEMBERS, rows)
+
+
+_MEMBERS: Final = (
+    Column("client id", "client_id"),
+    Column("address"),
+    Column("language"),
+    Column("version"),
+    Column("queues", "queue_count"),
+    Column("cached"),
+    Column("topics", wide=True),
+    Column("which queues", "queues", wide=True),
+)
+
+
+def _info(admin: Admin, group: str, client_id: str, *, jstack: bool) -> tuple[ConsumerRunningInfo | None, str | None]:
+    """What a member says of itself, or why it says nothing: clients of other languages do not answer, or left meanwhile."""
+    try:
+        return admin.running_info(group, client_id, jstack=jstack), None
+    except (RemoteError, NetworkError, RequestTimeout) as error:
+        return None, str(error)
+
+
+@click.command()
+@group_argument(metavar="GROUP")
+@click.argument("client_id", metavar="[CLIENT_ID]", required=False)
+@shows
+@connects
+def stack(connection: Connection, output: Output, group: str, client_id: str | None) -> None:
+    """Where each thread of the members stands."""
+    with connection.admin() as admin:
+        ids = admin.consumer_ids(group)
+        if client_id is not None and client_id not in ids:
+            raise ConfigurationError(
+                f"no member {client_id!r} of group {group!r} is online; these are: {', '.join(ids) or 'none'}"
+            )
+        found: list[dict[str, Any]] = []
+        for one in [client_id] if client_id is not None else ids:
+            info, why = _info(admin, group, one, jstack=True)
+            found.append({"client_id": one, "stack": info.jstack if info else None, "says_nothing_because": why})
+    if output.is_json or not found:
+        output.rows((), found, empty=f"no member of group {group} is online")
+        return
+    for row in found:
+        print(escaped(f"-- {row['client_id']}"))
+        if row["stack"] is None:
+            note(f"sprocketmq: {row['client_id']} does not say: {row['says_nothing_because'] or 'it has no stacks'}")
+            continue
+        for line in row["stack"].splitlines():
+            print(escaped(line))
+
+
+@click.command()
+@group_argument(metavar="GROUP")
+@click.option(
+    "--stuck-after", type=DURATION, default="30s", show_default=True, help="From when on a listener counts as stuck."
+)
+@click.option("--watch-for", type=DURATION, default="2s", show_default=True, help="How long to look for movement.")
+@shows
+@connects
+def doctor(connection: Connection, output: Output, group: str, stuck_after: int, watch_for: int) -> None:
+    """Why a group does not move, and what to do.
+
+    One verdict and its evidence. Changes nothing. Exit code 0 where it moves or has nothing to do, 1 where something is wrong or cannot be
+    told.
+    """
+    with connection.admin() as admin:
+        found = admin.diagnose_group(group, stuck_after_ms=stuck_after, watch_ms=watch_for)
+    if output.is_json:
+        facts = {
+            "group": group,
+            "verdict": found.verdict.value,
+            "is_well": found.verdict.is_well,
+            "sentence": found.sentence,
+            "evidence": list(found.evidence),
+            "advice": found.advice or None,
+            "caught_up_ms": found.caught_up_ms,
+            "not_learned": list(found.not_learned),
+        }
+        output.record((), facts)
+    else:
+        print(escaped(f"{found.verdict.value}: {found.sentence}"))
+        for line in found.evidence:
+            print(escaped(f"  {line}"))
+        for line in found.not_learned:
+            print(escaped(f"  not known: {line}"))
+        if found.advice:
+            print(escaped(f"what to do: {found.advice}"))
+    if not found.verdict.is_well:
+        sys.exit(1)

@@ -1,0 +1,172 @@
+"""``sprocketmq group reset | clone``: where a group goes on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from sprocketmq.cli.frame.changes import Change, deletes
+from sprocketmq.cli.frame.connection import Connection, connects, group_argument
+from sprocketmq.cli.frame.output import Column, Output, note, shows
+from sprocketmq.cli.frame.values import QUEUE, moment_ms, queue_of, time_text, value_type
+from sprocketmq.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from sprocketmq.client.admin import Admin
+    from sprocketmq.wire.records.message import MessageQueue
+
+__all__ = ["clone", "reset"]
+
+_COLUMNS: Final = (
+    Column("topic"),
+    Column("broker", "broker_name"),
+    Column("queue", "queue_id"),
+    Column("was at", "from_offset", none="none"),
+    Column("goes on at", "to_offset"),
+)
+
+
+def _place(value: Any) -> str | int:
+    return value if value in ("earliest", "latest") else moment_ms(value, -1)
+
+
+_PLACE: Final = value_type("place", _place)
+
+
+@click.command()
+@group_argument(metavar="GROUP")
+@click.option("--topic", metavar="TOPIC", required=True, help="In this topic.")
+@click.option("--to", "place", type=_PLACE, metavar="earliest|latest|TIME", help="Go on there; 5m is 5 minutes ago.")
+@click.option("--queue", type=QUEUE, metavar="BROKER/NUMBER", help="Of this queue alone, with --offset.")
+@click.option("--offset", type=click.IntRange(0), help="Go on at this message, with --queue.")
+@shows
+@deletes
+@connects
+def reset(
+    connection: Connection,
+    output: Output,
+    change: Change,
+    group: str,
+    topic: str,
+    place: str | int | None,
+    queue: tuple[str, int] | None,
+    offset: int | None,
+) -> None:
+    """Let a group go on elsewhere in a topic.
+
+    Again from a time on, or without what waits; members online or not.
+    """
+    if (place is None) == (offset is None) or (queue is None) != (offset is None):
+        raise ConfigurationError(
+            "where to? --to earliest, latest or a TIME for the whole topic, or --queue with --offset for one queue"
+        )
+    with connection.admin() as admin:
+        if queue is not None and offset is not None:
+            where = queue_of(topic, queue)
+            plan = {where: offset}
+            told = f"queue {where} at offset {offset:,}"
+        else:
+            assert place is not None
+            plan = _plan(admin, topic, place)
+            told = f"{topic} at {place if isinstance(place, str) else time_text(place)}"
+        before = {one: at.consumer_offset for one, at in admin.consumer_progress(group, topic).items()}
+        rows = _rows(plan, before)
+        back = sum(max(0, _moved(row)) for row in rows)
+        skipped = sum(max(0, -_moved(row)) for row in rows)
+        if not output.is_json:
+            output.table(_COLUMNS, rows)
+        effect = f"{back:,} messages come again, {skipped:,} are left out"
+        if not change.begins(f"let group {group} go on in {told}: {effect}", group=group, queues=rows):
+            return
+        if queue is not None and offset is not None:
+            admin.reset_offset(group, queue_of(topic, queue), offset)
+            moved = plan
+        elif place == "latest":
+            moved = admin.skip_accumulated(group, topic)
+        else:
+            moved = admin.reset_offset_by_time(group, topic, 0 if isinstance(place, str) or place is None else place)
+    change.done(f"group {group} goes on in {told}: {effect}", group=group, queues=_rows(moved, before))
+
+
+def _plan(admin: Admin, topic: str, place: str | int) -> dict[MessageQueue, int]:
+    """Where each queue would go on."""
+    plan = {}
+    for queue in admin.queues(topic):
+        if place == "earliest":
+            plan[queue] = admin.min_offset(queue)
+        elif place == "latest":
+            plan[queue] = admin.max_offset(queue)
+        else:
+            assert isinstance(place, int)
+            plan[queue] = admin.offset_by_time(queue, place)
+    return plan
+
+
+def _rows(plan: dict[MessageQueue, int], before: dict[MessageQueue, int]) -> list[dict[str, Any]]:
+    rows = []
+    for queue, offset in sorted(plan.items(), key=lambda item: item[0]):
+        was = before.get(queue, -1)
+        rows.append(
+            {
+                "topic": queue.topic,
+                "broker_name": queue.broker_name,
+                "queue_id": queue.queue_id,
+                "from_offset": was if was >= 0 else None,
+                "to_offset": offset,
+            }
+        )
+    return rows
+
+
+def _moved(row: dict[str, Any]) -> int:
+    """How many messages come again; negative: are left out. Without progress nothing is known to be either."""
+    return 0 if row["from_offset"] is None else row["from_offset"] - row["to_offset"]
+
+
+@click.command()
+@group_argument("source", metavar="SOURCE")
+@click.argument("destination", metavar="DESTINATION")
+@click.option("--topic", metavar="TOPIC", help="In this topic; default in all topics of SOURCE.")
+@shows
+@deletes
+@connects
+def clone(
+    connection: Connection, output: Output, change: Change, source: str, destination: str, topic: str | None
+) -> None:
+    """Let one group begin where another is.
+
+    The members of DESTINATION must be down. Makes the group where it is missing.
+    """
+    with connection.admin() as admin:
+        progress = admin.consumer_progress(source, topic)
+        plan = {
+            queue: at.consumer_offset
+            for queue, at in progress.items()
+            if at.consumer_offset >= 0 and not queue.topic.startswith("%RETRY%")
+        }
+        if not plan:
+            raise ConfigurationError(
+                f"group {source!r} has no progress{f' in {topic}' if topic else ''}, so there is nothing to take along"
+            )
+        online = admin.consumer_ids(destination)
+        if online:
+            raise ConfigurationError(
+                f"group {destination!r} has members online ({', '.join(online)}), which would overwrite it; stop them first"
+            )
+        before = {queue: at.consumer_offset for queue, at in admin.consumer_progress(destination, topic).items()}
+        rows = _rows(plan, before)
+        if not output.is_json:
+            output.table(_COLUMNS, rows)
+        sentence = f"let group {destination} begin where {source} is, in {len(plan)} queues"
+        if not change.begins(sentence, group=destination, queues=rows):
+            return
+        if destination not in admin.groups():
+            note(f"sprocketmq: group {destination} is made, as no broker knew it")
+            admin.create_group(destination)
+        cloned = admin.clone_offsets(source, destination, topic)
+    change.done(
+        f"group {destination} begins where {source} is, in {len(cloned)} queues",
+        group=destination,
+        queues=_rows(cloned, before),
+    )

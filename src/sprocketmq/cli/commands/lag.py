@@ -1,0 +1,146 @@
+"""``sprocketmq lag``: how far a group is behind, in messages and in time."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from sprocketmq.cli.frame.connection import Connection, connects, group_argument
+from sprocketmq.cli.frame.output import Column, Output, note, shows, span
+from sprocketmq.cli.frame.values import DURATION, LIMIT, time_text
+from sprocketmq.core.replay.story_records import duration
+from sprocketmq.errors import ConfigurationError, RemoteError
+
+if TYPE_CHECKING:
+    from sprocketmq.client.admin import Admin
+
+__all__ = ["lag"]
+
+_OVER_THE_LIMIT: Final = 3
+_DECADES_MS: Final = 30 * 365 * 86_400_000
+_COLUMNS: Final = (
+    Column("topic"),
+    Column("broker", "broker_name"),
+    Column("queue", "queue_id"),
+    Column("broker offset", "broker_offset"),
+    Column("consumer offset", "consumer_offset", none="none"),
+    Column("lag"),
+    span("waiting for", "waiting_ms", wide=True),
+)
+
+
+@click.command()
+@group_argument(metavar="GROUP")
+@click.option("--topic", metavar="TOPIC", help="In this topic alone.")
+@click.option("--watch", type=DURATION, metavar="DURATION", help="Look again and again, as 5s; ends with Ctrl-C.")
+@click.option(
+    "--fail-over",
+    "limit",
+    type=LIMIT,
+    metavar="N|DURATION",
+    help="Exit code 3 if it is further behind than so many messages, or so long.",
+)
+@shows
+@connects
+def lag(
+    connection: Connection,
+    output: Output,
+    group: str,
+    topic: str | None,
+    watch: int | None,
+    limit: tuple[str, int] | None,
+) -> None:
+    """How far a consumer group is behind, queue by queue.
+
+    Its retry topic included. In messages, and in time: for how long the oldest message that it has not consumed has been waiting.
+    """
+    if watch is not None and limit is not None:
+        raise ConfigurationError("--watch and --fail-over are both given; a probe looks once")
+    with connection.admin() as admin:
+        if watch is not None:
+            _watch(admin, output, group, topic, watch)
+        record = _record(admin, group, topic)
+    if output.is_json:
+        output.record((), record)
+    else:
+        output.table(_COLUMNS, record["queues"])
+        print(_sum(record))
+    if limit is not None:
+        _fail_over(record, *limit)
+
+
+def _record(admin: Admin, group: str, topic: str | None) -> dict[str, Any]:
+    progress = admin.consumer_progress(group, topic)
+    if not progress:
+        raise ConfigurationError(
+            f"group {group!r} has no progress on any broker; check its spelling, or let it consume first"
+        )
+    waiting: dict[Any, int | None] = {}
+    for name in sorted({queue.topic for queue, at in progress.items() if at.lag}):
+        try:
+            for one in admin.consume_time_span(name, group):
+                # Java counts from 1970 where it finds no message, and says 0 where it does not know.
+                waiting[one.message_queue] = one.delay_time if 0 < one.delay_time < _DECADES_MS else None
+        except RemoteError:  # a topic that is gone, or a group that this broker never saw: unknown
+            continue
+    queues = [
+        {
+            "topic": queue.topic,
+            "broker_name": queue.broker_name,
+            "queue_id": queue.queue_id,
+            "broker_offset": at.broker_offset,
+            "consumer_offset": at.consumer_offset if at.consumer_offset >= 0 else None,
+            "lag": at.lag,
+            "waiting_ms": (waiting.get(queue) if at.consumer_offset >= 0 else None) if at.lag else 0,
+        }
+        for queue, at in progress.items()
+    ]
+    return {"group": group, "lag": sum(row["lag"] for row in queues), "waiting_ms": _longest(queues), "queues": queues}
+
+
+def _longest(queues: list[dict[str, Any]]) -> int | None:
+    """For how long the oldest one waits; None where it is not known of any queue with lag."""
+    known = [row["waiting_ms"] for row in queues if row["lag"] and row["waiting_ms"] is not None]
+    if known:
+        return int(max(known))
+    return None if any(row["lag"] for row in queues) else 0
+
+
+def _sum(record: dict[str, Any]) -> str:
+    waiting = record["waiting_ms"]
+    if not record["lag"]:
+        behind = ""
+    elif waiting is None:
+        behind = ", waiting for an unknown time"
+    else:
+        behind = f", the oldest for {duration(waiting)}"
+    return f"lag of {record['group']}: {record['lag']:,}{behind}"
+
+
+def _fail_over(record: dict[str, Any], kind: str, limit: int) -> None:
+    found = record["lag"] if kind == "messages" else record["waiting_ms"]
+    told = f"{limit:,} messages" if kind == "messages" else duration(limit)
+    if found is None:
+        note(f"sprocketmq: group {record['group']} has a lag of {record['lag']:,}, for how long is not known")
+        sys.exit(1)
+    if found > limit:
+        note(f"sprocketmq: group {record['group']} is further behind than {told}")
+        sys.exit(_OVER_THE_LIMIT)
+
+
+def _watch(admin: Admin, output: Output, group: str, topic: str | None, every_ms: int) -> None:
+    """A line each time, until Ctrl-C: the sum, and how fast it changes."""
+    before: tuple[float, int] | None = None
+    while True:
+        record = _record(admin, group, topic)
+        at_s, total = time.monotonic(), int(record["lag"])
+        rate = None if before is None else (total - before[1]) / (at_s - before[0])
+        before = at_s, total
+        row = {key: value for key, value in record.items() if key != "queues"}
+        now = time.time_ns() // 1_000_000
+        changed = "" if rate is None else f"  {rate:+,.1f}/s"
+        output.line({**row, "time_ms": now, "per_second": rate}, f"{time_text(now)}  {_sum(record)}{changed}")
+        time.sleep(max(0.1, every_ms / 1000))

@@ -1,0 +1,203 @@
+"""``sprocketmq send`` and ``request``: messages from the command line, from stdin, or from a file with one JSON object a line."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from typing import IO, TYPE_CHECKING, Any, Final
+
+import click
+
+from sprocketmq.cli.frame.connection import Connection, connects, topic_argument
+from sprocketmq.cli.frame.messages import as_dict, body_text, message_of
+from sprocketmq.cli.frame.output import Output, note, shows
+from sprocketmq.cli.frame.values import DURATION, MOMENT_AHEAD, PAIR, now_ms, pairs
+from sprocketmq.errors import ConfigurationError, RocketMQError
+from sprocketmq.logs import escaped
+
+if TYPE_CHECKING:
+    from sprocketmq.client.produce.producer import Producer
+    from sprocketmq.client.results import SendResult
+    from sprocketmq.wire.records.message import Message
+
+__all__ = ["request", "send"]
+
+_GROUP: Final = "sprocketmq-cli"
+_TELL_EVERY: Final = 10_000
+
+
+@click.command()
+@topic_argument(metavar="TOPIC")
+@click.argument("body", metavar="[BODY|-]", required=False)
+@click.option("--key", "keys", multiple=True, help="A key to find it by. Repeatable.")
+@click.option("--tag", help="What subscriptions filter by.")
+@click.option("--property", "properties", type=PAIR, multiple=True, help="NAME=VALUE. Repeatable.")
+@click.option("--delay", type=DURATION, help="Delivered so much later, as 10s.")
+@click.option("--at", "deliver_at", type=MOMENT_AHEAD, metavar="TIME", help="Delivered then.")
+@click.option("--sharding-key", help="Messages of one key stay in order.")
+@click.option(
+    "--file",
+    type=click.File("r", encoding="utf-8"),
+    help="Messages as 'tail --json' writes them, one a line; - is stdin.",
+)
+@click.option(
+    "--batch", type=click.IntRange(1, 10_000), default=1, show_default=True, help="So many of --file in one request."
+)
+@shows
+@connects
+def send(
+    connection: Connection, output: Output, topic: str, body: str | None, file: IO[str] | None, batch: int, **given: Any
+) -> None:
+    """Send BODY, stdin, or the messages of a file.
+
+    BODY - is stdin. A file has one JSON object a line, as tail --json writes them.
+    """
+    if (body is None) == (file is None):
+        raise ConfigurationError("one of BODY and --file is needed; - as BODY is stdin")
+    if file is not None and any(given[name] for name in ("keys", "tag", "properties")):
+        raise ConfigurationError("--key, --tag and --property are given with --file; each line says them itself")
+    if batch > 1 and (file is None or any(given[name] for name in ("delay", "deliver_at", "sharding_key"))):
+        raise ConfigurationError("--batch needs --file, and a batch has no --delay, --at and --sharding-key")
+    how = _how(connection, topic, given.pop("delay"), given.pop("deliver_at"))
+    from sprocketmq.client.produce.producer import Producer
+
+    with Producer(_GROUP, **connection.options()) as producer:
+        if file is None:
+            assert body is not None
+            content = sys.stdin.buffer.read() if body == "-" else body.encode()
+            message, sharding_key = _message(topic, content, **given)
+            _print(output, producer.send(message, sharding_key=sharding_key, **how))
+        else:
+            _send_all(producer, output, topic, file, batch, given["sharding_key"], how)
+
+
+def _message(
+    topic: str,
+    body: bytes,
+    *,
+    keys: tuple[str, ...],
+    tag: str | None,
+    properties: tuple[tuple[str, str], ...],
+    sharding_key: str | None,
+) -> tuple[Message, str | None]:
+    from sprocketmq.wire.records.message import Message
+
+    return Message(topic, body, tags=tag, keys=keys or None, properties=pairs(properties) or None), sharding_key
+
+
+def _how(connection: Connection, topic: str, delay_ms: int | None, deliver_at_ms: int | None) -> dict[str, Any]:
+    """The delay as brokers of this topic understand it. A 4.9 broker has no times, only levels, and would deliver at once.
+
+    Raises:
+        ConfigurationError: both are given, or a broker is too old for it.
+    """
+    from sprocketmq.core.retry.retry_schedule import DEFAULT_DELAY_LEVELS, DelayLevels
+    from sprocketmq.errors import TopicNotExist
+
+    if delay_ms is None and deliver_at_ms is None:
+        return {}
+    if delay_ms is not None and deliver_at_ms is not None:
+        raise ConfigurationError("--delay and --at are both given; keep one")
+    with connection.admin() as admin:
+        try:
+            brokers = sorted({queue.broker_name for queue in admin.queues(topic)})
+        except TopicNotExist:  # sending may make it, on any broker
+            brokers = sorted(admin.cluster_info().broker_addr_table)
+        old = next((broker for broker in brokers if not admin.speaks_5x(broker)), None)
+        if old is None:
+            return {"delay_ms": delay_ms} if delay_ms is not None else {"deliver_time_ms": deliver_at_ms}
+        told = admin.broker_config(old).get("messageDelayLevel") or DEFAULT_DELAY_LEVELS
+    if delay_ms is None:
+        raise ConfigurationError(
+            f"broker {old} is older than RocketMQ 5 and delivers at no time; it knows --delay of {told}"
+        )
+    levels = DelayLevels.parse(told)
+    if delay_ms not in levels.delays_ms:
+        raise ConfigurationError(f"broker {old} is older than RocketMQ 5 and knows --delay of {told} only")
+    return {"delay_level": levels.level_for(delay_ms)}
+
+
+def _print(output: Output, result: SendResult) -> None:
+    row = {
+        "message_id": result.message_id,
+        "status": str(result.status),
+        "topic": result.message_queue.topic,
+        "broker_name": result.message_queue.broker_name,
+        "queue_id": result.message_queue.queue_id,
+        "queue_offset": result.queue_offset,
+        "offset_message_id": result.offset_message_id,
+    }
+    stored = "" if row["status"] == "SEND_OK" else f" ({row['status']})"
+    output.line(
+        row, escaped(f"sent {result.message_id} to {result.message_queue} offset {result.queue_offset}{stored}")
+    )
+
+
+def _send_all(
+    producer: Producer,
+    output: Output,
+    topic: str,
+    file: Iterable[str],
+    batch: int,
+    sharding_key: str | None,
+    how: dict[str, Any],
+) -> None:
+    """Send the lines of a file in order. Stops at the first that fails, and says which."""
+    sent = 0
+    lines = enumerate(file, 1)
+    for chunk in iter(lambda: list(itertools.islice(_messages(topic, lines), batch)), []):
+        first, message, own_key = chunk[0]
+        try:
+            if batch == 1:
+                result = producer.send(message, sharding_key=own_key or sharding_key, **how)
+            else:
+                result = producer.send_batch([one for _, one, _ in chunk])
+        except RocketMQError:
+            note(f"sprocketmq: {sent:,} were sent; line {first} was not, nor what is behind it:")
+            raise
+        sent += len(chunk)
+        if output.is_json:
+            _print(output, result)
+        elif sent % _TELL_EVERY == 0:
+            note(f"{sent:,} sent")
+    if not output.is_json:
+        print(f"{sent:,} sent to {topic}")
+
+
+def _messages(topic: str, lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, Message, str | None]]:
+    for number, line in lines:
+        if line.strip():
+            try:
+                row = json.loads(line)
+                if not isinstance(row, dict):
+                    raise ConfigurationError("it is no object")
+                message, sharding_key = message_of(topic, row)
+            except (ValueError, ConfigurationError) as error:
+                raise ConfigurationError(
+                    f"line {number} is no message ({error}); one JSON object a line is allowed, as tail --json writes them"
+                ) from error
+            yield number, message, sharding_key
+
+
+@click.command()
+@topic_argument(metavar="TOPIC")
+@click.argument("body", metavar="BODY|-")
+@click.option("--key", "keys", multiple=True, help="A key to find it by. Repeatable.")
+@click.option("--tag", help="What subscriptions filter by.")
+@click.option("--property", "properties", type=PAIR, multiple=True, help="NAME=VALUE. Repeatable.")
+@click.option("--sharding-key", help="Requests of one key go to one queue.")
+@click.option("--wait", "wait_ms", type=DURATION, default="3s", show_default=True, help="For the reply.")
+@shows
+@connects
+def request(connection: Connection, output: Output, topic: str, body: str, wait_ms: int, **given: Any) -> None:
+    """Send a message and wait for its reply."""
+    from sprocketmq.client.produce.producer import Producer
+
+    content = sys.stdin.buffer.read() if body == "-" else body.encode()
+    message, sharding_key = _message(topic, content, **given)
+    begun = now_ms()
+    with Producer(_GROUP, **connection.options()) as producer:
+        reply = producer.request(message, timeout_ms=wait_ms, sharding_key=sharding_key)
+    output.line({**as_dict(reply), "after_ms": now_ms() - begun}, body_text(reply.body))

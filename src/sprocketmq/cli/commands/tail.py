@@ -1,0 +1,127 @@
+"""``sprocketmq tail``: the messages of a topic as they are stored, without a group and without progress."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from sprocketmq.cli.frame.connection import Connection, connects, topic_argument
+from sprocketmq.cli.frame.messages import as_dict, message_line
+from sprocketmq.cli.frame.output import Output, note, shows
+from sprocketmq.cli.frame.values import MOMENT, QUEUE, queue_of
+from sprocketmq.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from sprocketmq.client.admin import Admin
+    from sprocketmq.core.group.subscription import FilterExpression
+    from sprocketmq.wire.records.message import MessageExt, MessageQueue
+
+__all__ = ["tail"]
+
+_LAST: Final = 10
+_LOOKED_AT: Final = 1_000  # of each queue, for the last ones that a filter lets through
+_PAUSE_S: Final = 0.3
+
+
+@click.command()
+@topic_argument(metavar="TOPIC")
+@click.option("--follow", "-f", is_flag=True, help="Go on with what comes.")
+@click.option("--since", type=MOMENT, metavar="TIME", help="Stored since then; 5m is 5 minutes ago.")
+@click.option("--from-beginning", is_flag=True, help="All that the brokers hold.")
+@click.option("--last", type=click.IntRange(0, 10_000), help=f"The last so many; {_LAST} where nothing else is said.")
+@click.option("--tag", help="With this tag; 'A || B' is either.")
+@click.option("--sql", metavar="CONDITION", help="For which the broker finds this true, as \"a > 5 AND b = 'x'\".")
+@click.option("--queue", type=QUEUE, metavar="BROKER/NUMBER", help="Of this queue alone.")
+@click.option("--count", type=click.IntRange(1), help="End after so many.")
+@shows
+@connects
+def tail(
+    connection: Connection,
+    output: Output,
+    topic: str,
+    follow: bool,
+    since: int | None,
+    from_beginning: bool,
+    last: int | None,
+    tag: str | None,
+    sql: str | None,
+    queue: tuple[str, int] | None,
+    count: int | None,
+) -> None:
+    """The last messages of a topic; with -f those that come.
+
+    No group notices. Within one queue they come in order; between queues by the time of storing, as far as they are read together.
+    """
+    if sum((since is not None, from_beginning, last is not None)) > 1:
+        raise ConfigurationError("one of --since, --from-beginning and --last is allowed")
+    if tag is not None and sql is not None:
+        raise ConfigurationError("--tag and --sql are both given; a broker filters by one of them")
+    expression = _expression(tag, sql)
+    shown = 0
+    with connection.admin() as admin:
+        queues = [queue_of(topic, queue)] if queue is not None else admin.queues(topic)
+        if since is not None:
+            positions = {one: admin.offset_by_time(one, since) for one in queues}
+            stream = _onward(admin, positions, expression, follow, since)
+        elif from_beginning:
+            stream = _onward(admin, {one: admin.min_offset(one) for one in queues}, expression, follow)
+        else:
+            stream = _last_and_onward(admin, queues, expression, follow, _LAST if last is None else last)
+        for message in stream:
+            output.line(as_dict(message) if output.is_json else {}, message_line(message))
+            shown += 1
+            if count is not None and shown >= count:
+                return
+    if not shown and not output.is_json:
+        note("no message found")
+
+
+def _expression(tag: str | None, sql: str | None) -> FilterExpression | str:
+    if sql is None:
+        return tag or "*"
+    from sprocketmq.core.group.subscription import sql92
+
+    return sql92(sql)
+
+
+def _onward(
+    admin: Admin,
+    positions: dict[MessageQueue, int],
+    expression: FilterExpression | str,
+    follow: bool,
+    since: int = 0,
+) -> Iterator[MessageExt]:
+    """What is stored from these positions on: up to where the queues end now, or for ever."""
+    ends = {} if follow else {queue: admin.max_offset(queue) for queue in positions}
+    reading = positions if follow else {queue: at for queue, at in positions.items() if at < ends[queue]}
+    while reading:
+        found, after = admin.read_onward(reading, expression=expression)
+        for message in found:
+            if message.store_timestamp_ms >= since and (follow or message.queue_offset < ends[message.message_queue]):
+                yield message
+        moved = after != reading
+        reading = after if follow else {queue: at for queue, at in after.items() if reading[queue] < at < ends[queue]}
+        if follow and not found and not moved:
+            time.sleep(_PAUSE_S)
+
+
+def _last_and_onward(
+    admin: Admin, queues: list[MessageQueue], expression: FilterExpression | str, follow: bool, last: int
+) -> Iterator[MessageExt]:
+    """The last messages of all queues together, then what comes."""
+    ends = {queue: admin.max_offset(queue) for queue in queues}
+    if last:
+        looked_at = last if expression == "*" else _LOOKED_AT
+        begins = {queue: max(0, end - looked_at) for queue, end in ends.items()}
+        found: list[Any] = [
+            message
+            for message in _onward(admin, begins, expression, False)
+            if message.queue_offset < ends[message.message_queue]
+        ]
+        found.sort(key=lambda message: (message.store_timestamp_ms, message.message_queue, message.queue_offset))
+        yield from found[-last:]
+    if follow:
+        yield from _onward(admin, ends, expression, True)

@@ -1,0 +1,322 @@
+"""``sprocketmq topic``: list, show, create, alter, perm, delete."""
+
+from __future__ import annotations
+
+import fnmatch
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from sprocketmq.cli.frame.changes import Change, changes, deletes
+from sprocketmq.cli.frame.command_line import CommandGroup, options
+from sprocketmq.cli.frame.connection import Connection, connects, topic_argument
+from sprocketmq.cli.frame.output import Column, Output, at, perm, shows
+from sprocketmq.cli.frame.values import PAIR, PERMISSION, permission_text
+from sprocketmq.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from sprocketmq.client.admin import Admin
+
+__all__ = ["topic"]
+
+_TYPES: Final = ("NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED")
+_COUNT: Final = click.IntRange(1, 65_535)
+_where = options(
+    click.option("--cluster", metavar="NAME", help="On the brokers of this cluster."),
+    click.option("--broker", metavar="NAME", help="On this broker alone."),
+)
+_type_option = click.option(
+    "--type",
+    "kind",
+    type=click.Choice(_TYPES, case_sensitive=False),
+    help="What it takes; brokers from 5.0 on look at it.",
+)
+_attribute_option = click.option(
+    "--attribute", "attributes", type=PAIR, multiple=True, help="An attribute of 5.x. Repeatable."
+)
+
+
+@click.group(cls=CommandGroup)
+def topic() -> None:
+    """Topics: list, show, create, alter, perm, delete."""
+
+
+@topic.command("list")
+@click.option("--all", "with_all", is_flag=True, help="System topics, retry topics and dead letters, too.")
+@click.option("--cluster", metavar="NAME", help="Of this cluster.")
+@click.option("--match", metavar="PATTERN", default="*", help="Names of this form, as 'order*'.")
+@shows
+@connects
+def list_topics(connection: Connection, output: Output, with_all: bool, cluster: str | None, match: str) -> None:
+    """The topics, with their queues and messages."""
+    with connection.admin() as admin:
+        found = admin.topic_summaries(cluster=cluster, with_system_topics=with_all)
+    rows = [
+        {
+            "topic": one.topic,
+            "queues": one.read_queues,
+            "write_queues": one.write_queues,
+            "messages": one.messages,
+            "perm": one.perm,
+            "brokers": list(one.brokers),
+            "last_message_ms": one.last_message_ms,
+        }
+        for one in found
+        if fnmatch.fnmatchcase(one.topic, match)
+    ]
+    columns = [
+        Column("topic"),
+        Column("queues"),
+        Column("messages"),
+        Column("write queues", "write_queues", wide=True),
+        perm(wide=True),
+        at("last message", "last_message_ms", wide=True, none="none"),
+        Column("brokers", wide=True),
+    ]
+    output.rows(columns, rows, empty="no topics; --all shows system topics, too")
+
+
+@topic.command("show")
+@topic_argument("name", metavar="TOPIC")
+@shows
+@connects
+def show_topic(connection: Connection, output: Output, name: str) -> None:
+    """One topic: its settings, its queues, and who reads it."""
+    with connection.admin() as admin:
+        configs = admin.topic_config(name)
+        stats = admin.topic_stats(name)
+        traffic = admin.topic_traffic(name)
+    record = {
+        "topic": name,
+        "messages": sum(one.max_offset - one.min_offset for one in stats.values()),
+        "in_tps": traffic[0].in_tps,
+        "brokers": [
+            {
+                "broker_name": broker,
+                "read_queues": config.read_queue_nums,
+                "write_queues": config.write_queue_nums,
+                "perm": config.perm,
+                "order": config.order,
+                "attributes": dict(config.attributes),
+            }
+            for broker, config in sorted(configs.items())
+        ],
+        "queues": [
+            {
+                "broker_name": queue.broker_name,
+                "queue_id": queue.queue_id,
+                "min_offset": offsets.min_offset,
+                "max_offset": offsets.max_offset,
+                "messages": offsets.max_offset - offsets.min_offset,
+                "last_message_ms": offsets.last_update_timestamp or None,
+            }
+            for queue, offsets in stats.items()
+        ],
+        "groups": [
+            {"group": one.group, "lag": one.accumulation, "out_tps": one.out_tps}
+            for one in traffic
+            if one.group is not None
+        ],
+    }
+    output.record(_SHOWN, record, _SHOWN_TABLES)
+
+
+_SHOWN: Final = (Column("topic"), Column("messages"), Column("messages/s in", "in_tps"))
+_SHOWN_TABLES: Final = (
+    (
+        "settings",
+        (
+            Column("broker", "broker_name"),
+            Column("read queues", "read_queues"),
+            Column("write queues", "write_queues"),
+            perm(),
+            Column("ordered", "order"),
+            Column(
+                "attributes", text=lambda found: ", ".join(f"{name}={value}" for name, value in sorted(found.items()))
+            ),
+        ),
+        "brokers",
+    ),
+    (
+        "queues",
+        (
+            Column("broker", "broker_name"),
+            Column("queue", "queue_id"),
+            Column("first offset", "min_offset"),
+            Column("end offset", "max_offset"),
+            Column("messages"),
+            at("last message", "last_message_ms", none="none"),
+        ),
+        "queues",
+    ),
+    ("groups that read it", (Column("group"), Column("lag"), Column("messages/s out", "out_tps")), "groups"),
+)
+
+
+@topic.command("create")
+@click.argument("name", metavar="TOPIC")
+@click.option("--queues", type=_COUNT, default=8, show_default=True, help="To read and to write, on each broker.")
+@click.option("--read-queues", type=_COUNT, help="To read; default --queues.")
+@click.option("--write-queues", type=_COUNT, help="To write; default --queues.")
+@click.option("--perm", "perm_", type=PERMISSION, default="rw", show_default=True, help="rw, r, w or none.")
+@click.option("--order", is_flag=True, help="Mark it as ordered.")
+@_type_option
+@_attribute_option
+@_where
+@shows
+@changes
+@connects
+def create_topic(
+    connection: Connection,
+    output: Output,
+    change: Change,
+    name: str,
+    queues: int,
+    read_queues: int | None,
+    write_queues: int | None,
+    perm_: int,
+    order: bool,
+    kind: str | None,
+    attributes: tuple[tuple[str, str], ...],
+    cluster: str | None,
+    broker: str | None,
+) -> None:
+    """Make a topic. One that exists is left alone: 'topic alter' changes it."""
+    from sprocketmq.client.settings.validators import check_topic
+
+    check_topic(name)
+    with connection.admin() as admin:
+        if name in admin.topics():
+            raise ConfigurationError(f"topic {name!r} exists already; sprocketmq topic alter changes it")
+        sentence = f"create topic {name} with {write_queues or queues} queues on {broker or cluster or 'each broker'}"
+        if not change.begins(sentence, topic=name):
+            return
+        admin.create_topic(
+            name,
+            queues=queues,
+            read_queues=read_queues,
+            write_queues=write_queues,
+            perm=perm_,
+            order=order,
+            attributes=_changed_attributes(admin, kind, attributes, broker),
+            cluster=cluster,
+            broker=broker,
+        )
+        where = sorted(admin.topic_config(name))
+    change.done(
+        f"created topic {name} with {write_queues or queues} queues on {', '.join(where)}", topic=name, brokers=where
+    )
+
+
+def _changed_attributes(
+    admin: Admin, kind: str | None, attributes: tuple[tuple[str, str], ...], broker: str | None
+) -> dict[str, str]:
+    """As brokers of 5.x take them. Raises ConfigurationError: a broker is older, and would ignore them."""
+    changed = {f"+{name}" if value else f"-{name}": value for name, value in attributes}
+    if kind:
+        changed["+message.type"] = kind.upper()
+    if changed:
+        for one in [broker] if broker else [status.address for status in admin.brokers() if status.broker_id == 0]:
+            if not admin.speaks_5x(one):
+                raise ConfigurationError(
+                    f"broker {one} is older than RocketMQ 5 and has no attributes of topics; leave --type and --attribute out"
+                )
+    return changed
+
+
+@topic.command("alter")
+@topic_argument("name", metavar="TOPIC")
+@click.option("--queues", type=_COUNT, help="To read and to write, on each broker.")
+@click.option("--read-queues", type=_COUNT, help="To read.")
+@click.option("--write-queues", type=_COUNT, help="To write.")
+@click.option("--perm", "perm_", type=PERMISSION, help="rw, r, w or none.")
+@click.option("--order/--no-order", default=None, help="Mark it as ordered, or not.")
+@_type_option
+@_attribute_option
+@_where
+@shows
+@changes
+@connects
+def alter_topic(
+    connection: Connection,
+    output: Output,
+    change: Change,
+    name: str,
+    queues: int | None,
+    read_queues: int | None,
+    write_queues: int | None,
+    perm_: int | None,
+    order: bool | None,
+    kind: str | None,
+    attributes: tuple[tuple[str, str], ...],
+    cluster: str | None,
+    broker: str | None,
+) -> None:
+    """Change what is named of a topic; all else stays.
+
+    Fewer queues: take --write-queues down first, and --read-queues when the others are consumed.
+    """
+    wanted: dict[str, Any] = {
+        "read_queues": read_queues or queues,
+        "write_queues": write_queues or queues,
+        "perm": perm_,
+        "order": order,
+    }
+    wanted = {key: value for key, value in wanted.items() if value is not None}
+    if not wanted and not attributes and kind is None:
+        raise ConfigurationError(
+            "nothing to change is given; one of --queues, --perm, --order, --type and --attribute is needed"
+        )
+    with connection.admin() as admin:
+        changed = _changed_attributes(admin, kind, attributes, broker)
+        now = admin.topic_config(name)
+        told = {**{key: permission_text(value) if key == "perm" else value for key, value in wanted.items()}, **changed}
+        sentence = f"topic {name}: " + ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in told.items())
+        if not change.begins(f"change {sentence}, on {', '.join(sorted(now))}", topic=name, **wanted):
+            return
+        done = admin.alter_topic(name, attributes=changed, cluster=cluster, broker=broker, **wanted)
+    change.done(f"changed {sentence}, on {', '.join(sorted(done))}", topic=name, brokers=sorted(done), **wanted)
+
+
+@topic.command("perm")
+@topic_argument("name", metavar="TOPIC")
+@click.argument("perm_", metavar="rw|r|w|none", type=PERMISSION)
+@_where
+@shows
+@changes
+@connects
+def set_perm(
+    connection: Connection,
+    output: Output,
+    change: Change,
+    name: str,
+    perm_: int,
+    cluster: str | None,
+    broker: str | None,
+) -> None:
+    """Let a topic be read, written, both or neither."""
+    with connection.admin() as admin:
+        where = sorted(admin.topic_config(name))
+        sentence = f"topic {name}: perm {permission_text(perm_)}"
+        if not change.begins(f"change {sentence}, on {broker or cluster or ', '.join(where)}", topic=name, perm=perm_):
+            return
+        done = sorted(admin.alter_topic(name, perm=perm_, cluster=cluster, broker=broker))
+    change.done(f"changed {sentence}, on {', '.join(done)}", topic=name, perm=perm_, brokers=done)
+
+
+@topic.command("delete")
+@topic_argument("name", metavar="TOPIC")
+@click.option("--cluster", metavar="NAME", help="From the brokers of this cluster; default from all.")
+@shows
+@deletes
+@connects
+def delete_topic(connection: Connection, output: Output, change: Change, name: str, cluster: str | None) -> None:
+    """Delete a topic; its messages are gone."""
+    with connection.admin() as admin:
+        held = sum(one.max_offset - one.min_offset for one in admin.topic_stats(name).values())
+        readers = [group for group in admin.consumers_of(name) if admin.consumer_ids(group)]
+        warning = f"it is being read by {', '.join(readers)}" if readers else ""
+        if not change.begins(f"delete topic {name} with {held:,} messages", warning=warning, topic=name, messages=held):
+            return
+        admin.delete_topic(name, cluster=cluster)
+    change.done(f"deleted topic {name} with {held:,} messages", topic=name, messages=held)

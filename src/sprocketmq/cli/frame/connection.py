@@ -1,0 +1,226 @@
+"""Where a command goes and as whom: the options that every command of a cluster has, and the clients made of them.
+
+    1. -n HOST:PORT            keys from options or the environment
+    2. --context NAME          all of the context; an option replaces what it names
+    3. SPROCKETMQ_CONTEXT      likewise
+    4. NAMESRV_ADDR            keys from options or the environment
+    5. the current context     as 2
+    6. 127.0.0.1:9876          as 4
+
+Law: keys of a context go to the name servers of that context only (or to those that stand beside its name on the command line), and keys of
+the environment never to a context's.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from sprocketmq.cli.frame.command_line import options
+from sprocketmq.cli.frame.contexts import Context, Contexts
+from sprocketmq.cli.frame.values import DURATION
+from sprocketmq.errors import ConfigurationError, RocketMQError
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from sprocketmq.client.admin import Admin
+    from sprocketmq.client.dead_letters.dead_letters import DeadLetters
+    from sprocketmq.client.keyword_options import CommonOptions
+
+__all__ = ["DEFAULT_NAMESRV", "Connection", "connects", "group_argument", "topic_argument"]
+
+C = TypeVar("C", bound=Callable[..., Any])
+
+DEFAULT_NAMESRV: Final = "127.0.0.1:9876"
+_COMPLETION_TIMEOUT_MS: Final = 1_000
+_NAMES: Final = (
+    "namesrv_addr",
+    "context",
+    "access_key",
+    "secret_key",
+    "secret_key_file",
+    "tls",
+    "tls_ca",
+    "timeout_ms",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """One cluster, as one user."""
+
+    namesrv_addr: str
+    access_key: str | None = None
+    secret_key: str | None = field(default=None, repr=False)
+    secret_key_file: str | None = None
+    tls: bool = False
+    tls_ca: str | None = None
+    timeout_ms: int = 3_000
+
+    def options(self) -> CommonOptions:
+        """What every client takes. Raises ConfigurationError: the file of authorities cannot be used."""
+        found: CommonOptions = {
+            "namesrv_addr": self.namesrv_addr,
+            "access_key": self.access_key,
+            "secret_key": self.secret_key,
+            "secret_key_file": self.secret_key_file,
+            "mq_client_api_timeout_ms": self.timeout_ms,
+        }
+        if self.tls_ca:
+            import ssl
+
+            try:
+                found["ssl_context"] = ssl.create_default_context(cafile=self.tls_ca)
+            except OSError as error:  # ssl.SSLError is one
+                raise ConfigurationError(
+                    f"--tls-ca is {self.tls_ca!r}, which cannot be read as certificates ({error}); a file in PEM form is allowed"
+                ) from error
+        elif self.tls:
+            found["tls"] = True
+        return found
+
+    def admin(self) -> Admin:
+        """Use with ``with``."""
+        from sprocketmq.client.admin import Admin
+
+        return Admin(**self.options())
+
+    def dead_letters(self, group: str) -> DeadLetters:
+        """Use with ``with``."""
+        from sprocketmq.client.dead_letters.dead_letters import DeadLetters
+
+        return DeadLetters(group, **self.options())
+
+
+def resolve(given: Mapping[str, Any], environment: Mapping[str, str], contexts: Callable[[], Contexts]) -> Connection:
+    """The connection that options, environment and contexts make.
+
+    Raises:
+        ConfigurationError: there is no such context.
+    """
+    chosen: Context | None = None
+    address = given.get("namesrv_addr")
+    name = given.get("context") or ("" if address else environment.get("SPROCKETMQ_CONTEXT"))
+    if name:
+        chosen = contexts().get(name)
+    elif not address:
+        address = environment.get("NAMESRV_ADDR")
+        known = None if address else contexts()
+        if known is not None and known.current is not None:
+            chosen = known.get(known.current)
+    said = Context(
+        environment.get("NAMESRV_ADDR", ""),
+        environment.get("ROCKETMQ_ACCESS_KEY") or None,
+        environment.get("ROCKETMQ_SECRET_KEY_FILE") or None,
+        tls_ca=environment.get("ROCKETMQ_TLS_CA") or None,
+    )
+    base = chosen or said
+    secret = given.get("secret_key") or (None if chosen else environment.get("ROCKETMQ_SECRET_KEY")) or None
+    file = given.get("secret_key_file") or (None if given.get("secret_key") else base.secret_key_file)
+    if file and not given.get("secret_key"):
+        secret = None
+    return Connection(
+        address or base.namesrv_addr or DEFAULT_NAMESRV,
+        given.get("access_key") or base.access_key,
+        secret,
+        file,
+        bool(given.get("tls") or base.tls),
+        given.get("tls_ca") or base.tls_ca,
+        given.get("timeout_ms") or 3_000,
+    )
+
+
+def _complete_context(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
+    try:
+        known = Contexts.load().by_name
+    except RocketMQError:
+        return []
+    return [CompletionItem(name) for name in sorted(known) if name.startswith(incomplete)]
+
+
+_OPTIONS: Final = options(
+    click.option(
+        "--namesrv-addr",
+        "-n",
+        metavar="HOST:PORT",
+        help="Name servers, separated by ';'.  [env: NAMESRV_ADDR; else 127.0.0.1:9876]",
+    ),
+    click.option(
+        "--context",
+        metavar="NAME",
+        shell_complete=_complete_context,
+        help="A cluster of 'sprocketmq context'.  [env: SPROCKETMQ_CONTEXT]",
+    ),
+    click.option("--access-key", metavar="KEY", help="Under access control.  [env: ROCKETMQ_ACCESS_KEY]"),
+    click.option(
+        "--secret-key", metavar="KEY", help="Its secret; ps shows it, so prefer the file.  [env: ROCKETMQ_SECRET_KEY]"
+    ),
+    click.option(
+        "--secret-key-file",
+        metavar="FILE",
+        help="A file with the secret, or with both keys.  [env: ROCKETMQ_SECRET_KEY_FILE]",
+    ),
+    click.option("--tls", is_flag=True, help="Speak TLS, and trust the authorities of this machine."),
+    click.option("--tls-ca", metavar="FILE", help="Speak TLS, and trust these authorities.  [env: ROCKETMQ_TLS_CA]"),
+    click.option("--timeout", "timeout_ms", metavar="DURATION", type=DURATION, help="For one request, 3s by default."),
+)
+
+
+def connects(command: C) -> C:
+    """A command of a cluster: gives it ``connection``."""
+
+    @functools.wraps(command)
+    def connected(*args: Any, **named: Any) -> Any:
+        given = {name: named.pop(name) for name in _NAMES}
+        return command(*args, connection=resolve(given, os.environ, Contexts.load), **named)
+
+    return _OPTIONS(connected)  # type: ignore[return-value]
+
+
+# -- names from the cluster, for the shell -----------------------------------------------------------------------------------------
+
+
+def _asked(ctx: click.Context) -> Admin:
+    given = {name: ctx.params.get(name) for name in _NAMES}
+    return resolve({**given, "timeout_ms": _COMPLETION_TIMEOUT_MS}, os.environ, Contexts.load).admin()
+
+
+def _complete_topic(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
+    try:
+        with _asked(ctx) as admin:
+            names = admin.topics()
+    except RocketMQError:
+        return []
+    hidden = () if incomplete.startswith("%") else ("%",)
+    return [CompletionItem(name) for name in names if name.startswith(incomplete) and not name.startswith(hidden)]
+
+
+def _complete_group(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
+    try:
+        with _asked(ctx) as admin:
+            names = admin.groups()
+    except RocketMQError:
+        return []
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+def topic_argument(name: str = "topic", **named: Any) -> Callable[[C], C]:
+    """An argument that is a topic."""
+    return click.argument(name, shell_complete=_complete_topic, **named)
+
+
+def group_argument(name: str = "group", **named: Any) -> Callable[[C], C]:
+    """An argument that is a consumer group."""
+    return click.argument(name, shell_complete=_complete_group, **named)

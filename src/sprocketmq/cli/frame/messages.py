@@ -1,0 +1,145 @@
+"""Messages as they are printed and read back: one JSON object a line, which ``tail --json`` writes and ``send --file`` takes.
+
+    {"topic": ..., "message_id": ..., "body": "text"}            a body that is UTF-8
+    {"topic": ..., "message_id": ..., "body_base64": "..."}      any other
+
+Law: ``message_of(topic, as_dict(message))`` has the body, tag, keys and properties of the message. What brokers and clients wrote into the
+properties is told by ``show`` alone.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from sprocketmq.cli.frame.values import time_text
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.logs import escaped
+
+if TYPE_CHECKING:
+    from sprocketmq.wire.records.message import Message, MessageExt
+
+__all__ = ["as_dict", "body_text", "message_line", "message_of"]
+
+_SHOWN_BODY: Final = 2_000
+_SHOWN_LINE: Final = 200
+_PLACES: Final = frozenset(
+    (
+        "topic",
+        "message_id",
+        "broker_name",
+        "queue_id",
+        "queue_offset",
+        "store_timestamp_ms",
+        "born_timestamp_ms",
+        "reconsume_times",
+    )
+)
+_GIVEN: Final = frozenset(("body", "body_base64", "tag", "key", "keys", "properties", "sharding_key"))
+
+
+def as_dict(message: MessageExt) -> dict[str, Any]:
+    """What a program gets of a message."""
+    from sprocketmq.wire.records import properties as props
+
+    row: dict[str, Any] = {
+        "topic": message.topic,
+        "message_id": message.message_id,
+        "broker_name": message.broker_name,
+        "queue_id": message.queue_id,
+        "queue_offset": message.queue_offset,
+        "born_timestamp_ms": message.born_timestamp_ms,
+        "store_timestamp_ms": message.store_timestamp_ms,
+        "reconsume_times": message.reconsume_times,
+        "tag": message.tags,
+        "keys": message.keys,
+        "sharding_key": message.properties.get(props.SHARDING_KEY),
+        "properties": {name: value for name, value in message.properties.items() if name not in props.OF_ONE_MESSAGE},
+    }
+    try:
+        row["body"] = message.body.decode()
+    except UnicodeDecodeError:
+        row["body_base64"] = base64.b64encode(message.body).decode()
+    return row
+
+
+def message_line(message: MessageExt) -> str:
+    """A message in one line: when, where, tag and keys, body."""
+    marks = [f"[{message.tags}]"] * bool(message.tags) + [" ".join(message.keys)] * bool(message.keys)
+    place = f"{time_text(message.store_timestamp_ms)} {message.broker_name}/{message.queue_id}@{message.queue_offset}"
+    try:
+        text = message.body.decode()
+    except UnicodeDecodeError:
+        text = repr(message.body[:_SHOWN_LINE])
+    more = f"... ({len(message.body):,} bytes)" if len(text) > _SHOWN_LINE else ""
+    return " ".join([escaped(one) for one in (place, *marks, text[:_SHOWN_LINE] + more) if one])
+
+
+def body_text(body: bytes, form: str = "auto") -> str:
+    """A body for a person: text as it is without what would steer a terminal, JSON indented, anything else as hex.
+
+    Args:
+        form: "text", "json" or "hex"; "auto" takes the first that fits.
+
+    Raises:
+        ConfigurationError: ``form`` is json, and the body is not.
+    """
+    if form in ("auto", "json"):
+        try:
+            found = json.loads(body)
+            if isinstance(found, dict | list) or form == "json":
+                return json.dumps(found, indent=2, ensure_ascii=True)
+        except ValueError as error:
+            if form == "json":
+                raise ConfigurationError(f"the body is no JSON ({error}); --body text, hex or raw shows it") from error
+    if form != "hex":
+        try:
+            text = body.decode()
+            return "".join(char if char.isprintable() or char in "\n\t" else escaped(char) for char in text)
+        except UnicodeDecodeError:
+            if form == "text":
+                return body.decode("utf-8", "backslashreplace")
+    return _hex(body[:_SHOWN_BODY]) + (
+        f"\n... {len(body) - _SHOWN_BODY:,} bytes more" if len(body) > _SHOWN_BODY else ""
+    )
+
+
+def _hex(body: bytes) -> str:
+    lines = []
+    for start in range(0, len(body), 16):
+        part = body[start : start + 16]
+        text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in part)
+        lines.append(f"{start:08x}  {part.hex(' '):<47}  {text}")
+    return "\n".join(lines)
+
+
+def message_of(topic: str, row: Mapping[str, Any]) -> tuple[Message, str | None]:
+    """The message that a line describes, and its sharding key. A ``body`` that is no text is written as JSON.
+
+    Raises:
+        ConfigurationError: a name is unknown, or there is no body.
+    """
+    from sprocketmq.wire.records.message import Message
+
+    unknown = sorted(row.keys() - _GIVEN - _PLACES)
+    if unknown:
+        raise ConfigurationError(f"a message has no {unknown[0]!r}; {', '.join(sorted(_GIVEN))} are allowed")
+    if "body_base64" in row:
+        try:
+            body = base64.b64decode(row["body_base64"], validate=True)
+        except (binascii.Error, TypeError, ValueError) as error:
+            raise ConfigurationError(f"body_base64 is no base64 ({error})") from error
+    elif isinstance(row.get("body"), str):
+        body = row["body"].encode()
+    elif "body" in row:
+        body = json.dumps(row["body"], ensure_ascii=False).encode()
+    else:
+        raise ConfigurationError("a message has no body; give body, or body_base64")
+    keys = row.get("keys") or row.get("key")
+    message = Message(
+        topic, body, tags=row.get("tag") or None, keys=keys or None, properties=row.get("properties") or None
+    )
+    return message, row.get("sharding_key") or None

@@ -1,0 +1,215 @@
+"""What every command has in common: names and near names, help pages, options, modules that are loaded when they are needed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import click
+import pytest
+from click.shell_completion import BashComplete, CompletionItem
+
+from sprocketmq.cli import main
+from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout, StoreError
+
+READING = ("list", "show", "get", "find", "trace", "track", "members", "stack", "doctor", "lag", "tail", "bench")
+OF_THIS_MACHINE = (
+    "serve",
+    "namesrv",
+    "run",
+    "demo",
+    "handover",
+    "settle",
+    "merge-ledger",
+    "spark-checkpoint",
+    "store",
+    "replay",
+    "completion",
+    "version",
+    "context",
+)
+
+
+def commands(group: click.Group, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Every command that does something, with the words that lead to it."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from commands(command, (*words, name))
+        else:
+            yield (*words, name), command
+
+
+ALL = dict(commands(main.app))
+OF_A_CLUSTER = {words: command for words, command in ALL.items() if not any(word in OF_THIS_MACHINE for word in words)}
+
+
+def run(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["sprocketmq", *words])
+    try:
+        main.main()
+    except SystemExit as end:
+        return int(end.code or 0)
+    return 0
+
+
+def option_names(command: click.Command) -> set[str]:
+    return {name for parameter in command.params for name in parameter.opts}
+
+
+@pytest.mark.parametrize("words", OF_A_CLUSTER, ids=" ".join)
+def test_each_command_of_a_cluster_says_where_and_as_whom_and_prints_json(words: tuple[str, ...]) -> None:
+    wanted = {
+        "--namesrv-addr",
+        "-n",
+        "--context",
+        "--access-key",
+        "--secret-key",
+        "--secret-key-file",
+        "--tls",
+        "--tls-ca",
+        "--timeout",
+    }
+    assert wanted | {"--json", "--output", "-o"} <= option_names(OF_A_CLUSTER[words])
+
+
+@pytest.mark.parametrize("words", OF_A_CLUSTER, ids=" ".join)
+def test_what_changes_a_cluster_has_a_dry_run_and_what_deletes_asks(words: tuple[str, ...]) -> None:
+    names = option_names(OF_A_CLUSTER[words])
+    verb = words[-1]
+    reads = verb in READING or words in (("send",), ("request",))
+    assert ("--dry-run" in names) is not reads
+    assert ("--yes" in names) is (verb in ("delete", "purge", "reset", "clone", "drain"))
+
+
+@pytest.mark.parametrize("words", ALL, ids=" ".join)
+def test_the_first_line_of_each_help_page_fits_the_list_of_commands(words: tuple[str, ...]) -> None:
+    short = ALL[words].get_short_help_str(58)
+    assert short.endswith((".", ")"))
+    assert not short.endswith("...")
+
+
+def test_every_help_page_is_shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in ALL:
+        assert run(monkeypatch, *words, "--help") == 0
+        assert "Usage: sprocketmq " + " ".join(words) in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("topik", "list"), "No such command 'topik'. Did you mean topic?"),
+        (("group", "docter", "g"), "Did you mean doctor?"),
+        (("topic", "remove"), "There are: "),
+        (("topic", "list", "--al"), "--all"),
+        (("context", "use", "prod"), "there is no context 'prod'"),
+    ],
+)
+def test_a_wrong_name_is_a_mistake_of_usage_with_the_nearest_one(
+    words: tuple[str, ...],
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: object,
+) -> None:
+    monkeypatch.setenv("SPROCKETMQ_CONTEXTS", f"{tmp_path}/contexts.json")
+    assert run(monkeypatch, *words) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert said in told.err
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        (ConfigurationError("no"), 2, "sprocketmq: no"),
+        (StoreError("no"), 2, "sprocketmq: no"),
+        (RemoteError(1, "no", "h:1"), 1, "sprocketmq: code 1 from h:1: no"),
+        (RemoteError(3, "no", "h:1"), 1, "h:1 does not know this request, which came with RocketMQ 5"),
+        (NetworkError("no"), 1, "sprocketmq: no"),
+        (RequestTimeout("no"), 1, "sprocketmq: no"),
+        (KeyboardInterrupt(), 130, "sprocketmq: interrupted"),
+        (BrokenPipeError(), 1, ""),
+    ],
+    ids=repr,
+)
+def test_an_error_has_its_exit_code_and_one_sentence(
+    error: BaseException, code: int, said: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    def failing(**options: object) -> None:
+        raise error
+
+    monkeypatch.setattr(main, "app", failing)
+    monkeypatch.setattr(main.os, "dup2", lambda source, target: None)
+    assert run(monkeypatch) == code
+    told = capfd.readouterr()
+    assert told.out == ""
+    assert said in told.err
+    assert len(told.err.splitlines()) == (1 if said else 0)
+
+
+def test_a_reader_that_has_seen_enough_is_told_nothing() -> None:
+    """Through a real pipe: its end is closed before anything is written."""
+    script = "import os, sys; sys.argv = ['sprocketmq', '--help']; from sprocketmq.cli.main import main; main()"
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stderr is not None
+        assert process.stderr.read() == b""
+    assert process.returncode == 1
+
+
+def completed(*words: str) -> list[str]:
+    complete = BashComplete(main.app, {}, "sprocketmq", "_SPROCKETMQ_COMPLETE")
+    found: list[CompletionItem] = complete.get_completions(list(words[:-1]), words[-1])
+    return [item.value for item in found]
+
+
+def test_a_shell_completes_nouns_verbs_options_and_contexts(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
+    monkeypatch.setenv("SPROCKETMQ_CONTEXTS", f"{tmp_path}/contexts.json")
+    assert run(monkeypatch, "context", "add", "prod", "-n", "h:1") == 0
+    assert completed("to") == ["topic"]
+    assert completed("group", "do") == ["doctor"]
+    assert completed("broker", "config", "") == ["get", "set"]
+    assert completed("lag", "--fail") == ["--fail-over"]
+    assert completed("lag", "g", "--context", "p") == ["prod"]
+
+
+def test_a_cluster_that_does_not_answer_completes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NAMESRV_ADDR", "127.0.0.1:1")
+    assert completed("tail", "o") == []
+    assert completed("lag", "g") == []
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_each_shell_has_its_script(
+    shell: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(monkeypatch, "completion", shell) == 0
+    assert f"_SPROCKETMQ_COMPLETE={shell}_complete" in capsys.readouterr().out
+
+
+def test_the_version_is_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    from sprocketmq.version import __version__
+
+    for word in ("--version", "version"):
+        assert run(monkeypatch, word) == 0
+        assert capsys.readouterr().out == f"sprocketmq {__version__}\n"
+
+
+def test_help_loads_no_client_and_no_server() -> None:
+    """All commands are imported for their first lines."""
+    heavy = ("asyncio", "sprocketmq.broker", "sprocketmq.client", "msgspec", "pyspark", "ssl")
+    script = f"""
+import sys
+sys.argv = ["sprocketmq", "--help"]
+from sprocketmq.cli.main import main
+main()
+print([name for name in {heavy!r} if name in sys.modules], file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stderr.strip() == "[]"
+    assert "Messages:" in done.stdout
