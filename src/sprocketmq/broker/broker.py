@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -53,6 +54,8 @@ class Broker(BrokerController):
         clock: time of everything but sockets; the machine's by default, a ManualClock in tests.
         config: further settings, see :class:`BrokerConfig`; arguments given here win.
         engine: an :class:`~sprocketmq.net.process.engine.Engine` to run on; a thread of its own by default.
+        config_file: the properties file that ``config`` was read from: settings that a tool changes while the broker runs are changed
+            there, too. Without one such a change lasts until the next start.
 
     Use ``start()`` and ``stop()`` or ``with`` from blocking code, ``astart()`` and ``astop()`` or ``async with`` inside a loop. Set
     ``intercept`` to a function ``(connection, command, handler) -> answer`` to stand in front of every request.
@@ -74,6 +77,7 @@ class Broker(BrokerController):
         clock: Clock | None = None,
         config: BrokerConfig | None = None,
         engine: Engine | None = None,
+        config_file: str | os.PathLike[str] | None = None,
     ) -> None:
         # NumPy and lark load with the first request that needs them: too late to say that they are not installed.
         needs_extra("the broker", "broker", "lark", "numpy", "yaml")
@@ -86,7 +90,8 @@ class Broker(BrokerController):
             "broker_cluster_name": cluster_name,
         }
         given = {field: value for field, value in given.items() if value is not None}
-        super().__init__(BrokerConfig(**{**msgspec.structs.asdict(config or BrokerConfig()), **given}), clock, engine)
+        settings = BrokerConfig(**{**msgspec.structs.asdict(config or BrokerConfig()), **given})
+        super().__init__(settings, clock, engine, None if config_file is None else Path(config_file))
         # What serves a request, and what a request meets first: the gate, when access control is on.
         self._behind_the_gate = self._handlers = handler_table()
         requests.check_handlers(Peer.BROKER, self._handlers)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -90,7 +90,9 @@ class BrokerController(Service):
     Which requests there are and who serves them stands above, in ``Broker``: handlers import this class, and it imports none of them.
     """
 
-    def __init__(self, config: BrokerConfig, clock: Clock | None, engine: Engine | None) -> None:
+    def __init__(
+        self, config: BrokerConfig, clock: Clock | None, engine: Engine | None, config_file: Path | None
+    ) -> None:
         super().__init__("sprocketmq-broker", engine)
         self.config = config
         self.host = self.config.bind_address or "127.0.0.1"
@@ -114,7 +116,7 @@ class BrokerController(Service):
         self._make_delivery(root)
         self._make_replication(root)
         self._make_access(root)
-        self._make_parts(root)
+        self._make_parts(root, config_file)
         self._tls: ServerTls | None = None
         self._ports = Ports(self._new_server)
         self._pool: ConnectionPool | None = None
@@ -123,8 +125,8 @@ class BrokerController(Service):
     def _make_tables(self, root: Path | None) -> None:
         """What requests read and change."""
         config, now_ms = self.config, self.start_ms
-        self.topics = TopicTable(config, now_ms, self._topics_changed)
-        self.groups = GroupTable(config, now_ms, self._groups_changed)
+        self.topics = TopicTable(lambda: self.config, now_ms, self._topics_changed)
+        self.groups = GroupTable(lambda: self.config, now_ms, self._groups_changed)
         self.offsets = OffsetTable(config.max_consumer_offsets)
         self.filters = FilterTable(self.clock, root, config.max_filters)
         self._notices = MemberNotices()
@@ -204,14 +206,14 @@ class BrokerController(Service):
         self.users = UserAccessValidator(config, root, place)
         self._access: AccessValidator | None = self.users if config.authentication_enabled else self.plain_access
 
-    def _make_parts(self, root: Path | None) -> None:
+    def _make_parts(self, root: Path | None, config_file: Path | None) -> None:
         """What runs beside the requests."""
         config = self.config
         self._config_store = ConfigStore(
             root, self.clock, self.store, self.topics, self.groups, self.offsets, self.schedule
         )
         self.live_config = LiveConfig(
-            config, self.store.config, self.start_ms, lambda: self.has_tls, self._settings_changed
+            lambda: self.config, self._replace_config, self.start_ms, has_tls=lambda: self.has_tls, file=config_file
         )
         self.metrics = BrokerMetrics(self)
         self.housekeeping = Housekeeping(self, self.clock, self._believed_time, self._config_store)
@@ -290,8 +292,7 @@ class BrokerController(Service):
         now_ms = self.start_ms = self.clock.now_ms()
         self.handover.check_not_handed_over()
         self._config_store.load_deleted_topics()
-        self.store.deleted_topics = self.topics.deleted
-        self.store.load()
+        self.store.load(self.topics.deleted)
         self._config_store.load()
         if self.plain_access is not None:
             self.plain_access.load()
@@ -481,10 +482,11 @@ class BrokerController(Service):
         if self._registration is not None:
             self._config_store.groups_changed()
 
-    def _settings_changed(self, changed: Mapping[str, object], now_ms: int) -> None:
-        if "access_message_in_memory_max_ratio" in changed:
-            self.memory_span_bytes = memory_span_bytes(self.config.access_message_in_memory_max_ratio)
-        if "broker_permission" in changed:
+    def _replace_config(self, after: BrokerConfig, now_ms: int) -> None:
+        before, self.config = self.config, after
+        self.store.reconfigure(after.store_config())
+        self.memory_span_bytes = memory_span_bytes(after.access_message_in_memory_max_ratio)
+        if after.broker_permission != before.broker_permission:
             self.topics.announce(now_ms)
 
     def _notify_members(self, group: ConsumerGroup) -> None:

@@ -16,6 +16,7 @@ import errno
 import logging
 import os
 import stat
+from collections.abc import Mapping
 
 from sprocketmq.errors import StoreCorrupt, StoreError, StoreNotWritable
 from sprocketmq.store.files import mapped_progress
@@ -23,7 +24,7 @@ from sprocketmq.store.files.checkpoint import Checkpoint, IndexProgress
 from sprocketmq.store.files.disk_space import write_all
 from sprocketmq.store.files.lock_file import LockFile
 from sprocketmq.store.files.mapped_file import make_directories, not_writable, sync_directory
-from sprocketmq.store.message_store import StoreConfig
+from sprocketmq.store.message_store import NO_TOPICS, StoreConfig
 from sprocketmq.store.queue_log_store import QueueLogStore
 from sprocketmq.store.recovery.recovery import Recovery
 from sprocketmq.store.services.flush import Flusher
@@ -68,11 +69,11 @@ class DiskMessageStore(QueueLogStore):
     def __repr__(self) -> str:
         return f"DiskMessageStore({self.path!r}, {self.min_physical_offset}..{self.max_physical_offset})"
 
-    def load(self) -> None:
+    def load(self, deleted_topics: Mapping[str, int] = NO_TOPICS) -> None:
         self._make_writable_directory()
         self._lock.acquire()
         try:
-            self._open_files()
+            self._open_files(deleted_topics)
         except BaseException:
             self._release()
             raise
@@ -89,7 +90,7 @@ class DiskMessageStore(QueueLogStore):
         for directory in self._folders[2:]:
             _check_access(directory)
 
-    def _open_files(self) -> None:
+    def _open_files(self, deleted_topics: Mapping[str, int]) -> None:
         clean_stop = not os.path.exists(self._abort_path)
         try:
             self._checkpoint.load()
@@ -100,7 +101,7 @@ class DiskMessageStore(QueueLogStore):
             # After a kill in the middle of this start, the next one must again assume that records may be torn.
             self._write_abort(with_mark=clean_stop or same_boot)
             self.recovery = Recovery(
-                self.commit_log, self.consume_queues, self._checkpoint, self.config, self.extension, self.deleted_topics
+                self.commit_log, self.consume_queues, self._checkpoint, self.config, self.extension, deleted_topics
             )
             self.recovery.run(clean_stop=clean_stop, same_boot=same_boot)
             if not self.commit_log.files.files:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import concurrent.futures
+from collections.abc import Mapping
 
 from sprocketmq.errors import StoreNotWritable
-from sprocketmq.store.message_store import StoreConfig
+from sprocketmq.store.message_store import NO_TOPICS, StoreConfig
 from sprocketmq.store.queue.unit import UNIT_SIZE_BYTES
 from sprocketmq.store.queue_log_store import QueueLogStore
 
@@ -24,7 +25,7 @@ class MemoryMessageStore(QueueLogStore):
     def __init__(self, config: StoreConfig | None = None) -> None:
         super().__init__(config or _CONFIG, None, None)
 
-    def load(self) -> None:
+    def load(self, deleted_topics: Mapping[str, int] = NO_TOPICS) -> None:
         self.refuse_appends(None)
 
     @property

@@ -13,7 +13,8 @@ import concurrent.futures
 import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from types import MappingProxyType
+from typing import Final, Protocol
 
 import msgspec
 
@@ -23,6 +24,7 @@ from sprocketmq.store.queue.unit import UNIT_SIZE_BYTES
 from sprocketmq.wire.records.uniform_batch import UniformBatch
 
 __all__ = [
+    "NO_TOPICS",
     "AppendResult",
     "FlushDiskType",
     "IndexHits",
@@ -33,6 +35,9 @@ __all__ = [
     "StoredMessage",
     "Unit",
 ]
+
+
+NO_TOPICS: Final[Mapping[str, int]] = MappingProxyType({})
 
 
 class FlushDiskType(enum.Enum):
@@ -199,12 +204,18 @@ class Unit(msgspec.Struct, frozen=True, gc=False):
 class MessageStore(Protocol):
     """See the module's head. Every offset named ``offset`` counts messages of one queue; ``physical`` offsets count bytes of the log."""
 
-    config: StoreConfig
-    deleted_topics: Mapping[str, int]
-    """Set before ``load``: the end of the log at the deletion of each topic. A start adds no queue entries for its records before that."""
+    @property
+    def config(self) -> StoreConfig: ...
 
-    def load(self) -> None:
+    def reconfigure(self, config: StoreConfig) -> None:
+        """From now on these limits and times of retention count. What the files are made by counts from the next ``load`` on."""
+        ...
+
+    def load(self, deleted_topics: Mapping[str, int] = NO_TOPICS) -> None:
         """Open (and, after a crash, repair) the store. Call once, before anything else.
+
+        Args:
+            deleted_topics: the end of the log at the deletion of each topic. No queue entries are added for its records before that.
 
         Raises:
             StoreLocked: another broker has the directory open.

@@ -7,7 +7,7 @@ one, and an entry that points after the end of the log is dropped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -84,12 +84,14 @@ class QueueLogStore:
             self.append = self._append_extended  # type: ignore[method-assign]
             self.append_batch = self._append_batch_extended  # type: ignore[method-assign]
             self.append_uniform = lambda first, batch, now_ms: None  # type: ignore[method-assign]
-        self.deleted_topics: Mapping[str, int] = {}
         self.retention = Retention(self)
         self._queues = self.consume_queues.queues
         self._levels = DelayLevels.parse(config.message_delay_level)
         self._frozen: StoreNotWritable | None = None
         self._refusal: StoreNotWritable | None = StoreNotWritable("the store is not open; call load() first")
+
+    def reconfigure(self, config: StoreConfig) -> None:
+        self.config = config
 
     # -- writing ---------------------------------------------------------------------------------------------------------------
 

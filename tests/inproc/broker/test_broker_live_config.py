@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +21,13 @@ def update(client, text: str):
 
 def shown(client) -> dict[str, str]:
     return parse_properties(bytes(client.ask(RequestCode.GET_BROKER_CONFIG).body).decode())
+
+
+def restart_with(cluster, file: Path) -> None:
+    """The broker is started anew with a file of settings."""
+    cluster.broker.stop()
+    cluster.broker = cluster.new_broker(cluster.broker.port, config_file=file)
+    cluster.broker.start()
 
 
 def version(client) -> int:
@@ -122,6 +130,14 @@ def test_another_brokers_settings_do_not_change(cluster, client):
     assert BrokerConfig().long_polling_enable
 
 
+def test_settings_are_replaced_not_changed(cluster, client):
+    of_broker, of_store = cluster.broker.config, cluster.broker.store.config
+    assert update(client, "longPollingEnable=false\nmaxMessageSize=1000").code == 0
+    assert (of_broker.long_polling_enable, of_broker.max_message_size) == (True, 4 << 20)
+    assert of_store.max_message_size == 4 << 20
+    assert cluster.broker.config.store_config() == cluster.broker.store.config
+
+
 def test_every_changeable_key_is_a_key():
     assert set(BrokerConfig().to_properties()) >= _OF_BROKER | _OF_STORE
 
@@ -129,7 +145,7 @@ def test_every_changeable_key_is_a_key():
 def test_the_file_it_was_started_with_keeps_its_lines_and_gets_the_change(cluster, client, tmp_path):
     file = tmp_path / "broker.conf"
     file.write_text("# ours\nbrokerName=broker-a\nlongPollingEnable = true\nunknownToUs=1\n")
-    cluster.broker.live_config.file = file
+    restart_with(cluster, file)
     assert update(client, "longPollingEnable=false\nautoCreateTopicEnable=false").code == 0
     assert file.read_text() == (
         "# ours\nbrokerName=broker-a\nlongPollingEnable=false\nunknownToUs=1\nautoCreateTopicEnable=false\n"
@@ -139,7 +155,7 @@ def test_the_file_it_was_started_with_keeps_its_lines_and_gets_the_change(cluste
 
 
 def test_who_changes_settings_is_told_when_they_cannot_be_written_down(cluster, client, tmp_path):
-    cluster.broker.live_config.file = tmp_path / "gone" / "broker.conf"
+    restart_with(cluster, tmp_path / "gone" / "broker.conf")
     answer = update(client, "longPollingEnable=false")
     assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE
     assert "until the broker ends, but they could not be written down" in answer.remark
@@ -153,7 +169,7 @@ def test_who_changes_settings_is_told_when_they_cannot_be_written_down(cluster, 
 def test_a_value_with_a_line_break_is_refused_and_nothing_is_written(cluster, client, tmp_path, end):
     file = tmp_path / "broker.conf"
     file.write_text("brokerName=broker-a\n")
-    cluster.broker.live_config.file = file
+    restart_with(cluster, file)
     for text in (f"deleteWhen=04{end}bindAddress=0.0.0.0", f"deleteWhen{end}bindAddress=0.0.0.0"):
         answer = update(client, text)
         assert answer.code == ResponseCode.INVALID_PARAMETER
@@ -165,7 +181,7 @@ def test_a_value_with_a_line_break_is_refused_and_nothing_is_written(cluster, cl
 def test_what_is_written_down_is_read_back_as_it_was(cluster, client, tmp_path):
     file = tmp_path / "broker.conf"
     file.write_text("# kept\ndeleteWhen=\\\n  05\nbrokerName=a\\\nfileReservedTime=1\n")
-    cluster.broker.live_config.file = file
+    restart_with(cluster, file)
     assert update(client, "deleteWhen=06\nfileReservedTime=99").code == 0
     assert file.read_text() == "# kept\ndeleteWhen=06\nbrokerName=a\\\nfileReservedTime=1\nfileReservedTime=99\n"
 

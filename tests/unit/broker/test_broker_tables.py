@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -43,7 +44,7 @@ def member(name: str, now_ms: int = 0) -> Member:
 
 def test_each_change_of_topics_is_told_and_makes_a_new_version():
     changes = []
-    table = TopicTable(BrokerConfig(), 1, lambda: changes.append(table.data_version.counter))
+    table = TopicTable(BrokerConfig, 1, lambda: changes.append(table.data_version.counter))
     table.create_in_send("a", "TBW102", 4, 5)
     table.create_if_absent("%RETRY%g", 1, 6)
     table.create_if_absent("%RETRY%g", 1, 7)  # nothing new
@@ -54,7 +55,7 @@ def test_each_change_of_topics_is_told_and_makes_a_new_version():
 
 
 def test_a_topic_inherits_only_from_one_that_may_be_inherited():
-    table = TopicTable(BrokerConfig(), 1)
+    table = TopicTable(BrokerConfig, 1)
     assert table.create_in_send("a", "BenchmarkTest", 4, 1) is None
     assert table.create_in_send("a", "nowhere", 4, 1) is None
     assert table.create_in_send("%RETRY%g", "nowhere", 4, 1).write_queue_nums == 1
@@ -63,9 +64,9 @@ def test_a_topic_inherits_only_from_one_that_may_be_inherited():
 
 
 def test_topics_survive_their_file():
-    table = TopicTable(BrokerConfig(), 1)
+    table = TopicTable(BrokerConfig, 1)
     table.create_in_send("a", "TBW102", 4, 5)
-    again = TopicTable(BrokerConfig(), 9)
+    again = TopicTable(BrokerConfig, 9)
     again.load(TopicConfigSerializeWrapper.decode(table.content().encode()))
     assert again.table == table.table
     assert again.data_version == table.data_version
@@ -76,7 +77,7 @@ def test_topics_survive_their_file():
 
 def test_groups_are_made_on_demand_where_that_is_allowed():
     open_table, closed = (
-        GroupTable(BrokerConfig(auto_create_subscription_group=allowed), 1) for allowed in (True, False)
+        GroupTable(partial(BrokerConfig, auto_create_subscription_group=allowed), 1) for allowed in (True, False)
     )
     assert open_table.find("g", 2).retry_max_times == 16
     assert open_table.find("no blanks", 2) is None
@@ -86,9 +87,9 @@ def test_groups_are_made_on_demand_where_that_is_allowed():
 
 
 def test_groups_survive_their_file():
-    table = GroupTable(BrokerConfig(), 1)
+    table = GroupTable(BrokerConfig, 1)
     table.find("g", 2)
-    again = GroupTable(BrokerConfig(), 9)
+    again = GroupTable(BrokerConfig, 9)
     again.load(SubscriptionGroupWrapper.decode(table.content().encode()))
     assert again.table == table.table
 

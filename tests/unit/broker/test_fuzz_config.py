@@ -113,7 +113,7 @@ def test_any_config_files_of_a_store_are_loaded_or_refused(contents):
         clock, store = ManualClock(), MemoryMessageStore(StoreConfig())
         levels = DelayLevels.parse(config.message_delay_level)
         schedule = ScheduleMessageService(clock, store, levels, lambda *args: None, MappedProgress(None))
-        tables = (TopicTable(config, 0), GroupTable(config, 0), OffsetTable(), schedule)
+        tables = (TopicTable(lambda: config, 0), GroupTable(lambda: config, 0), OffsetTable(), schedule)
         with contextlib.suppress(StoreError):
             ConfigStore(root, clock, store, *tables).load()
             for table in tables[:2]:

@@ -1,6 +1,6 @@
 """Settings that change while the broker runs (Java: Configuration.update, by which Apache changes any field and hopes).
 
-    UPDATE_BROKER_CONFIG --key=value lines--> all checked --> all in effect at once --> the same keys changed in the file of --config
+    UPDATE_BROKER_CONFIG --key=value lines--> all checked --> new settings replace the old --> the same keys changed in the file of --config
                                                  `--> or none, and one sentence that names key and reason
 
 Laws
@@ -8,23 +8,20 @@ Laws
 2. What is read back after a success is in effect: a key that is only looked at while starting is refused, so that nobody believes in a
    change that waits for a restart. The same value again is no change, and fine.
 3. The data version counts each list that was taken.
+4. Settings are never changed, they are replaced: who holds an older ``BrokerConfig`` holds what it was.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from sprocketmq.broker.security.name_checks import settings_length_problem, settings_problem
 from sprocketmq.broker.settings.config import BrokerConfig, shown_setting
 from sprocketmq.errors import ConfigurationError, NoPermission, StoreError, StoreNotWritable
 from sprocketmq.store.config_files import ConfigFile
-from sprocketmq.store.message_store import StoreConfig
 from sprocketmq.wire.bodies import DataVersion
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.text.java_properties import format_properties, parse_properties, replace_properties
@@ -94,28 +91,32 @@ _FOR_TOOLS: Final = {"filterServerNums": "0"}
 class LiveConfig:
     """The broker's settings as tools see them.
 
+    Args:
+        config: gives the broker's present settings.
+        replace: ``replace(after, now_ms)`` puts others in their place.
+        has_tls: whether clients may speak TLS.
+        file: the properties file that the broker was started with; without one, a change lasts until the next start.
+
     Attributes:
-        file: the properties file that the broker was started with; None when there was none, then a change lasts until the next start.
         data_version: of the settings, counts the lists of changes that were taken.
     """
 
     def __init__(
         self,
-        config: BrokerConfig,
-        store_config: StoreConfig,
+        config: Callable[[], BrokerConfig],
+        replace: Callable[[BrokerConfig, int], None],
         start_ms: int,
+        *,
         has_tls: Callable[[], bool],
-        on_change: Callable[[Mapping[str, object], int], None],
+        file: Path | None,
     ) -> None:
-        """``on_change(changed, now_ms)`` is called with the fields that a list has changed, once they are in effect."""
-        self._config, self._store_config = config, store_config
-        self._has_tls, self._on_change = has_tls, on_change
-        self.file: Path | None = None
+        self._config, self._replace = config, replace
+        self._has_tls, self._file = has_tls, file
         self.data_version = DataVersion(timestamp=start_ms)
 
     def text(self) -> str:
         """All settings but secrets, one ``key=value`` per line, sorted by key."""
-        settings = {**self._config.without_secrets(), **_FOR_TOOLS}
+        settings = {**self._config().without_secrets(), **_FOR_TOOLS}
         settings["useTLS"] = str(self._has_tls()).lower()
         return format_properties(dict(sorted(settings.items())))
 
@@ -131,7 +132,7 @@ class LiveConfig:
         if too_long is not None:
             raise ConfigurationError(too_long)
         changes = {key.strip(): value for key, value in parse_properties(text).items()}
-        before = self._config
+        before = self._config()
         listed = _BLACK_LIST | {key.strip() for key in before.config_black_list.split(";")}
         for key in changes:
             if key in listed:
@@ -141,57 +142,44 @@ class LiveConfig:
         problem = settings_problem(changes)
         if problem is not None:
             raise ConfigurationError(problem)
-        after = self._checked(changes)
-        changed = {
-            field: getattr(after, field)
-            for field in before.__struct_fields__
-            if getattr(after, field) != getattr(before, field)
-        }
-        for field, value in changed.items():
-            # The broker's own copy, which all its tables look at; to everybody else a configuration stays frozen.
-            msgspec.structs.force_setattr(before, field, value)
-        self._apply(changed, now_ms)
+        after = _checked(before, changes)
+        if after != before:
+            self._replace(after, now_ms)
         self.data_version.next_version(now_ms)
-        if changed:
+        if after != before:
             log.info(
                 "settings were changed by request: %s",
                 ", ".join(f"{key}={shown_setting(key, changes[key])}" for key in changes),
             )
         self._write_down(changes)
 
-    def _checked(self, changes: Mapping[str, str]) -> BrokerConfig:
-        """The settings after ``changes``, if each of them may be made."""
-        present = self._config.to_properties()
-        known = BrokerConfig.keys()
-        for key in changes:
-            if key not in known:
-                raise ConfigurationError(f"{key} is unknown to this broker; getBrokerConfig shows the keys there are")
-        after = BrokerConfig.from_properties({**present, **changes})
-        values = after.to_properties()
-        for key in changes:
-            if values.get(key) != present.get(key) and key not in _OF_BROKER | _OF_STORE:
-                raise ConfigurationError(
-                    f"{key} is {shown_setting(key, present.get(key, ''))} since the start and cannot change while the broker runs; "
-                    "set it in the configuration and restart"
-                )
-        return after
-
-    def _apply(self, changed: Mapping[str, object], now_ms: int) -> None:
-        store, wanted = self._store_config, self._config.store_config()
-        for field in dataclasses.fields(StoreConfig):
-            if field.name in changed or (field.name == "max_filter_units" and "max_filter_message_size" in changed):
-                object.__setattr__(store, field.name, getattr(wanted, field.name))
-        self._on_change(changed, now_ms)
-
     def _write_down(self, changes: Mapping[str, str]) -> None:
         """The keys of ``changes`` in the file; its other lines, comments too, stay as they are."""
-        if self.file is None or not changes:
+        if self._file is None or not changes:
             return
         try:
-            text = replace_properties(self.file.read_text("utf-8"), changes)
-            ConfigFile(self.file).save(text.encode())
+            text = replace_properties(self._file.read_text("utf-8"), changes)
+            ConfigFile(self._file).save(text.encode())
         except (OSError, UnicodeDecodeError, StoreError) as error:
-            reason = error if isinstance(error, StoreError) else f"{self.file} cannot be read: {error}"
+            reason = error if isinstance(error, StoreError) else f"{self._file} cannot be read: {error}"
             raise StoreNotWritable(
                 f"the settings are changed until the broker ends, but they could not be written down: {reason}"
             ) from error
+
+
+def _checked(before: BrokerConfig, changes: Mapping[str, str]) -> BrokerConfig:
+    """The settings after ``changes``, if each of them may be made."""
+    present = before.to_properties()
+    known = BrokerConfig.keys()
+    for key in changes:
+        if key not in known:
+            raise ConfigurationError(f"{key} is unknown to this broker; getBrokerConfig shows the keys there are")
+    after = BrokerConfig.from_properties({**present, **changes})
+    values = after.to_properties()
+    for key in changes:
+        if values.get(key) != present.get(key) and key not in _OF_BROKER | _OF_STORE:
+            raise ConfigurationError(
+                f"{key} is {shown_setting(key, present.get(key, ''))} since the start and cannot change while the broker runs; "
+                "set it in the configuration and restart"
+            )
+    return after

@@ -21,7 +21,7 @@ _FORBID_READ: Final = 1 << 2  # PermName.INDEX_PERM_READ
 class GroupTable:
     """Groups by name. ``on_change()`` is called after each change that must be written down."""
 
-    def __init__(self, config: BrokerConfig, now_ms: int, on_change: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, config: Callable[[], BrokerConfig], now_ms: int, on_change: Callable[[], None] = lambda: None) -> None:
         self._config = config
         self.data_version = DataVersion(timestamp=now_ms)
         self._on_change = on_change
@@ -63,7 +63,7 @@ class GroupTable:
         found = self.table.get(group)
         if found is not None:
             return found
-        allowed = self._config.auto_create_subscription_group or group.startswith(SYSTEM_GROUP_PREFIX)
+        allowed = self._config().auto_create_subscription_group or group.startswith(SYSTEM_GROUP_PREFIX)
         if not allowed or group_name_problem(group) is not None or self.room_problem([group]) is not None:
             return None
         made = SubscriptionGroupConfig(group_name=group)
@@ -73,7 +73,7 @@ class GroupTable:
     def room_problem(self, names: Collection[str]) -> str | None:
         """Why these groups may not all be made, as one sentence; None when they may."""
         new = sum(name not in self.table for name in names)
-        allowed = self._config.max_subscription_groups
+        allowed = self._config().max_subscription_groups
         if new and len(self.table) + new > allowed:
             return (
                 f"with {new} more there would be {len(self.table) + new} consumer groups, {allowed} are allowed; "

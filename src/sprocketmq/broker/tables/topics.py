@@ -63,7 +63,7 @@ _SCHEDULE_QUEUES: Final = 18
 class TopicTable:
     """Topics by name. ``on_change()`` is called after each change that must be written down and announced."""
 
-    def __init__(self, config: BrokerConfig, now_ms: int, on_change: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, config: Callable[[], BrokerConfig], now_ms: int, on_change: Callable[[], None] = lambda: None) -> None:
         self._config = config
         self.data_version = DataVersion(timestamp=now_ms)
         self._on_change = on_change
@@ -95,23 +95,23 @@ class TopicTable:
         return self.table.get(topic)
 
     def is_system(self, topic: str) -> bool:
-        own = (self._config.broker_name, self._config.broker_cluster_name, self.reply_topic)
+        own = (self._config().broker_name, self._config().broker_cluster_name, self.reply_topic)
         return topic in SYSTEM_TOPICS or topic.startswith(SYSTEM_PREFIX) or topic in own
 
     @property
     def reply_topic(self) -> str:
-        return f"{self._config.broker_cluster_name}_REPLY_TOPIC"
+        return f"{self._config().broker_cluster_name}_REPLY_TOPIC"
 
     def create_in_send(self, topic: str, default_topic: str, queue_nums: int, now_ms: int) -> TopicConfig | None:
         """What a send to an unknown topic gets: a topic shaped by ``default_topic``, or None when that may not be inherited.
 
         A retry topic is made all the same, with one queue. Java: createTopicInSendMessageMethod. None also when there are too many topics.
         """
-        if len(self.table) >= self._config.max_topics:
+        if len(self.table) >= self._config().max_topics:
             return None
         model = self.table.get(default_topic)
         allowed = model is not None and model.perm & PERM_INHERIT
-        if default_topic == AUTO_CREATE_TOPIC and not self._config.auto_create_topic_enable:
+        if default_topic == AUTO_CREATE_TOPIC and not self._config().auto_create_topic_enable:
             allowed = False
         if model is not None and allowed:
             queues = max(0, min(queue_nums, model.write_queue_nums))
@@ -165,8 +165,8 @@ class TopicTable:
     def room_problem(self, names: Collection[str]) -> str | None:
         """Why these topics may not all be made, as one sentence; None when they may."""
         new = sum(name not in self.table for name in names)
-        if new and len(self.table) + new > self._config.max_topics:
-            allowed = self._config.max_topics
+        if new and len(self.table) + new > self._config().max_topics:
+            allowed = self._config().max_topics
             return f"with {new} more there would be {len(self.table) + new} topics, {allowed} are allowed; delete some, or raise maxTopics"
         return None
 
@@ -181,7 +181,7 @@ class TopicTable:
 
     def system_topics(self) -> list[str]:
         """The broker's own topics, there or not (GET_SYSTEM_TOPIC_LIST_FROM_BROKER)."""
-        own = {self._config.broker_name, self._config.broker_cluster_name, self.reply_topic}
+        own = {self._config().broker_name, self._config().broker_cluster_name, self.reply_topic}
         started = {topic for topic in self.table if topic.startswith(SYSTEM_PREFIX)}
         return sorted(SYSTEM_TOPICS | own | started)
 
@@ -215,7 +215,7 @@ class TopicTable:
     def _create_system_topics(self) -> None:
         """Those of Java's TopicConfigManager.init whose mechanism exists here. More than one, on purpose: a 5.x name server takes a
         first registration with exactly one topic for an incremental one and refuses it."""
-        config, both = self._config, PERM_READ | PERM_WRITE
+        config, both = self._config(), PERM_READ | PERM_WRITE
         own = [
             _topic(SELF_TEST_TOPIC, 1, both),
             _topic("BenchmarkTest", 1024, both),

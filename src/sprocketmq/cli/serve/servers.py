@@ -120,15 +120,14 @@ def broker(
 def _broker(
     namesrv_addr: str, port: int | None, store: Path | None, host: str | None, config: BrokerConfig, file: Path | None
 ) -> Broker:
-    broker = Broker(
+    return Broker(
         namesrv_addr=namesrv_addr,
         host=host,
         port=port,
         store_dir=None if store is None else store.expanduser().absolute(),
         config=config,
+        config_file=file,
     )
-    broker.live_config.file = file  # what a tool changes while the broker runs is changed there, too
-    return broker
 
 
 def _address(part: Part) -> str:

@@ -405,8 +405,7 @@ def test_damaged_entries_at_the_end_of_a_second_life_are_made_again(tmp_path: Pa
         raw = queue_file(path).read_bytes()[number * UNIT.size + 5]
         patch(queue_file(path), number * UNIT.size + 5, bytes([raw ^ 0x21]))  # two bits of the position: beyond mending
     again = DiskMessageStore(path, SMALL)
-    again.deleted_topics = {"T": deleted_at}
-    again.load()
+    again.load({"T": deleted_at})
     assert problems(again) == []
     assert bodies(again) == second
     again.close()
