@@ -104,6 +104,7 @@ class Broker(BrokerController):
             on_open=self._connection_opened,
             on_close=self.connection_closed,
             readers=READERS,
+            slow=self.slow_requests,
             tls=self._tls,
             limits=limits_of(self.config),
             queued=self.queued_bytes,
@@ -114,7 +115,9 @@ class Broker(BrokerController):
             self._handlers[code] = _refuse_while_stopping
         await super()._stop()
 
-    def _dispatch(self, connection: Connection, command: Command) -> Command | None:
+    def _handle(self, connection: Connection, command: Command, *, is_intercepted: bool = False) -> Command | None:
+        if self.intercept is not None and not is_intercepted:
+            return self._ask_interceptor(connection, command)
         handler = self._handlers.get(command.code)
         if handler is None:
             remark = f"request code {command.code} is not served by this broker"

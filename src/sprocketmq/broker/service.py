@@ -6,7 +6,6 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Generator
-from time import perf_counter
 from types import TracebackType
 from typing import Any, Final, Protocol, TypeVar
 
@@ -178,8 +177,8 @@ class Service(ABC):
         """Undo what ``_start`` did, also when it did only a part."""
 
     @abstractmethod
-    def _dispatch(self, connection: Connection, command: Command) -> Command | None:
-        """Answer one request by its code."""
+    def _handle(self, connection: Connection, command: Command, *, is_intercepted: bool = False) -> Command | None:
+        """Answer one request by its code; where there is an interceptor, ask that first, once."""
 
     def answer_in_chunks(
         self, connection: Connection, command: Command, answer: Coroutine[Any, Any, Command]
@@ -245,23 +244,14 @@ class Service(ABC):
         for task in (*self._later_answers, *self._long_answers):
             task.cancel()
 
-    def _handle(self, connection: Connection, command: Command) -> Command | None:
-        began_s = perf_counter()
-        if self.intercept is not None:
-            _ = (
-                command.ext_fields
-            )  # from here on an ordinary command: who copies it with changes gets a copy that says them
-            answer = self.intercept(connection, command, self._dispatch_for_interceptor)
-        else:
-            answer = self._dispatch(connection, command)
-        now_s = perf_counter()
-        if now_s - began_s >= self.slow_requests.threshold_s:
-            self.slow_requests.note(connection, command, now_s - began_s, now_s)
-        return answer
+    def _ask_interceptor(self, connection: Connection, command: Command) -> Command | None:
+        """Let ``intercept`` answer. It gets ordinary commands: a copy with changes says what was changed (``RawCommand``)."""
+        assert self.intercept is not None
+        _ = command.ext_fields
+        return self.intercept(connection, command, self._handle_behind_interceptor)
 
-    def _dispatch_for_interceptor(self, connection: Connection, command: Command) -> Command | None:
-        """An answer whose fields are made: ``msgspec.structs.replace`` would copy the header that is written out."""
-        answer = self._dispatch(connection, command)
+    def _handle_behind_interceptor(self, connection: Connection, command: Command) -> Command | None:
+        answer = self._handle(connection, command, is_intercepted=True)
         if answer is not None:
             _ = answer.ext_fields
         return answer

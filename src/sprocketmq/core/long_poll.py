@@ -50,10 +50,11 @@ class ParkedPull(Generic[R]):
 class LongPoll(Generic[R]):
     """The parked pulls of a broker."""
 
-    __slots__ = ("_heap", "_owned", "_owned_bytes", "_queues", "_sequence", "_size", "total_bytes")
+    __slots__ = ("_heap", "_owned", "_owned_bytes", "_sequence", "_size", "queues", "total_bytes")
 
     def __init__(self) -> None:
-        self._queues: dict[tuple[str, int], dict[ParkedPull[R], None]] = {}
+        self.queues: dict[tuple[str, int], dict[ParkedPull[R], None]] = {}
+        """Who waits, by topic and queue id; to be read only. The append path asks first whether a queue is in it."""
         self._heap: list[tuple[int, int, ParkedPull[R]]] = []
         self._owned: dict[object, int] = {}
         self._owned_bytes: dict[object, int] = {}
@@ -86,7 +87,7 @@ class LongPoll(Generic[R]):
             size_bytes: what it takes in memory, for :meth:`bytes_of`.
         """
         pull = ParkedPull(topic, queue_id, offset, deadline_ms, request, match, owner, size_bytes)
-        self._queues.setdefault((topic, queue_id), {})[pull] = None
+        self.queues.setdefault((topic, queue_id), {})[pull] = None
         self._sequence += 1
         heappush(self._heap, (deadline_ms, self._sequence, pull))
         self._size += 1
@@ -105,7 +106,7 @@ class LongPoll(Generic[R]):
             max_offset: the queue's max offset now (offset of the message + 1).
             tags_codes: of the messages; None when not known, which wakes regardless of filters.
         """
-        for pull in list(self._queues.get((topic, queue_id), ())):
+        for pull in list(self.queues.get((topic, queue_id), ())):
             if max_offset <= pull.offset or not pull.parked:
                 continue
             match = pull.match
@@ -141,19 +142,15 @@ class LongPoll(Generic[R]):
 
     def discard_owner(self, owner: object) -> int:
         """Forgets all waiters of a closed connection; costs one pass over all waiters, which a closing connection may."""
-        gone = [pull for waiting in self._queues.values() for pull in waiting if pull.owner is owner]
+        gone = [pull for waiting in self.queues.values() for pull in waiting if pull.owner is owner]
         for pull in gone:
             self._leave(pull)
         self._compact()
         return len(gone)
 
-    def waiting(self, topic: str, queue_id: int) -> bool:
-        """Whether a pull waits for that queue; the append path asks this first."""
-        return (topic, queue_id) in self._queues
-
     def drain(self) -> list[ParkedPull[R]]:
         """Shutdown: takes out all waiters."""
-        pulls = [pull for waiting in self._queues.values() for pull in waiting]
+        pulls = [pull for waiting in self.queues.values() for pull in waiting]
         for pull in pulls:
             self._leave(pull)
         self._heap.clear()
@@ -172,10 +169,10 @@ class LongPoll(Generic[R]):
 
     def _leave(self, pull: ParkedPull[R]) -> None:
         key = (pull.topic, pull.queue_id)
-        waiting = self._queues[key]
+        waiting = self.queues[key]
         del waiting[pull]
         if not waiting:
-            del self._queues[key]
+            del self.queues[key]
         pull.parked = False
         self._size -= 1
         self.total_bytes -= pull.size_bytes
@@ -193,10 +190,10 @@ class LongPoll(Generic[R]):
             heapify(self._heap)
 
     def check_invariants(self) -> None:
-        pulls = [pull for waiting in self._queues.values() for pull in waiting]
+        pulls = [pull for waiting in self.queues.values() for pull in waiting]
         assert len(pulls) == self._size, "size is off"
         assert all(pull.parked for pull in pulls), "a pull that left still waits"
-        assert all(self._queues.values()), "an empty queue stays"
+        assert all(self.queues.values()), "an empty queue stays"
         assert self._owned == Counter(pull.owner for pull in pulls), "the waiters of an owner are miscounted"
         assert set(self._owned_bytes) == set(self._owned), "the bytes of an owner are miscounted"
         assert sum(self._owned_bytes.values()) == self.total_bytes == sum(pull.size_bytes for pull in pulls), (

@@ -31,7 +31,7 @@ import struct
 from collections.abc import Callable, Collection, Iterable, Mapping
 from sys import getsizeof
 from time import perf_counter
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 from sprocketmq.errors import ConnectionLost, ProtocolError, RequestTimeout, RocketMQError
 from sprocketmq.net.address import joined_address
@@ -58,6 +58,7 @@ __all__ = [
     "WAYS_OF_A_CLIENT",
     "Connection",
     "RequestHandler",
+    "SlowLog",
     "bytes_while_waiting",
     "close_all",
     "text_bytes",
@@ -68,6 +69,16 @@ log = logging.getLogger("sprocketmq.net")
 _bad_bytes: Final = RateLimitedLog(log)
 
 RequestHandler = Callable[["Connection", Command], "Command | None"]
+
+
+class SlowLog(Protocol):
+    """Is told of each request that took ``threshold_s`` or longer, from its decode to its answer."""
+
+    threshold_s: float
+
+    def note(self, connection: Connection, command: Command, took_s: float, now_s: float) -> None: ...
+
+
 # (connection, all bytes of the read, where the frame's header length is, where the frame ends) -> whether it took the frame
 ShortWay = Callable[["Connection", memoryview, int, int], bool]
 
@@ -83,6 +94,7 @@ _GATHERED_REQUEST_BYTES: Final = 16 * 1024
 _WAITING_BYTES: Final = 4096  # a task, a future, a timer, the command
 _FIELD_BYTES: Final = 104  # the most that a place in a growing dict takes
 _LONG_MS: Final = 86_400_000
+_NEVER_S: Final = float("inf")
 _CLOSE_LIMIT_S: Final = 5.0
 _GOODBYE_LIMIT_S: Final = 0.5
 _ONEWAY_TIMEOUT_MS: Final = 15_000  # of waiting for a peer that does not read
@@ -97,7 +109,7 @@ class Connection(BoundedProtocol):
 
     __slots__ = (
         "_asked", "_asked_bytes", "_handler", "_inherited", "_max_header_bytes", "_on_close", "_on_open", "_opaque", "_out", "_out_bytes",
-        "_readers", "_short_ways", "_waiting", "last_read_s", "local_address", "peer", "signer", "state",
+        "_readers", "_short_ways", "_slow", "_waiting", "last_read_s", "local_address", "peer", "signer", "state",
     )  # fmt: skip
 
     def __init__(
@@ -110,12 +122,14 @@ class Connection(BoundedProtocol):
         readers: Mapping[bytes, HeaderReader] = _NONE,
         short_ways: Mapping[bytes, ShortWay] = _NONE,
         is_served: bool = False,
+        slow: SlowLog | None = None,
         queued: QueuedBytes | None = None,
     ) -> None:
         super().__init__(queued or QueuedBytes(), FrameDecoder(max_frame_bytes), is_served=is_served)
         self._handler = handler
         self._short_ways = short_ways
         self._readers = readers
+        self._slow = slow
         self._on_open, self._on_close = on_open, on_close
         self._waiting: WaitingRequests  # from connection_made on, without which nothing is asked
         self._asked: list[bytes] = []  # requests that wait for the others of this turn of the loop (law 1)
@@ -179,9 +193,11 @@ class Connection(BoundedProtocol):
         view, ways, readers, out = memoryview(whole), self._short_ways, self._readers, self._out
         assert out is not None
         max_header_bytes, last = self._max_header_bytes, spans[-1][1]
-        ends_s = 0.0
-        if len(spans) > 1 and self._is_served:  # asked between two of them only
-            ends_s = perf_counter() + self._queued.share_s
+        is_served, slow_s = self._is_served, _NEVER_S if self._slow is None else self._slow.threshold_s
+        now_s = ends_s = 0.0
+        if is_served:
+            now_s = perf_counter()
+            ends_s = now_s + self._queued.share_s
         for number, (at, stop) in enumerate(spans):
             if self._out_bytes > _MAX_GATHERED_BYTES:
                 self._out_bytes = 0
@@ -206,9 +222,13 @@ class Connection(BoundedProtocol):
                 self._resolve(command)
             else:
                 self._handle(command)
-                if self._is_served and stop != last and perf_counter() >= ends_s:
-                    self._let_others_in(whole, spans[number + 1 :])
-                    return
+                if is_served:
+                    began_s, now_s = now_s, perf_counter()  # one look at the clock for each request
+                    if now_s - began_s >= slow_s:
+                        self._note_slow(command, began_s, now_s)
+                    if now_s >= ends_s and stop != last:
+                        self._let_others_in(whole, spans[number + 1 :])
+                        return
 
     def _let_others_in(self, whole: bytes, spans: list[tuple[int, int]]) -> None:
         """Law 5."""
@@ -469,7 +489,15 @@ class Connection(BoundedProtocol):
 
     def handle_now(self, command: Command) -> None:
         """Handle a request that had to wait, as if it came only now."""
+        began_s = perf_counter()
         self._handle(command)
+        now_s = perf_counter()
+        if self._slow is not None and now_s - began_s >= self._slow.threshold_s:
+            self._note_slow(command, began_s, now_s)
+
+    def _note_slow(self, command: Command, began_s: float, now_s: float) -> None:
+        assert self._slow is not None
+        self._slow.note(self, command, now_s - began_s, now_s)
 
     def _handle(self, command: Command) -> None:
         if self._handler is None:

@@ -16,7 +16,7 @@ from typing import Final
 from msgspec import Struct
 
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.net.connection import Connection, RequestHandler, close_all
+from sprocketmq.net.connection import Connection, RequestHandler, SlowLog, close_all
 from sprocketmq.net.output.queued_bytes import COUNTED_OUT_BYTES, QueuedBytes
 from sprocketmq.net.process import fork
 from sprocketmq.net.process.descriptors import connection_share
@@ -72,12 +72,13 @@ class Server:
         tls: ServerTls | None = None,
         limits: Limits | None = None,
         readers: Mapping[bytes, HeaderReader] | None = None,
+        slow: SlowLog | None = None,
         queued: QueuedBytes | None = None,
     ) -> None:
         self._handler = handler
         self.queued = queued or QueuedBytes()
         """Shared by all servers of one broker or name server, so that they have one limit."""
-        self._readers = readers or {}
+        self._readers, self._slow = readers or {}, slow
         self._user_on_open, self._user_on_close = on_open, on_close
         self._tls, self._limits = tls, limits or Limits()
         self._share = connection_share()
@@ -159,6 +160,7 @@ class Server:
             self._limits.max_frame_bytes,
             readers=self._readers,
             is_served=True,
+            slow=self._slow,
             queued=self.queued,
         )
 

@@ -115,11 +115,11 @@ class ParkedPulls:
 
     def waiting(self, topic: str, queue_id: int) -> bool:
         """Whether anybody would be woken at all."""
-        return self._room.waiting(topic, queue_id)
+        return (topic, queue_id) in self._room.queues
 
     def arrived(self, topic: str, queue_id: int, tags_code: int) -> None:
         """A message was stored; wakes at the end of this turn of the loop."""
-        if not self._room.waiting(topic, queue_id):
+        if (topic, queue_id) not in self._room.queues:
             return
         self._arrived.setdefault((topic, queue_id), set()).add(tags_code)
         self._schedule()

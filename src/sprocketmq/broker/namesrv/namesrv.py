@@ -108,6 +108,7 @@ class NameServer(Service):
             on_close=self._connection_closed,
             tls=tls,
             limits=limits_of(self.config),
+            slow=self.slow_requests,
             queued=queued_bytes_of(self.config),
         )
         self.port = await self._server.start(self.host, self.port)
@@ -154,7 +155,9 @@ class NameServer(Service):
 
     # -- requests ----------------------------------------------------------------------------------------------------------------
 
-    def _dispatch(self, connection: Connection, command: Command) -> Command | None:
+    def _handle(self, connection: Connection, command: Command, *, is_intercepted: bool = False) -> Command | None:
+        if self.intercept is not None and not is_intercepted:
+            return self._ask_interceptor(connection, command)
         handler = self._handlers.get(command.code)
         if handler is None:
             remark = f"request code {command.code} is not served by this name server"

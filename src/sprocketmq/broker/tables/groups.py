@@ -21,7 +21,9 @@ _FORBID_READ: Final = 1 << 2  # PermName.INDEX_PERM_READ
 class GroupTable:
     """Groups by name. ``on_change()`` is called after each change that must be written down."""
 
-    def __init__(self, config: Callable[[], BrokerConfig], now_ms: int, on_change: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, config: Callable[[], BrokerConfig], now_ms: int, on_change: Callable[[], None] = lambda: None
+    ) -> None:
         self._config = config
         self.data_version = DataVersion(timestamp=now_ms)
         self._on_change = on_change

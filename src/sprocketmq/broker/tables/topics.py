@@ -63,7 +63,9 @@ _SCHEDULE_QUEUES: Final = 18
 class TopicTable:
     """Topics by name. ``on_change()`` is called after each change that must be written down and announced."""
 
-    def __init__(self, config: Callable[[], BrokerConfig], now_ms: int, on_change: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, config: Callable[[], BrokerConfig], now_ms: int, on_change: Callable[[], None] = lambda: None
+    ) -> None:
         self._config = config
         self.data_version = DataVersion(timestamp=now_ms)
         self._on_change = on_change

@@ -16,7 +16,7 @@ A peer answers in its own configured encoding, not in that of the request, so bo
 from __future__ import annotations
 
 import struct
-from typing import Annotated, Any, Final, Protocol, TypeVar
+from typing import Annotated, Any, ClassVar, Final, Protocol, TypeVar
 
 import msgspec
 
@@ -82,6 +82,9 @@ class Command(msgspec.Struct):
     ext_fields: dict[str, str] = {}
     body: Buffer = b""
     serialize_type: int = 0
+
+    raw_header: ClassVar[bytes | None] = None
+    """The header as it is written, where it is made already (``RawCommand``)."""
 
     @property
     def is_oneway(self) -> bool:
@@ -180,7 +183,7 @@ _HEADER_LENGTH_MASK = 0xFFFFFF
 
 def encode_command(command: Command) -> bytes:
     """The head of the frame **with** the body appended: ready to write."""
-    header, body = command.header_bytes(), command.body
+    header, body = command.raw_header or command.header_bytes(), command.body
     size = len(header)
     word = (command.serialize_type << _TYPE_SHIFT) | size
     return _pack_prefix(4 + size + len(body), word) + header + body if body else _pack_prefix(4 + size, word) + header
@@ -188,7 +191,7 @@ def encode_command(command: Command) -> bytes:
 
 def encode_head(command: Command, body_bytes: int) -> bytes:
     """Frame up to, not including, the body: lets a pull answer go out as head + views of the commit log without a copy."""
-    header = command.header_bytes()
+    header = command.raw_header or command.header_bytes()
     size = len(header)
     return _pack_prefix(4 + size + body_bytes, (command.serialize_type << _TYPE_SHIFT) | size) + header
 

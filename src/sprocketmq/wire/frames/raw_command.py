@@ -29,7 +29,7 @@ _Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 _Fields = dict[str, str]
 
 
-class RawCommand(Command):
+class RawCommand(Command, gc=False):
     """See the module.
 
     Attributes:
@@ -38,7 +38,7 @@ class RawCommand(Command):
             changed.
     """
 
-    raw_header: bytes | None = None
+    raw_header: bytes | None = None  # type: ignore[misc]  # of each one, not of the class
     typed_header: Any = None
 
     @property  # type: ignore[misc]  # in front of the attribute of the same name
@@ -69,10 +69,6 @@ class RawCommand(Command):
     def header(self, header_type: type[H]) -> H:
         typed = self.typed_header
         return typed if type(typed) is header_type else super().header(header_type)
-
-    def header_bytes(self) -> bytes:
-        raw = self.raw_header
-        return super().header_bytes() if raw is None else raw
 
 
 _get_fields: Final = Command.__dict__["ext_fields"].__get__
