@@ -115,7 +115,7 @@ class Broker(BrokerController):
             self._handlers[code] = _refuse_while_stopping
         await super()._stop()
 
-    def _handle(self, connection: Connection, command: Command, *, is_intercepted: bool = False) -> Command | None:
+    def _handle(self, connection: Connection, command: Command, is_intercepted: bool = False) -> Command | None:
         if self.intercept is not None and not is_intercepted:
             return self._ask_interceptor(connection, command)
         handler = self._handlers.get(command.code)
@@ -149,7 +149,7 @@ class Broker(BrokerController):
                 remark = f"consumer group {group} does not exist; create it first"
                 connection.send(response(command, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark))
                 return
-            answer = answer_pull(self, connection, command, pull.header, self.clock.now_ms(), may_park=False)
+            answer = answer_pull(self, connection, command, pull.header, self.clock.now_ms(), False)
         except RocketMQError as error:
             answer = response(command, ResponseCode.SYSTEM_ERROR, str(error))
         if answer is not None:

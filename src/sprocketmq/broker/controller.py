@@ -208,7 +208,6 @@ class BrokerController(Service):
 
     def _make_parts(self, root: Path | None, config_file: Path | None) -> None:
         """What runs beside the requests."""
-        config = self.config
         self._config_store = ConfigStore(
             root, self.clock, self.store, self.topics, self.groups, self.offsets, self.schedule
         )

@@ -177,7 +177,7 @@ class Service(ABC):
         """Undo what ``_start`` did, also when it did only a part."""
 
     @abstractmethod
-    def _handle(self, connection: Connection, command: Command, *, is_intercepted: bool = False) -> Command | None:
+    def _handle(self, connection: Connection, command: Command, is_intercepted: bool = False) -> Command | None:
         """Answer one request by its code; where there is an interceptor, ask that first, once."""
 
     def answer_in_chunks(
@@ -251,7 +251,7 @@ class Service(ABC):
         return self.intercept(connection, command, self._handle_behind_interceptor)
 
     def _handle_behind_interceptor(self, connection: Connection, command: Command) -> Command | None:
-        answer = self._handle(connection, command, is_intercepted=True)
+        answer = self._handle(connection, command, True)
         if answer is not None:
             _ = answer.ext_fields
         return answer

@@ -74,7 +74,8 @@ RequestHandler = Callable[["Connection", Command], "Command | None"]
 class SlowLog(Protocol):
     """Is told of each request that took ``threshold_s`` or longer, from its decode to its answer."""
 
-    threshold_s: float
+    @property
+    def threshold_s(self) -> float: ...
 
     def note(self, connection: Connection, command: Command, took_s: float, now_s: float) -> None: ...
 
@@ -84,7 +85,8 @@ ShortWay = Callable[["Connection", memoryview, int, int], bool]
 
 _NONE: Final[Mapping[bytes, Any]] = {}
 _MAX_REQUEST_HEADER_BYTES: Final = 256 * 1024  # a million fields in one header take a second to read
-_HEADER_LENGTH = struct.Struct(">i").unpack_from
+_WORD: Final = struct.Struct(">i").unpack_from
+_BINARY: Final = 1 << 24  # of the word in front of a header, whose upper 8 bits are its encoding
 _CODE_AT: Final = 4 + len('{"code":')
 # Copying up to so much costs less than handing each record to the socket, and holds no view of the log for a slow reader.
 _COPIED_BYTES: Final = 64 * 1024
@@ -94,6 +96,7 @@ _GATHERED_REQUEST_BYTES: Final = 16 * 1024
 _WAITING_BYTES: Final = 4096  # a task, a future, a timer, the command
 _FIELD_BYTES: Final = 104  # the most that a place in a growing dict takes
 _LONG_MS: Final = 86_400_000
+_NO_BODY: Final = memoryview(b"")
 _NEVER_S: Final = float("inf")
 _CLOSE_LIMIT_S: Final = 5.0
 _GOODBYE_LIMIT_S: Final = 0.5
@@ -126,7 +129,7 @@ class Connection(BoundedProtocol):
         queued: QueuedBytes | None = None,
     ) -> None:
         super().__init__(queued or QueuedBytes(), FrameDecoder(max_frame_bytes), is_served=is_served)
-        self._handler = handler
+        self._handler = handler or _refuse
         self._short_ways = short_ways
         self._readers = readers
         self._slow = slow
@@ -198,36 +201,46 @@ class Connection(BoundedProtocol):
         if is_served:
             now_s = perf_counter()
             ends_s = now_s + self._queued.share_s
-        for number, (at, stop) in enumerate(spans):
+        for at, stop in spans:
             if self._out_bytes > _MAX_GATHERED_BYTES:
                 self._out_bytes = 0
                 self._write(out)
                 out.clear()
             if self._is_stopped:
-                self._keep_unread(whole, spans[number:])
+                self._keep_unread(whole, spans[spans.index((at, stop)) :])
                 return
-            code = whole[at + _CODE_AT : at + _CODE_AT + 4]
-            if ways and (way := ways.get(code)) is not None and way(self, view, at, stop):
-                continue
-            is_binary, command = whole[at], None
-            reader = readers.get(whole[at + 4 : at + 6] if is_binary else code)
-            if reader is not None and is_binary < 2:
-                header_bytes = _HEADER_LENGTH(whole, at)[0] & 0xFFFFFF
-                body_at = at + 4 + header_bytes
-                if body_at <= stop and header_bytes <= max_header_bytes:
-                    command = reader(whole[at + 4 : body_at], view[body_at:stop])
+            command = None
+            header_at = at + 4
+            (encoding_and_length,) = _WORD(whole, at)
+            if encoding_and_length < _BINARY:  # JSON
+                code_at = at + _CODE_AT
+                code = whole[code_at : code_at + 4]
+                if ways and (way := ways.get(code)) is not None and way(self, view, at, stop):
+                    continue
+                reader, header_bytes = readers.get(code), encoding_and_length
+            else:
+                reader, header_bytes = readers.get(whole[header_at : at + 6]), encoding_and_length - _BINARY
+            if reader is not None and 0 <= header_bytes <= max_header_bytes:
+                body_at = header_at + header_bytes
+                if body_at <= stop:
+                    body = view[body_at:stop] if body_at < stop else _NO_BODY
+                    command = reader(whole[header_at:body_at], body)
             if command is None:
                 command = decode_command(view[at:stop], max_header_bytes)
             if command.flag & 1:
                 self._resolve(command)
             else:
-                self._handle(command)
+                answer = self._answer_to(command)
+                if answer is not None and not command.flag & FLAG_ONEWAY:
+                    frame = encode_command(answer)
+                    self._out_bytes += len(frame)
+                    out.append(frame)
                 if is_served:
                     began_s, now_s = now_s, perf_counter()  # one look at the clock for each request
                     if now_s - began_s >= slow_s:
                         self._note_slow(command, began_s, now_s)
                     if now_s >= ends_s and stop != last:
-                        self._let_others_in(whole, spans[number + 1 :])
+                        self._let_others_in(whole, spans[spans.index((at, stop)) + 1 :])
                         return
 
     def _let_others_in(self, whole: bytes, spans: list[tuple[int, int]]) -> None:
@@ -414,7 +427,12 @@ class Connection(BoundedProtocol):
         """Like ``send`` with a body in pieces (views of the commit log); many bytes go to the socket without being joined first."""
         head = encode_head(command, body_bytes)
         self._out_bytes += body_bytes
-        self.send_raw([b"".join((head, *body))] if body_bytes <= _COPIED_BYTES else [head, *body])
+        if body_bytes > _COPIED_BYTES:
+            self.send_raw([head, *body])
+        elif self._out is not None:
+            self._out.append(b"".join([head, *body]))
+        else:
+            self.send_raw([b"".join([head, *body])])
 
     def send_raw(self, chunks: list[Any]) -> None:
         if self._out is not None:
@@ -490,7 +508,9 @@ class Connection(BoundedProtocol):
     def handle_now(self, command: Command) -> None:
         """Handle a request that had to wait, as if it came only now."""
         began_s = perf_counter()
-        self._handle(command)
+        answer = self._answer_to(command)
+        if answer is not None and not command.flag & FLAG_ONEWAY:
+            self.send(answer)
         now_s = perf_counter()
         if self._slow is not None and now_s - began_s >= self._slow.threshold_s:
             self._note_slow(command, began_s, now_s)
@@ -499,20 +519,13 @@ class Connection(BoundedProtocol):
         assert self._slow is not None
         self._slow.note(self, command, now_s - began_s, now_s)
 
-    def _handle(self, command: Command) -> None:
-        if self._handler is None:
-            answer: Command | None = response(
-                command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f"request code {command.code} is not served here"
-            )
-        else:
-            try:
-                answer = self._handler(self, command)
-            except RocketMQError as error:
-                answer = response(command, getattr(error, "code", ResponseCode.SYSTEM_ERROR), str(error))
-            except Exception as error:  # noqa: BLE001 - law 3: a bug in one handler costs one answer
-                answer = self._failed(command, error)
-        if answer is not None and not command.flag & FLAG_ONEWAY:
-            self.send(answer)
+    def _answer_to(self, command: Command) -> Command | None:
+        try:
+            return self._handler(self, command)
+        except RocketMQError as error:
+            return response(command, getattr(error, "code", ResponseCode.SYSTEM_ERROR), str(error))
+        except Exception as error:  # noqa: BLE001 - law 3: a bug in one handler costs one answer
+            return self._failed(command, error)
 
     def _failed(self, command: Command, error: Exception) -> Command:
         log.error("request code %d from %s failed", command.code, self.remote_address, exc_info=error)
@@ -521,6 +534,11 @@ class Connection(BoundedProtocol):
 
 WAYS_OF_A_CLIENT: Final[Mapping[bytes, ShortWay]] = {STORED_ANSWER_BEGINS: Connection.read_stored}
 """The short ways of a connection that sends messages."""
+
+
+def _refuse(connection: Connection, command: Command) -> Command:
+    remark = f"request code {command.code} is not served here"
+    return response(command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark)
 
 
 def bytes_while_waiting(command: Command) -> int:

@@ -67,7 +67,8 @@ def read_at_once(log: CommitLog, queue: ConsumeQueue, result: ReadResult, max_me
     (first,) = _unpack_offset(units, at)
     (last,) = _unpack_offset(units, at + (count - 1) * UNIT_SIZE_BYTES)
     end = last + sizes[-1]
-    file = log.files.file_at(first)
+    files = log.files.files
+    file = files[-1] if files and first >= files[-1].start else log.files.file_at(first)  # mostly the newest
     if file is None or total >= FILLER_SIZE or end > log.start + log.at or end > file.start + file.size_bytes:
         return False
     data = file.readable[first - file.start : end - file.start]

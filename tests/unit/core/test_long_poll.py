@@ -104,7 +104,7 @@ def test_drain_takes_out_everybody() -> None:
     room.park("flights", 1, 0, 100, "b")
     assert sorted(requests(room.drain())) == ["a", "b"]
     room.check_invariants()
-    assert (len(room), room.next_deadline_ms(), ("flights", 0)) == (0, None, False) in room.queues
+    assert (len(room), room.next_deadline_ms(), ("flights", 0) in room.queues) == (0, None, False)
 
 
 class LongPollModel(RuleBasedStateMachine):
@@ -162,7 +162,7 @@ class LongPollModel(RuleBasedStateMachine):
         assert len(self.room) == len(self.model)
         assert self.room.next_deadline_ms() == min((pull.deadline_ms for pull in self.model), default=None)
         for queue in range(3):
-            assert self.("t", queue) == any(pull.queue_id == queue for pull in self.model) in room.queues
+            assert (("t", queue) in self.room.queues) == any(pull.queue_id == queue for pull in self.model)
 
 
 TestLongPollModel = LongPollModel.TestCase

@@ -155,7 +155,7 @@ class NameServer(Service):
 
     # -- requests ----------------------------------------------------------------------------------------------------------------
 
-    def _handle(self, connection: Connection, command: Command, *, is_intercepted: bool = False) -> Command | None:
+    def _handle(self, connection: Connection, command: Command, is_intercepted: bool = False) -> Command | None:
         if self.intercept is not None and not is_intercepted:
             return self._ask_interceptor(connection, command)
         handler = self._handlers.get(command.code)

@@ -27,6 +27,7 @@ __all__ = [
     "SQL92",
     "SUB_ALL",
     "TAG",
+    "TAG_TYPES",
     "FilterExpression",
     "build_subscription",
     "is_tag_type",
@@ -72,9 +73,13 @@ def sql92(expression: str) -> FilterExpression:
     return FilterExpression(expression, SQL92)
 
 
+TAG_TYPES: Final[frozenset[str | None]] = frozenset((None, "", TAG))
+"""How an expression of tags calls its type; old clients leave it out. Java: ExpressionType.isTagType."""
+
+
 def is_tag_type(expression_type: str | None) -> bool:
-    """Whether the expression names tags; old clients leave the type out. Java: ExpressionType.isTagType."""
-    return expression_type is None or expression_type == "" or expression_type == TAG
+    """Whether the expression names tags."""
+    return expression_type in TAG_TYPES
 
 
 def parse_tag_expression(topic: str, expression: str | None, now_ms: int) -> SubscriptionData:

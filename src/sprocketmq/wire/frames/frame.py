@@ -54,20 +54,17 @@ class FrameDecoder:
 
     def _spans(self, whole: bytes) -> list[Span]:
         spans: list[Span] = []
-        at, end = 0, len(whole)
+        at, end, most = 0, len(whole), self._max_frame_bytes - 4
         while end - at >= 4:
             (length,) = _LENGTH(whole, at)
-            if length < 4:
-                raise ProtocolError(f"a frame announces {length} bytes, at least 4 are needed for its header length")
-            if length + 4 > self._max_frame_bytes:
-                raise FrameTooLarge(
-                    f"a frame announces {length} bytes, at most {self._max_frame_bytes - 4} are allowed"
-                )
-            stop = at + 4 + length
+            if not 4 <= length <= most:
+                raise _wrong_length(length, most)
+            begin = at + 4
+            stop = begin + length
             if stop > end:
                 self._need = 4 + length
                 break
-            spans.append((at + 4, stop))
+            spans.append((begin, stop))
             at = stop
         else:
             self._need = 4
@@ -85,3 +82,9 @@ class FrameDecoder:
             rest[-1] += data
         else:
             rest.append(bytearray(data))
+
+
+def _wrong_length(length: int, most: int) -> ProtocolError:
+    if length < 4:
+        return ProtocolError(f"a frame announces {length} bytes, at least 4 are needed for its header length")
+    return FrameTooLarge(f"a frame announces {length} bytes, at most {most} are allowed")

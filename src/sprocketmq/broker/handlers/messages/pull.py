@@ -21,7 +21,7 @@ from sprocketmq.net.connection import Connection
 from sprocketmq.store.message_store import ReadResult, ReadStatus
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import ANNOUNCED_VERSION, ResponseCode
-from sprocketmq.wire.frames.command import FLAG_RESPONSE, SERIALIZE_JSON, Command, response
+from sprocketmq.wire.frames.command import FLAG_ONEWAY, FLAG_RESPONSE, SERIALIZE_JSON, Command, response
 from sprocketmq.wire.frames.raw_command import raw_answer
 from sprocketmq.wire.headers import PullMessageRequestHeader
 from sprocketmq.wire.records.sys_flag import PULL_COMMIT_OFFSET, PULL_SUSPEND
@@ -57,7 +57,7 @@ def handle_pull(broker: BrokerController, connection: Connection, command: Comma
     header = command.header(PullMessageRequestHeader)
     if header.expression_type == SQL92 and not is_loaded(Library.SQL92):
         return broker.lazy_imports.wait_for(Library.SQL92, connection, command)
-    return answer_pull(broker, connection, command, header, now_ms, may_park=True)
+    return answer_pull(broker, connection, command, header, now_ms, True)
 
 
 def answer_pull(
@@ -66,7 +66,6 @@ def answer_pull(
     command: Command,
     header: PullMessageRequestHeader,
     now_ms: int,
-    *,
     may_park: bool,
 ) -> Command | None:
     """One pass; also what a parked request runs when it is woken, then with ``may_park`` False. None: written already, or parked."""
@@ -85,9 +84,11 @@ def answer_pull(
         limit = max(header.max_msg_nums, 1)
     if header.max_msg_bytes is not None and 0 < header.max_msg_bytes < limit_bytes:
         limit_bytes = header.max_msg_bytes
-    result = broker.store.read(
-        topic, queue_id, header.queue_offset, limit, limit_bytes, wanted.match, wanted.within_time_slice()
-    )
+    if wanted is NO_FILTER:
+        result = broker.store.read(topic, queue_id, header.queue_offset, limit, limit_bytes)
+    else:
+        judge = wanted.within_time_slice()
+        result = broker.store.read(topic, queue_id, header.queue_offset, limit, limit_bytes, wanted.match, judge)
     broker.offsets.note_pull(group, topic, queue_id, result.next_offset)
     if may_park and header.sys_flag & PULL_COMMIT_OFFSET:
         # Only on the first pass: the offset is as old as the request, a later commit may have overtaken it by the time it wakes.
@@ -107,7 +108,7 @@ def answer_pull(
     if code:
         return answer
     broker.counters.pulled_by(topic, group, result.count, result.bytes)
-    if not command.is_oneway:
+    if not command.flag & FLAG_ONEWAY:
         connection.send_with_body(answer, result.chunks, result.bytes)
     return None
 
@@ -138,7 +139,7 @@ def _answer(command: Command, code: int, result: ReadResult, suggested: str, fla
             code, opaque, FLAG_RESPONSE, remark=remark, ext_fields=fields, serialize_type=command.serialize_type
         )
     text = _JSON_ANSWER % (code, suggested.encode(), *offsets, *flags, opaque, remark.encode())
-    return raw_answer(opaque, text, code=code, remark=remark)
+    return raw_answer(opaque, text, SERIALIZE_JSON, code, remark)
 
 
 def _suggested(broker: BrokerController, header: PullMessageRequestHeader, result: ReadResult) -> str:

@@ -16,7 +16,7 @@ from sprocketmq.broker.delivery.filters import NO_FILTER, PullFilter, record_fil
 from sprocketmq.broker.handlers.limits import REMEMBERED_LENGTH, expression_problem
 from sprocketmq.broker.tables.consumers import CONSUME_ACTIVELY, ConsumerGroup
 from sprocketmq.broker.tables.topics import PERM_READ
-from sprocketmq.core.group.subscription import SUB_ALL, is_tag_type, parse_tag_expression, tags_code_matcher
+from sprocketmq.core.group.subscription import SUB_ALL, TAG_TYPES, is_tag_type, parse_tag_expression, tags_code_matcher
 from sprocketmq.core.resource_names import is_system_group
 from sprocketmq.core.retry.retry_schedule import is_retry_topic
 from sprocketmq.errors import ConfigurationError
@@ -100,7 +100,7 @@ def wants_everything(broker: BrokerController, command: Command, header: PullMes
         return (
             noted is not None
             and header.subscription == SUB_ALL == noted.sub_string
-            and is_tag_type(header.expression_type)
+            and header.expression_type in TAG_TYPES
             and now_ms - noted.sub_version < _COMPENSATED_FOR_MS
         )
     consumer = broker.consumers.get(group_name)
@@ -110,7 +110,7 @@ def wants_everything(broker: BrokerController, command: Command, header: PullMes
     return (
         subscription is not None
         and subscription.sub_version >= header.sub_version
-        and is_tag_type(subscription.expression_type)
+        and subscription.expression_type in TAG_TYPES
         and consumer.match(topic_name) is None
     )
 
