@@ -16,6 +16,7 @@ Laws
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from msgspec import Struct, structs
 
