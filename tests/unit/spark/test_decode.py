@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import zlib
+from itertools import accumulate
 
 import pyarrow as pa
 import pytest
@@ -17,7 +18,7 @@ from sprocketmq.errors import ProtocolError
 from sprocketmq.spark.columns import opened_bodies
 from sprocketmq.spark.columns.decode import BatchDecoder
 from sprocketmq.spark.columns.pull_body import PullBody
-from sprocketmq.wire.records.batch import encode_batch
+from sprocketmq.wire.records.batch import ELEMENT, encode_batch, encode_element
 from sprocketmq.wire.records.message import Message, MessageQueue
 from sprocketmq.wire.records.properties import encode_properties
 from sprocketmq.wire.records.record import RecordView, encode_record
@@ -269,6 +270,31 @@ def test_an_inner_batch_that_was_broken_or_is_not_wanted_keeps_its_neighbours() 
     batch = assert_as_one_by_one([pull(*kept, *unwanted, start=1, end=5)])
     assert batch["body"].to_pylist() == [b"one", b"two", inner[:-1], b"hello"]
     assert batch["sysFlag"].to_pylist() == [INNER_BATCH, INNER_BATCH, wrapped, 0]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_an_inner_batch_with_a_flipped_byte_decodes_as_one_by_one(data: st.DataObject) -> None:
+    """Lengths that lie, too: each head's last byte counts most."""
+    inner = [Message("flights", b"one", tags="UA"), Message("flights", b"two"), Message("flights", b"3", tags="B6")]
+    broken = bytearray(encode_batch(inner))
+    lengths = [at for end in accumulate(map(len, map(encode_element, inner))) for at in (*range(end - 4, end), end)]
+    at = data.draw(st.one_of(st.sampled_from(lengths), st.sampled_from([16, 17, 18, 19]), st.integers(0, len(broken))))
+    broken[at % len(broken)] = data.draw(st.one_of(st.integers(0, 30), st.integers(0, 255)))
+    wrapped = NEED_UNWRAP | INNER_BATCH
+    assert_as_one_by_one([pull(record(0), record(1, bytes(broken), sys_flag=wrapped), record(9))])
+
+
+@pytest.mark.parametrize("wrong", [5 - (1 << 31), -23, -22, -1, 2, 4, 9 + (1 << 30)])
+@pytest.mark.parametrize("field", ["body_length", "properties_length", "size"])
+def test_an_inner_batch_whose_lengths_lie_stays_as_it_is(field: str, wrong: int) -> None:
+    """The sizes of the elements may still be right, or what their parts add up to."""
+    inner = bytearray(encode_batch([Message("flights", b"one"), Message("flights", b"two")]))
+    at, width = (23, 2) if field == "properties_length" else (ELEMENT.at[field], 4)
+    inner[at : at + width] = (wrong % (1 << 8 * width)).to_bytes(width, "big")
+    wrapped = NEED_UNWRAP | INNER_BATCH
+    batch = assert_as_one_by_one([pull(record(0), record(1, bytes(inner), sys_flag=wrapped))])
+    assert batch["body"].to_pylist() == [b"hello", inner]
 
 
 def test_a_wrong_magic_number_is_refused() -> None:

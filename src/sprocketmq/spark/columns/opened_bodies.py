@@ -1,36 +1,32 @@
-"""Bodies that are compressed, and batches that are stored as one record: opened one by one, all other records are left as they are.
+"""Bodies that are compressed, and batches that are stored as one record: opened, all other records are left as they are.
 
-Opened bodies lie behind the records in a longer buffer, and the columns are told the new places. So a body that was compressed is read like
-any other, and the messages of a batch in one record (5.x topics with queue.type=BatchCQ) are rows like any other.
+What was decompressed lies behind the records in a longer buffer, and the columns are told the new places. So a body that was compressed is
+read like any other, and the messages of a batch in one record (5.x topics with queue.type=BatchCQ) are rows like any other. Those are read
+where they lie: a record becomes as many as it has messages.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from sprocketmq.errors import ProtocolError
+from sprocketmq.spark.columns.byte_columns import gathered
 from sprocketmq.spark.columns.records import SPARE, Records
-from sprocketmq.wire.records.batch import ELEMENT, batch_element_size, split_batch
+from sprocketmq.spark.columns.size_chains import followed
+from sprocketmq.wire.records.batch import ELEMENT, batch_element_size
 from sprocketmq.wire.records.compression import decompress
-from sprocketmq.wire.records.record_layout import PROPERTIES_LENGTH
+from sprocketmq.wire.records.record_layout import PROPERTIES_LENGTH, PROPERTIES_LENGTH_TYPE
 from sprocketmq.wire.records.sys_flag import COMPRESSED, NEED_UNWRAP, WRAPPED
 
 __all__ = ["opened"]
 
 # Bodies of one batch, unpacked: a few kilobytes of records may hold gigabytes, and Arrow counts with 32 bits.
 _MOST_BYTES: Final = 64 * 1024 * 1024
-
-Element = tuple[int, bytes, bytes]
-
-
-class _Opened(NamedTuple):
-    row: int
-    sys_flag: int
-    body: bytes
-    elements: Sequence[Element] | None  # of a batch in one record
+_ELEMENT_HEAD: Final = np.dtype(ELEMENT.columns())
+_LEAST_BYTES: Final = batch_element_size(0, 0)
 
 
 def opened(records: Records, with_bodies: bool) -> Iterator[Records]:
@@ -41,79 +37,95 @@ def opened(records: Records, with_bodies: bool) -> Iterator[Records]:
         with_bodies: whether anybody looks at bodies or sysFlag; otherwise only batches in one record are opened.
     """
     records = records.wanted(or_wrapped=True)
-    closed = NEED_UNWRAP | COMPRESSED if with_bodies else NEED_UNWRAP
-    rows = np.flatnonzero(records.head["sys_flag"] & closed)
+    sys_flags = records.head["sys_flag"]
+    closed = COMPRESSED if with_bodies else COMPRESSED | WRAPPED
     start, size_bytes = 0, 0
-    found: list[_Opened] = []
-    for row in rows.tolist():
-        one = _open(records, row)
-        if one is None:
+    found: list[tuple[int, bytes]] = []
+    for row in np.flatnonzero(sys_flags & closed == closed).tolist():
+        body = _decompressed(records, row)
+        if body is None:
             continue
-        if found and size_bytes + len(one.body) > _MOST_BYTES:
-            yield _with_opened(records, start, row, found).wanted()
+        if found and size_bytes + len(body) > _MOST_BYTES:
+            yield _unwrapped(_with_bodies(records, start, row, found))
             start, size_bytes, found = row, 0, []
-        found.append(one)
-        size_bytes += len(one.body)
-    if found:
-        records = _with_opened(records, start, len(records), found)
-    yield records.wanted() if len(rows) else records
+        found.append((row, body))
+        size_bytes += len(body)
+    yield _unwrapped(_with_bodies(records, start, len(records), found) if found else records)
 
 
-def _open(records: Records, row: int) -> _Opened | None:
+def _decompressed(records: Records, row: int) -> bytes | None:
     """None: it cannot be opened."""
-    sys_flag = before = int(records.head["sys_flag"][row])
-    at = int(records.body_starts[row])
-    body = records.data[at : at + int(records.body_sizes[row])].tobytes()
-    elements = None
+    at, size = int(records.body_starts[row]), int(records.body_sizes[row])
     try:
-        if sys_flag & COMPRESSED:
-            body = decompress(body, sys_flag)
-            sys_flag &= ~COMPRESSED
-        if sys_flag & WRAPPED == WRAPPED:
-            elements = split_batch(body)
-            sys_flag &= ~NEED_UNWRAP
+        return decompress(records.data[at : at + size].tobytes(), int(records.head["sys_flag"][row]))
     except ProtocolError:
-        pass  # the bit that is still set says it
-    return None if sys_flag == before else _Opened(row, sys_flag, body, elements)
+        return None
 
 
-def _with_opened(records: Records, start: int, end: int, found: Sequence[_Opened]) -> Records:
-    """The records from ``start`` to ``end`` with what was opened of them."""
-    piece = records.taken(np.arange(start, end))
-    sizes = np.array([len(one.body) for one in found], np.int64)
-    begins = len(records.data) + np.cumsum(sizes) - sizes
-    behind = np.frombuffer(b"".join([*(one.body for one in found), SPARE]), np.uint8)
-    piece.data = np.concatenate([records.data, behind])
-    rows = np.array([one.row for one in found], np.int64) - start
-    piece.body_starts[rows], piece.body_sizes[rows] = begins, sizes
-    piece.head["sys_flag"][rows] = [one.sys_flag for one in found]
-    inner = [number for number, one in enumerate(found) if one.elements is not None]
-    if not inner:
-        return piece
-    return _unwrapped(piece, rows[inner], begins[inner], [found[number].elements or () for number in inner])
+def _with_bodies(records: Records, start: int, end: int, found: list[tuple[int, bytes]]) -> Records:
+    """The records from ``start`` to ``end`` with the bodies that were found for them."""
+    piece = records.taken(np.arange(start, end)) if end - start < len(records) else records
+    sizes = np.array([len(body) for _, body in found], np.int64)
+    rows = np.array([row for row, _ in found], np.int64) - start
+    piece.body_starts[rows], piece.body_sizes[rows] = len(records.data) + np.cumsum(sizes) - sizes, sizes
+    piece.head["sys_flag"][rows] &= ~COMPRESSED
+    piece.data = np.concatenate(
+        [records.data, np.frombuffer(b"".join([*(body for _, body in found), SPARE]), np.uint8)]
+    )
+    return piece
 
 
-def _unwrapped(piece: Records, rows: Any, begins: Any, batches: Sequence[Sequence[Element]]) -> Records:
+def _unwrapped(records: Records) -> Records:
     """Each batch as its messages: consecutive queue offsets, all else from the record (Java: MessageDecoder.decodeMessage)."""
-    counts = np.array([len(batch) for batch in batches], np.int64)
-    repeats = np.ones(len(piece), np.int64)
+    sys_flags = records.head["sys_flag"]
+    if not (sys_flags & NEED_UNWRAP).any():
+        return records
+    rows = np.flatnonzero(sys_flags & (WRAPPED | COMPRESSED) == WRAPPED)
+    rows, counts, found = _elements(records, rows)
+    repeats = np.ones(len(records), np.int64)
     repeats[rows] = counts
-    is_inner = np.zeros(len(piece), bool)
-    is_inner[rows] = True
-    messages = piece.taken(np.repeat(np.arange(len(piece)), repeats))
-    at = np.flatnonzero(np.repeat(is_inner, repeats))
-    elements = [element for batch in batches for element in batch]
-    body_sizes = np.array([len(body) for _, body, _ in elements], np.int64)
-    property_sizes = np.array([len(text) for _, _, text in elements], np.int64)
-    sizes: Any = batch_element_size(body_sizes, property_sizes)  # type: ignore[arg-type]
-    places = np.cumsum(sizes) - sizes  # as if all batches were one
-    first = np.cumsum(counts) - counts  # the number of each batch's first element
-    numbers = np.arange(len(elements)) - np.repeat(first, counts)
-    own_places = places - np.repeat(places[np.minimum(first, len(places) - 1)], counts) if len(places) else places
-    messages.body_starts[at] = np.repeat(begins, counts) + own_places + ELEMENT.size
-    messages.body_sizes[at] = body_sizes
-    messages.property_starts[at] = messages.body_starts[at] + body_sizes + PROPERTIES_LENGTH.size
-    messages.property_sizes[at] = property_sizes
-    messages.head["flag"][at] = [flag for flag, _, _ in elements]
+    messages = records.taken(np.repeat(np.arange(len(records)), repeats))
+    # Of each element its number in its batch, and the row that it becomes.
+    numbers = np.arange(len(found.starts)) - np.repeat(np.cumsum(counts) - counts, counts)
+    at = np.repeat((np.cumsum(repeats) - repeats)[rows], counts) + numbers
+    messages.body_starts[at], messages.body_sizes[at] = found.starts + ELEMENT.size, found.body_sizes
+    messages.property_starts[at] = found.starts + ELEMENT.size + found.body_sizes + PROPERTIES_LENGTH.size
+    messages.property_sizes[at] = found.property_sizes
+    messages.head["flag"][at] = found.flags
+    messages.head["sys_flag"][at] &= ~NEED_UNWRAP
     messages.head["queue_offset"][at] += numbers
-    return messages
+    return messages.wanted()
+
+
+class _Elements(NamedTuple):
+    """Messages of batches in one record, one batch after the other."""
+
+    starts: Any
+    flags: Any
+    body_sizes: Any
+    property_sizes: Any
+
+    def of(self, chosen: Any) -> _Elements:
+        return _Elements(*(column[chosen] for column in self))
+
+
+def _elements(records: Records, rows: Any) -> tuple[Any, Any, _Elements]:
+    """The messages of the batches in ``rows``: which of the rows are whole batches, and how many messages each is."""
+    data = records.data
+    rows = rows[np.argsort(records.body_starts[rows])]  # what was decompressed lies behind
+    begins = records.body_starts[rows]
+    ends = begins + records.body_sizes[rows]
+    starts, which, reached = followed(data, begins, ends, _LEAST_BYTES)
+    starts, counts = np.sort(starts), np.bincount(which, minlength=len(rows))
+    heads = gathered(data, starts, ELEMENT.size).reshape(-1).view(_ELEMENT_HEAD)
+    room = heads["size"].astype(np.int64) - _LEAST_BYTES
+    body_sizes = heads["body_length"].astype(np.int64)
+    fits = (body_sizes >= 0) & (body_sizes <= room)
+    lengths = np.ndarray((len(data) - PROPERTIES_LENGTH.size + 1,), PROPERTIES_LENGTH_TYPE, data, strides=(1,))
+    property_sizes = lengths[starts + ELEMENT.size + np.where(fits, body_sizes, 0)].astype(np.int64)
+    found = _Elements(starts, heads["flag"], body_sizes, property_sizes)
+    fits &= body_sizes + property_sizes == room
+    whole = reached == ends
+    which = np.repeat(np.arange(len(rows)), counts)
+    whole[which[~fits]] = False
+    return (rows, counts, found) if whole.all() else (rows[whole], counts[whole], found.of(whole[which]))

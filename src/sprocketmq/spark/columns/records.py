@@ -156,5 +156,5 @@ def located(bodies: Sequence[PullBody]) -> Records:
     """
     raw = b"".join([*(entry.body for entry in bodies), SPARE])
     data = np.frombuffer(raw, np.uint8)
-    starts, counts = record_starts(raw, data, bodies)
+    starts, counts = record_starts(data, bodies)
     return Records(data, starts, np.repeat(np.arange(len(bodies), dtype=np.int32), counts), bodies)
