@@ -29,7 +29,7 @@ class BelievedTime:
         if not self._told_of_jump:
             self._told_of_jump = True
             log.warning(
-                "the clock was set forward by %d s: until a restart files and half messages expire as if it were not; "
+                "the clock was set forward by %d s: until a restart, files and half messages expire by the former time; "
                 "deleteExpiredCommitLog (code 329) deletes by the new time",
                 (now_ms - steady_ms) // 1_000,
             )

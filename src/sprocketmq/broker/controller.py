@@ -327,7 +327,7 @@ class BrokerController(Service):
         await self.saved()
         if not self.name_servers:
             log.warning(
-                "no name server is given: broker %s serves only those who know %s",
+                "no name server is given: broker %s serves only clients that know %s",
                 self.config.broker_name,
                 self.address,
             )

@@ -292,7 +292,7 @@ class AsyncClient(Generic[P]):
         if self._life.state is LifeState.RUNNING:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(_stop_forgotten, parts)
-            self._warn("before it was forgotten")  # last: a user may have made it an error
+            self._warn("before it was garbage-collected")  # last: a user may have made it an error
             if loop.is_closed() and (lost := self._at_stake):
                 log.warning("%s was not shut down before its event loop was closed%s", self._name, lost)
 

@@ -281,7 +281,7 @@ class Hooks:
                 taken = True
         if not taken:
             names = ", ".join(" with ".join(_METHODS[kind]) for kind in allowed)
-            raise ConfigurationError(f"the hook {hook!r} has no method that is called here; there are {names}")
+            raise ConfigurationError(f"the hook {hook!r} has no method that is called here; the methods are {names}")
 
     def with_hook(self, hook: Any) -> Hooks:
         """A copy with one more hook. Used for the client's own hooks, so that a second start does not add them twice."""

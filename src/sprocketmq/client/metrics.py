@@ -70,10 +70,13 @@ _FAMILIES: Final = {
     "rocketmq_consumer_cached_bytes": ("gauge", "Bytes of messages pulled and not finished"),
     "sprocketmq_consumer_queues": ("gauge", "Queues that this member has now"),
     "sprocketmq_consumer_backlog_messages": ("gauge", "Messages not pulled yet, as the last pulls saw them"),
-    "sprocketmq_consumer_pulled_messages_total": ("counter", "Messages that came with pulls"),
+    "sprocketmq_consumer_pulled_messages_total": ("counter", "Messages received by pulls"),
     "sprocketmq_consumer_consumed_messages_total": ("counter", "Messages that the listener was called for, by result"),
     "sprocketmq_consumer_timeouts_total": ("counter", "Messages over the consume timeout"),
-    "sprocketmq_trace_dropped_total": ("counter", "Records of message trace that came too fast"),
+    "sprocketmq_trace_dropped_total": (
+        "counter",
+        "Records of message trace that were dropped because they came too fast",
+    ),
 }
 _LOOKS: Final = 5
 _NOTE: Final = "sprocketmq.metrics"
@@ -147,7 +150,7 @@ class ClientMetrics:
         from prometheus_client import CollectorRegistry, start_http_server
 
         if self._server is not None:
-            raise ConfigurationError("the metrics are served already; close() comes first")
+            raise ConfigurationError("the metrics are served already; call close() first")
         registry = CollectorRegistry()
         registry.register(self)
         try:

@@ -87,7 +87,9 @@ def asked_deliver_ms(raw: bytes, now_ms: int) -> int:
         if name == props.TIMER_DELAY_SEC:
             return now_ms + value * 1000
         return now_ms + value if name == props.TIMER_DELAY_MS else value
-    raise ConfigurationError("the message asks for no moment; set TIMER_DELAY_SEC, TIMER_DELAY_MS or TIMER_DELIVER_MS")
+    raise ConfigurationError(
+        "the message has no delivery time; set TIMER_DELAY_SEC, TIMER_DELAY_MS or TIMER_DELIVER_MS"
+    )
 
 
 class TimerRules(Struct, frozen=True):

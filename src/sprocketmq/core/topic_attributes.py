@@ -89,7 +89,9 @@ def alter(
             raise ConfigurationError(f"attribute {name} is changed twice in one list; change it once")
         seen.add(name)
         if current is None and sign == "-":
-            raise ConfigurationError(f"attribute {name} cannot be removed from what is only being made; leave it out")
+            raise ConfigurationError(
+                f"attribute {name} cannot be removed from a topic that is being created; leave it out"
+            )
         if sign == "-" and name not in before:
             raise ConfigurationError(f"attribute {name} cannot be removed, it is not set")
         attribute = known.get(name)
@@ -98,7 +100,7 @@ def alter(
                 f"attribute {name} is unknown, {', '.join(known) or 'no attribute'} is allowed here"
             )
         if current is not None and not attribute.changeable:
-            raise ConfigurationError(f"attribute {name} is chosen when the topic is made and cannot change")
+            raise ConfigurationError(f"attribute {name} is set when the topic is created and cannot be changed")
         if sign == "-":
             del after[name]
         elif not attribute.is_fine(value):

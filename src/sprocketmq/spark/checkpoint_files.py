@@ -71,7 +71,7 @@ class StreamCheckpoint:
         self.path = Path(rest if scheme == "file" and colon else location)
         if not (self.path / "offsets").is_dir():
             raise ConfigurationError(
-                f"{self.path} has no folder offsets, so it is no checkpoint of a stream; give its checkpointLocation"
+                f"{self.path} has no folder offsets, so it is not a checkpoint of a stream; give its checkpointLocation"
             )
 
     @property

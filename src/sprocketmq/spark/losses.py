@@ -39,7 +39,7 @@ Reason = Literal["deleted", "went back", "topic gone", "queue gone", "broker ret
 
 _WHY: Final[dict[Reason, str]] = {
     "deleted": "deleted by retention",
-    "went back": "the offsets went back: was the topic deleted and made anew, or did the broker lose its log?",
+    "went back": "the offsets went back: was the topic deleted and created again, or did the broker lose its log?",
     "topic gone": "the topic is gone from the broker",
     "queue gone": "the queue is gone from the topic",
     "broker retired": "its broker is one of retiredBrokers",
@@ -134,6 +134,6 @@ def losses_from_json(nested: Mapping[str, Any]) -> tuple[Loss, ...]:
             for queue_id, entries in queues.items():
                 for reason, start, end in entries:
                     if reason not in get_args(Reason):
-                        raise ValueError(f"{reason!r} is no reason for a loss")
+                        raise ValueError(f"{reason!r} is not a reason for a loss")
                     found.append(Loss(MessageQueue(topic, broker_name, int(queue_id)), start, end, reason))
     return tuple(found)

@@ -131,8 +131,8 @@ def _strange(document: object) -> ConfigurationError:
     text = json.dumps(document)
     shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
     return ConfigurationError(
-        f"the checkpoint holds {shown}, which is no offset of the rocketmq source; it was edited or belongs to another source, use a new "
-        "checkpoint location"
+        f"the checkpoint holds {shown}, which is not an offset of the rocketmq source; it was edited or belongs to another source, "
+        "use a new checkpoint location"
     )
 
 

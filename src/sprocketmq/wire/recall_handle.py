@@ -44,7 +44,7 @@ class RecallHandle(Struct, frozen=True):
             ProtocolError: it is not a handle.
         """
         problem = ProtocolError(
-            f"the recall handle {handle[:64]!r} is none; pass the recallHandle of the send's answer as it is"
+            f"the recall handle {handle[:64]!r} is not valid; pass the recallHandle of the send's answer as it is"
         )
         if not handle or _ALPHABET(handle) is None:
             raise problem

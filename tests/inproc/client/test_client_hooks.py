@@ -123,7 +123,7 @@ def test_what_is_no_hook_is_refused_with_a_sentence(rocketmq: EmbeddedRocketMQ) 
     with pytest.raises(rmq.ConfigurationError, match="before_send without after_send; give it both"):
         producer.add_hook(Half())  # type: ignore[arg-type]
     with pytest.raises(
-        rmq.ConfigurationError, match="no method that is called here; there are before_send with after_send"
+        rmq.ConfigurationError, match="no method that is called here; the methods are before_send with after_send"
     ):
         producer.add_hook(object())  # type: ignore[arg-type]
     with pytest.raises(rmq.ConfigurationError, match="filter_messages"):

@@ -290,4 +290,4 @@ def test_trace_records_that_come_too_fast_are_dropped_and_told_of(
             sent = [producer.send_async(rmq.Message("flights", b"x")) for _ in range(4_000)]
             producer.flush()
         assert all(future.result().status is rmq.SendStatus.SEND_OK for future in sent)
-    assert "records were dropped, they came too fast" in caplog.text
+    assert "records were dropped, because they came too fast" in caplog.text

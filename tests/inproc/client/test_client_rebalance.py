@@ -390,5 +390,5 @@ def test_the_broker_shares_the_queues_out_where_it_is_asked_to(
     rocketmq.faults.fail(RequestCode.QUERY_ASSIGNMENT, 3, times=None)
     alone = consumers(Recorder(), group="old-broker", client_rebalance=False)
     assert _queues(alone) == [0, 1, 2, 3]
-    said = [record for record in caplog.records if "shared out by its members" in record.getMessage()]
+    said = [record for record in caplog.records if "divided by its members" in record.getMessage()]
     assert len([record for record in said if "group old-broker: topic flights" in record.getMessage()]) == 1

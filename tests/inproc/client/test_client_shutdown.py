@@ -377,7 +377,7 @@ def test_a_client_that_nobody_holds_leaves_and_says_so(rocketmq: EmbeddedRocketM
         held = [client]
         del client
         with pytest.warns(
-            ResourceWarning, match=r"was not shut down before it was forgotten; call shutdown\(\)"
+            ResourceWarning, match=r"was not shut down before it was garbage-collected; call shutdown\(\)"
         ) as seen:
             _forget(held)
         assert any(name in str(warning.message) for warning in seen)

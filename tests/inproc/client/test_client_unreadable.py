@@ -100,8 +100,8 @@ def _errors(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 CHOICES = [
-    (None, ["0", "not compressed", "2"], "it is handed on as it is stored"),
-    ("DELIVER", ["0", "not compressed", "2"], "it is handed on as it is stored"),
+    (None, ["0", "not compressed", "2"], "it is passed on as it is stored"),
+    ("DELIVER", ["0", "not compressed", "2"], "it is passed on as it is stored"),
     (rmq.UnreadableBody.SKIP, ["0", "2"], "it is skipped"),
 ]
 
@@ -152,8 +152,8 @@ def test_a_queue_that_is_to_stop_at_such_a_body_hands_on_what_lies_before_and_sa
         consumer.shutdown()
     assert recorder.bodies == ["0"]
     assert rocketmq.consumer_offset("delays", "flights") == {0: 1}
-    assert "flights/broker-a/0 cannot be read at offset 1, its messages wait there" in _told(caplog)[0]
-    assert "with unreadable_body='SKIP' or 'DELIVER' the queue goes on" in _told(caplog)[0]
+    assert "flights/broker-a/0 cannot be read at offset 1, its messages have waited there" in _told(caplog)[0]
+    assert "with unreadable_body='SKIP' or 'DELIVER' the queue continues" in _told(caplog)[0]
 
 
 def test_a_body_that_the_filter_leaves_out_stops_nothing(

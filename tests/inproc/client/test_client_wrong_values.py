@@ -41,7 +41,9 @@ ODD: Final[tuple[tuple[str, Any], ...]] = (
     ("dict", {5: object()}),
 )
 # Words with which a sentence says what to do.
-_SAYS: Final = "allowed|needed|must|reserved|unknown|remove|separate|leave|needs|write|pass|which is|there are"
+_SAYS: Final = (
+    "allowed|needed|must|reserved|unknown|remove|separate|leave|needs|write|pass|which is|the methods are|there are"
+)
 
 # What a parameter may be given although it looks wrong, and why.
 ALLOWED: Final[dict[str, tuple[Any, ...]]] = {

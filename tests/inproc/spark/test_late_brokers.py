@@ -123,7 +123,9 @@ def test_a_stream_that_began_where_its_group_was_asks_for_its_progress(
     late.start()
     late.send(1)
     if wanted is None:
-        with pytest.raises(ConfigurationError, match="has committed nothing for flights/broker-b/0, whose broker came"):
+        with pytest.raises(
+            ConfigurationError, match="has committed nothing for flights/broker-b/0, whose broker appeared"
+        ):
             all_read(mq, reader, end, 1)
     else:
         assert all_read(mq, reader, end, len(wanted) + 1) == sorted([1, *wanted])

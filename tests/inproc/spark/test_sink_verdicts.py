@@ -128,7 +128,7 @@ def test_dead_letters_are_replayed_to_where_they_came_from_mended_and_as_themsel
     ("left_out", "options", "sentence"),
     [
         (["action"], {"mode": "ack", "group": "delays"}, "no column 'action', which a write with mode ack needs"),
-        (["body"], {"mode": "ack", "group": "delays"}, "have a column 'reason' and lack body: a reason travels"),
+        (["body"], {"mode": "ack", "group": "delays"}, "have a column 'reason' and lack body: a reason is sent"),
         (["properties"], {"mode": "replay"}, "no column 'properties', which a write with mode replay needs"),
         ([], {"mode": "ack"}, "mode is 'ack' without group"),
         ([], {"mode": "acc", "group": "delays"}, "mode is 'acc'; allowed is send or ack or replay; did you mean ack?"),

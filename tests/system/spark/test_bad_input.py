@@ -88,7 +88,7 @@ def test_a_read_that_cannot_be_is_told_in_the_last_line_and_no_task_begins(
             {"delayLevel": 3},
             "delayLevel is given with mode send, where each row has its own delay; use a column",
         ),
-        ("'x' AS body, 'k' AS key", {}, "column 'key' means nothing to the sink; known are "),
+        ("'x' AS body, 'k' AS key", {}, "column 'key' is unknown to the sink; known are "),
     ],
 )
 def test_a_write_that_cannot_be_is_told_in_the_last_line_and_no_task_begins(

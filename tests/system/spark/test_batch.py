@@ -239,7 +239,7 @@ def test_an_idempotent_write_numbers_its_rows(spark: SparkSession, mq: EmbeddedR
         ("'x' AS value", {"topic": "t"}, "the rows have no column 'body'"),
         ("1 AS body", {"topic": "t"}, "column 'body' is int; binary or string is allowed; cast it"),
         ("'x' AS body, 1 AS tags", {"topic": "t"}, "column 'tags' is int; string is allowed"),
-        ("'x' AS body, 1 AS colour", {"topic": "t"}, "column 'colour' means nothing to the sink"),
+        ("'x' AS body, 1 AS colour", {"topic": "t"}, "column 'colour' is unknown to the sink"),
         ("'x' AS body", {}, "no topic is given; add"),
         ("'' AS body", {"topic": "t"}, "a row for topic 't' has an empty body"),
     ],

@@ -344,5 +344,5 @@ def test_a_checkpoint_that_executors_do_not_share_stops_the_batch(
     with pytest.raises(StreamingQueryException) as error:
         run_available_now(streaming(spark, mq).load(), retry, tmp_path)
     assert "10 judged rows were written to" in last_words(error.value)
-    assert "and 4 are there to be read; the checkpoint location must be on storage that" in last_words(error.value)
+    assert "and 4 can be read; the checkpoint location must be on storage that" in last_words(error.value)
     assert good.seen == []

@@ -81,7 +81,7 @@ def test_known_keys_stay_in_use_while_the_file_is_away_or_half_written(tmp_path:
     ("content", "sentence"),
     [
         (None, r"cannot be read on host {host} \(No such file or directory\); put the file there"),
-        (b"\xff\xfe", r"cannot be read on host {host} \(it is no text\)"),
+        (b"\xff\xfe", r"cannot be read on host {host} \(it is not text\)"),
         (b"my secret is secret-1", r"holds neither one secret nor lines accessKey: and secretKey: on host {host}"),
         (b"", "holds neither one secret nor lines"),
         (b"accessKey: Worker77\n", "holds no secretKey on host {host}, and a signature needs both keys; add a line"),
@@ -115,7 +115,7 @@ def test_it_shows_no_secret_and_does_not_travel(tmp_path: Path) -> None:
     (tmp_path / "keys").write_text(BOTH.format("secret-1"))
     keys = KeyFile(str(tmp_path / "keys"))
     assert repr(keys) == f"KeyFile('{tmp_path}/keys')"
-    with pytest.raises(TypeError, match="does not travel"):
+    with pytest.raises(TypeError, match="cannot be pickled"):
         pickle.dumps(keys)
 
 
@@ -127,7 +127,7 @@ def test_a_pipe_in_place_of_the_file_holds_nobody_up(tmp_path: Path) -> None:
     file.unlink()
     os.mkfifo(file)
     assert keys.current().secret_key == "secret-1"
-    with pytest.raises(ConfigurationError, match="it is no ordinary file"):
+    with pytest.raises(ConfigurationError, match="it is not an ordinary file"):
         KeyFile(str(file), "Worker77")
 
 
@@ -158,6 +158,6 @@ def test_forms_that_editors_and_yaml_know(tmp_path: Path, content: bytes) -> Non
 def test_an_error_holds_nothing_of_what_was_read(tmp_path: Path) -> None:
     file = tmp_path / "keys"
     file.write_bytes("my secret".encode("utf-16"))
-    with pytest.raises(ConfigurationError, match="it is no text") as raised:
+    with pytest.raises(ConfigurationError, match="it is not text") as raised:
         KeyFile(str(file), "Worker77")
     assert raised.value.__context__ is None

@@ -67,7 +67,7 @@ def test_counts_are_per_queue_and_an_unknown_one_is_none_of_them() -> None:
         ),
         (
             Loss(A, 20, None, "went back", QueueBounds(0, 5)),
-            "t/b/0: offset 20 is not there, the broker holds 0 to 5 (the offsets went back: was the topic deleted and made anew, "
+            "t/b/0: offset 20 is not there, the broker holds 0 to 5 (the offsets went back: was the topic deleted and created again, "
             "or did the broker lose its log?)",
         ),
         (
@@ -85,5 +85,5 @@ def test_a_loss_says_where_from_to_and_why(loss: Loss, sentence: str) -> None:
 
 
 def test_a_reason_that_nobody_gave_is_refused() -> None:
-    with pytest.raises(ValueError, match="'eaten' is no reason"):
+    with pytest.raises(ValueError, match="'eaten' is not a reason"):
         losses_from_json({"t": {"b": {"0": [["eaten", 1, 2]]}}})

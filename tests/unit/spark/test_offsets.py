@@ -74,7 +74,7 @@ def test_an_unknown_version_is_refused(document: dict[str, object]) -> None:
 )
 def test_what_is_no_offset_of_ours_is_shown_and_refused(document: Any) -> None:
     with pytest.raises(
-        ConfigurationError, match=r"the checkpoint holds .*, which is no offset of the rocketmq source"
+        ConfigurationError, match=r"the checkpoint holds .*, which is not an offset of the rocketmq source"
     ) as error:
         StreamOffset.from_json(document)
     assert json.dumps(document) in str(error.value)

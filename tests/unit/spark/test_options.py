@@ -223,7 +223,7 @@ def test_what_other_connectors_call_it_is_answered_with_our_name(word: str, ours
 
 def test_a_pattern_that_is_none_is_refused_with_the_reason() -> None:
     with pytest.raises(
-        ConfigurationError, match=r"topicsPattern is 'fl\[', which is no regular expression \(unterminated"
+        ConfigurationError, match=r"topicsPattern is 'fl\[', which is not a regular expression \(unterminated"
     ):
         read_options({"namesrvAddr": "h:1", "topicsPattern": "fl["}, streaming=True)
 

@@ -75,7 +75,7 @@ def test_columns_are_checked_by_mode() -> None:
         check_columns(schema(brokerName=text), "ack", None)
     with pytest.raises(ConfigurationError, match="column 'keys' is int; string or array<string> is allowed; cast it"):
         check_columns(schema(body=text, keys=IntegerType()), "send", "t")
-    with pytest.raises(ConfigurationError, match="column 'colour' means nothing to the sink"):
+    with pytest.raises(ConfigurationError, match="column 'colour' is unknown to the sink"):
         check_columns(schema(body=text, colour=text), "send", "t")
 
 
@@ -85,8 +85,8 @@ def test_columns_are_checked_by_mode() -> None:
         (["key", "value"], r"no column 'body', .* needs; they have key, value; rename 'value'$"),
         (["BODY"], r"no column 'body', .* they have BODY; rename 'BODY'$"),
         (["id"], r"no column 'body', .* they have id$"),
-        (["body", "key"], r"column 'key' means nothing .*; drop or rename it; did you mean keys\?$"),
-        (["body", "headers"], r"column 'headers' means .*; did you mean properties\?$"),
+        (["body", "key"], r"column 'key' is unknown .*; drop or rename it; did you mean keys\?$"),
+        (["body", "headers"], r"column 'headers' is unknown .*; did you mean properties\?$"),
         (["body", "shardingkey"], r"; did you mean shardingKey\?$"),
         (["body", "colour"], r"drop or rename it$"),
     ],

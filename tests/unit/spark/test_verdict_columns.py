@@ -77,7 +77,7 @@ def test_an_action_that_does_not_exist_is_shown(value: str) -> None:
 def test_a_level_below_nothing_is_no_way_to_the_dead_letters() -> None:
     assert [check_delay_level(level) for level in (0, 18, 1000)] == [0, 18, 1000]
     for level in (-1, 1001):
-        with pytest.raises(ConfigurationError, match=f"delayLevel is {level}; allowed is null, 0 .*action dlq gives"):
+        with pytest.raises(ConfigurationError, match=f"delayLevel is {level}; allowed is null, 0 .*action dlq makes"):
             check_delay_level(level)
 
 
@@ -131,7 +131,7 @@ def test_a_row_retry_looks_at_the_verdict_before_it_keeps_or_writes(monkeypatch:
         (
             "delays",
             {"group": "other"},
-            "group is 'delays' and the options name group 'other'; a row comes again to the group",
+            "group is 'delays' and the options name group 'other'; a row is delivered again to the group",
         ),
         ("a b", {}, "group is 'a b'; allowed is 1 to 127 of letters"),
         ("", {}, "group is ''; allowed is 1 to 127 of letters"),

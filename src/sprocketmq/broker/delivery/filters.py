@@ -215,7 +215,7 @@ class FilterTable:
                 )
             predicate = self.compiled(subscription.expression_type, expression)
         except ConfigurationError as error:  # law 2
-            log.warning("the filter of group %s for topic %s is not taken: %s", group, topic, error)
+            log.warning("the filter of group %s for topic %s is not accepted: %s", group, topic, error)
             if filters.pop(topic, None) is not None:
                 self._dirty = True
         else:

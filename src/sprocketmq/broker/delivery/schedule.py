@@ -190,7 +190,7 @@ class ScheduleMessageService:
         except RocketMQError as error:  # law 5
             if level not in self._late:  # said once: a full disk must not fill itself with complaints
                 self._late.add(level)
-                log.error("messages of delay level %d are late, tried again each %d ms: %s", level, _RETRY_MS, error)
+                log.error("messages of delay level %d are late, tried again every %d ms: %s", level, _RETRY_MS, error)
             self._set_timer(level, _RETRY_MS)
         else:
             self._late.discard(level)

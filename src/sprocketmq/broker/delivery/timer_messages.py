@@ -470,7 +470,7 @@ class TimerMessages:
                 self._deliver_one(record, unit, part.keys, now_ms)
             elif unit.physical_offset < 0 or unit.physical_offset >= self._store.min_physical_offset:
                 log.error(
-                    "the timer log's unit for commit log offset %d, due at %d, has no whole record of %s there; it is passed over",
+                    "the timer log's unit for commit log offset %d, due at %d, has no whole record of %s there; it is skipped",
                     unit.physical_offset,
                     part.slot_ms,
                     TIMER_TOPIC,
@@ -520,7 +520,7 @@ class TimerMessages:
         """Once until it works again: a full disk must not fill itself with complaints."""
         if not self._waits_for_store:
             self._waits_for_store = True
-            log.error("%s, tried again each %d ms: %s", what, _RETRY_MS, error)
+            log.error("%s, tried again every %d ms: %s", what, _RETRY_MS, error)
 
     def _note_counts(self, now_ms: int) -> None:
         """What the step changed, once for each topic."""

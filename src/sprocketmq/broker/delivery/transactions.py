@@ -165,7 +165,7 @@ class Transactions:
         self._finish_cut_off_commit()
         self._mark_superseded()
         if table.half_progress < half_end:
-            log.info("half messages %d to %d are looked at in the next check round", table.half_progress, half_end - 1)
+            log.info("half messages %d to %d are checked in the next round", table.half_progress, half_end - 1)
         self._save_progress()
 
     def _read_halves(self, half_end: int) -> None:
@@ -322,7 +322,7 @@ class Transactions:
         try:
             finished = self._judge_some(*self._round)
         except RocketMQError as error:  # no space: the halves stay where they are
-            log.error("the check of half messages is broken off until the next round: %s", error)
+            log.error("the check of half messages is interrupted until the next round: %s", error)
             finished = True
         self._save_progress()
         if finished:
@@ -403,12 +403,15 @@ class Transactions:
         topic, queue_id = destination(raw)
         connection = self._producers.available(group, lambda peer: self._broker.may_send(peer, topic))
         if connection is None:
-            log.warning("no member of producer group %s is there to ask for half message %d", group, queue_offset)
+            log.warning("no member of producer group %s is online to ask about half message %d", group, queue_offset)
             return
         if connection.is_congested:
             now_s = connection.now_s()
             self._deaf.log(
-                now_s, "%s does not read, it is not asked for half message %d", connection.remote_address, queue_offset
+                now_s,
+                "%s does not read, it is not asked about half message %d",
+                connection.remote_address,
+                queue_offset,
             )
             return
         unique_key = props.get_property(raw, props.UNIQ_KEY)

@@ -146,12 +146,14 @@ class NameServer(Service):
             asyncio.get_running_loop().call_soon(self._forget_closed_brokers, gone, tell)
 
     def _was_silent(self, live: LiveBroker) -> None:
-        log.warning("broker %s at %s was silent for %d ms and is gone", live.broker_name, live.address, live.timeout_ms)
+        log.warning(
+            "broker %s at %s was silent for %d ms and is removed", live.broker_name, live.address, live.timeout_ms
+        )
         if isinstance(live.owner, Connection):
             live.owner.close()
 
     def _has_closed(self, live: LiveBroker) -> None:
-        log.warning("broker %s at %s closed its connection and is gone", live.broker_name, live.address)
+        log.warning("broker %s at %s closed its connection and is removed", live.broker_name, live.address)
 
     # -- requests ----------------------------------------------------------------------------------------------------------------
 
@@ -227,7 +229,8 @@ class NameServer(Service):
             connection = await pool.connection(address)
             if not connection.push(requests.name_servers.NOTIFY_MIN_BROKER_ID_CHANGE.command(header, oneway=True)):
                 log.warning(
-                    "broker %s does not read, so it was not told who has the lowest id of its group now", address
+                    "broker %s does not read, so it was not told which broker has the lowest id of its group now",
+                    address,
                 )
         except RocketMQError as error:
-            log.warning("broker %s was not told who has the lowest id of its group now: %s", address, error)
+            log.warning("broker %s was not told which broker has the lowest id of its group now: %s", address, error)

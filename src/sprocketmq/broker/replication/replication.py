@@ -204,7 +204,7 @@ class Replication:
         slave = self._slaves.pop(connection, None)
         if slave is not None:
             self.table.leave(slave)
-            log.warning("slave %s is gone, it held the log up to %d", slave.address, slave.acked)
+            log.warning("slave %s disconnected, it had the log up to %d", slave.address, slave.acked)
 
     def _reported(self, connection: HaConnection, offset: int) -> None:
         slave = self._slaves.get(connection)
@@ -213,7 +213,7 @@ class Replication:
         first = slave.next_offset < 0
         problem = self.table.report(slave, offset, self._log_range(), self._clock.steady_ms())
         if problem is not None:
-            log.warning("slave %s is sent away: %s", slave.address, problem)
+            log.warning("slave %s is disconnected: %s", slave.address, problem)
             connection.close()
             return
         if first:
@@ -248,7 +248,7 @@ class Replication:
             data = store.log_data(slave.next_offset, batch_bytes)
             if data is None:
                 if slave.next_offset < store.min_physical_offset:
-                    log.warning("slave %s was too slow: %d is deleted by now", slave.address, slave.next_offset)
+                    log.warning("slave %s was too slow: offset %d is deleted by now", slave.address, slave.next_offset)
                     connection.close()
                 return
             connection.send(slave.next_offset, data)
@@ -261,7 +261,7 @@ class Replication:
         quiet = self.table.heartbeat_due(now_ms, config.ha_send_heartbeat_interval_ms)
         for connection, slave in list(self._slaves.items()):
             if slave in silent:
-                log.warning("slave %s said nothing for %d ms", slave.address, config.ha_housekeeping_interval_ms)
+                log.warning("slave %s sent nothing for %d ms", slave.address, config.ha_housekeeping_interval_ms)
                 connection.close()
             elif slave in quiet and connection.writable:
                 connection.send(slave.next_offset)

@@ -200,14 +200,16 @@ class ConfigStore:
             try:
                 loop.call_soon_threadsafe(call, file, turn)
             except RuntimeError:  # the loop closed: the stop has written what there was
-                log.debug("the log was brought to the disk after the broker's loop was closed")
+                log.debug("the log was written to the disk after the broker's loop was closed")
 
         def write(file: ConfigFile, turn: object) -> None:
             if self._under_way.get(file) is not turn:  # a stop came before, and wrote it
                 return
             error = durable.exception()
             if error is not None:
-                log.error("%s is not written, the messages it speaks of are not on the disk: %s", file.path, error)
+                log.error(
+                    "%s is not written, because the messages it refers to are not on the disk: %s", file.path, error
+                )
                 unwritten: Future[StoreError | None] = Future()
                 unwritten.set_result(StoreNotWritable(f"{file.path} is not written: {error}"))
                 self._writing[file] = unwritten
@@ -292,7 +294,7 @@ class ConfigStore:
             try:
                 self._store.when_durable(self._store.max_physical_offset).result()
             except StoreError as error:
-                log.error("progress is not written, the messages it speaks of are not on the disk: %s", error)
+                log.error("progress is not written, because the messages it refers to are not on the disk: %s", error)
                 return
             for file in progress:
                 self._save(file, self._progress(file))

@@ -35,7 +35,7 @@ WhenSaved = Callable[["StoreError | None"], None]
 
 def not_saved(command: Command, error: StoreError) -> Command:
     """The answer to who asked for a change that could not be written."""
-    remark = f"{error}; the change counts, and is written as soon as it can be, but a restart before that forgets it"
+    remark = f"{error}; the change is in effect and is written as soon as possible, but a restart before that loses it"
     return response(command, ResponseCode.SERVICE_NOT_AVAILABLE, remark)
 
 

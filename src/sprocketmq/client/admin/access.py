@@ -440,7 +440,7 @@ def _acl(
     _one_of("decision", decision, ("Allow", "Deny"))
     for what, given in (("resources", resources), ("actions", actions)):
         if isinstance(given, str) or not given:
-            raise ConfigurationError(f"{what} is {given!r}, a list with one at least is allowed")
+            raise ConfigurationError(f"{what} is {given!r}, a list with at least one element is allowed")
     entries = [
         bodies.PolicyEntryInfo(
             resource=resource, actions=list(actions), source_ips=list(source_ips) or None, decision=decision

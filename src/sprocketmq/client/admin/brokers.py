@@ -436,7 +436,7 @@ def _settings(body: Buffer) -> dict[str, str]:
 
 def _text(settings: Mapping[str, Any]) -> bytes:
     if not settings:
-        raise ConfigurationError("no setting is given, one at least is needed, as in {'maxMessageSize': 4194304}")
+        raise ConfigurationError("no setting is given, at least one is needed, as in {'maxMessageSize': 4194304}")
     return format_properties(
         {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in settings.items()}
     ).encode()

@@ -239,7 +239,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         assigned = {self._inside(queue) for queue in _several("queues", queues)}
         if not assigned:
             raise ConfigurationError(
-                "no queue is given to assign, one at least is needed; unsubscribe gives up a topic"
+                "no queue is given to assign, at least one is needed; unsubscribe gives up a topic"
             )
         if isinstance(expression, Mapping) and not expression.keys() <= {
             queue.topic for queue in map(self._outside, assigned)
@@ -686,5 +686,5 @@ def messages_of(taken: list[HandedOut]) -> list[MessageExt]:
 def _several(name: str, queues: Iterable[MessageQueue]) -> Iterable[MessageQueue]:
     """The queues themselves, when there may be several."""
     if not isinstance(queues, Iterable) or isinstance(queues, str | bytes | MessageQueue):
-        raise ConfigurationError(f"{name} is {queues!r}, several queues are allowed, as in [queue]")
+        raise ConfigurationError(f"{name} is {queues!r}, a list of queues is allowed, as in [queue]")
     return queues

@@ -239,18 +239,18 @@ class Rebalancer:
         except RemoteError as error:
             if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                 raise
-            return self._refused(topic, f"{address} does not share out queues")
+            return self._refused(topic, f"{address} does not assign queues")
         if found is None:
             return None
         if any(assignment.mode != "PULL" for assignment in found):
-            return self._refused(topic, f"{address} wants its queues popped, which this client does not do")
+            return self._refused(topic, f"{address} assigns its queues for POP, which this client does not support")
         self._refusals.discard(topic)
         return [assignment.message_queue for assignment in found if assignment.message_queue is not None]
 
     def _refused(self, topic: str, why: str) -> _Refused:
         if topic not in self._refusals:
             self._refusals.add(topic)
-            log.warning("group %s: topic %s is shared out by its members: %s", self._group.name, topic, why)
+            log.warning("group %s: topic %s is divided by its members themselves: %s", self._group.name, topic, why)
         return _Refused()
 
     async def _run(self, effects: Sequence[Drop | Add]) -> None:
@@ -318,7 +318,7 @@ class Rebalancer:
             await self._api.unlock_batch(address, self._group.name, self._group.client_id, [queue])
         except _FAILURES as error:
             log.info(
-                "group %s: %s could not be unlocked, the broker lets go of it in 60 s: %s",
+                "group %s: %s could not be unlocked, the broker releases it after 60 s: %s",
                 self._group.name,
                 queue,
                 error,
@@ -335,7 +335,7 @@ class Rebalancer:
         try:
             start = await self.start_offset(queue)
         except _FAILURES as error:
-            log.warning("group %s: the start of %s cannot be found now: %s", self._group.name, queue, error)
+            log.warning("group %s: the start offset of %s cannot be found now: %s", self._group.name, queue, error)
             start = None
         if start is None:
             self.table.add_failed(queue)
@@ -346,7 +346,7 @@ class Rebalancer:
         if self._locks_needed:
             process_queue.lock.granted(asked_ms)
         self._process_queues[queue] = process_queue
-        log.info("group %s: took up %s at %d", self._group.name, queue, start)
+        log.info("group %s: added %s at %d", self._group.name, queue, start)
         self._start_loop(process_queue, start)
 
     async def start_offset(self, queue: MessageQueue) -> int | None:

@@ -225,7 +225,7 @@ class RunningConsumer:
     async def _stop_listeners(self) -> None:
         if self._service_started and not await self.service.close(self._settings.await_termination_ms):
             log.warning(
-                "group %s: a listener still runs after %d ms, its messages will come again",
+                "group %s: a listener still runs after %d ms, its messages will be delivered again",
                 self.group.name,
                 self._settings.await_termination_ms,
             )
@@ -247,7 +247,7 @@ class RunningConsumer:
             await asyncio.wait_for(self._leave(), _LEAVE_TIMEOUT_S)
         except TimeoutError:
             log.warning(
-                "group %s: the brokers did not answer within %g s that we leave; they notice by themselves",
+                "group %s: the brokers did not answer within %g s to the unregistration; they will notice by themselves",
                 self.group.name,
                 _LEAVE_TIMEOUT_S,
             )

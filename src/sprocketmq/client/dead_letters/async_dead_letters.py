@@ -58,7 +58,7 @@ log = logging.getLogger("sprocketmq.client")
 _READABLE: Final = 4
 _AT_ONCE: Final = 32
 _UNREADABLE: Final = (
-    "the body of dead letter %s at offset %d of %s cannot be opened (%s), so it is given as it is stored"
+    "the body of dead letter %s at offset %d of %s cannot be opened (%s), so it is returned as it is stored"
 )
 _REPLAY_GROUP: Final = "sprocketmq-dead-letters"
 _TOOLS_GROUP: Final = "TOOLS_CONSUMER"  # MixAll.TOOLS_CONSUMER_GROUP: every broker has it
@@ -260,7 +260,7 @@ class AsyncDeadLetters(AdminSession):
             RemoteError, NetworkError, RequestTimeout: it could not be sent (after a timeout it may have been).
         """
         if not isinstance(letter, DeadLetterMessage):
-            raise ConfigurationError(f"letter is {letter!r}, a DeadLetterMessage as read or get gave it is allowed")
+            raise ConfigurationError(f"letter is {letter!r}, a DeadLetterMessage from read or get is allowed")
         target = topic or letter.origin_topic
         if target is None:
             raise ConfigurationError(

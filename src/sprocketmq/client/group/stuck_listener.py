@@ -71,7 +71,7 @@ StuckListenerCallback = Callable[[StuckListener], "Awaitable[object] | object"]
 def log_line(stuck: StuckListener, consequence: str) -> None:
     """Log one stuck call; ``consequence`` says what happens to its messages."""
     log.warning(
-        "group %s: a listener call runs for %d ms, the consume timeout is %d ms; %s from %s %s; it stands in %s at\n%s",
+        "group %s: a listener call runs for %d ms, the consume timeout is %d ms; %s from %s %s; it is in %s at\n%s",
         stuck.group,
         stuck.running_ms,
         stuck.limit_ms,

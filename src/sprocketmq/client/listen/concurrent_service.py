@@ -50,8 +50,8 @@ ConcurrentListener = Callable[[Sequence[MessageExt], ConsumeConcurrentlyContext]
 
 # ConsumeMessageConcurrentlyService.submitConsumeRequestLater
 _LOCAL_RETRY_MS: Final = 5_000
-_SENT_BACK: Final = "are sent back and progress passes them"
-_GIVEN_UP: Final = "are given up, for broadcasting does not retry"
+_SENT_BACK: Final = "are sent back and progress moves past them"
+_GIVEN_UP: Final = "are given up, because broadcasting does not retry"
 # Send-backs in flight at once: a poison topic must not open with a burst of thousands.
 _SEND_BACKS_AT_ONCE: Final = 64
 _ALL: Final = 1 << 31

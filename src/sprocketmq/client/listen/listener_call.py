@@ -153,9 +153,7 @@ class ListenerCall(Generic[S]):
         if kind in self._complaints or len(self._complaints) == _MOST_COMPLAINTS:
             return
         self._complaints.add(kind)
-        log.error(
-            "group %s: the listener %s, so %s (this is said once)", self._group.name, complaint, self._consequence
-        )
+        log.error("group %s: the listener %s, so %s (logged once)", self._group.name, complaint, self._consequence)
 
     def _end(self, batch: _Batch[S], seen: ConsumeMessageContext | None, started_s: float) -> None:
         batch.spent_s = time.perf_counter() - started_s

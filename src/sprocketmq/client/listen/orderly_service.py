@@ -98,7 +98,7 @@ class OrderlyService:
             listener,
             read=read_orderly_answer,
             failed=ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT,
-            consequence="their queue is suspended a moment and they come again",
+            consequence="their queue is suspended for a moment and they are delivered again",
         )
         self._batch_size = batch_size
         self._clock = group.clock

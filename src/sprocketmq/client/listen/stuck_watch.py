@@ -104,7 +104,7 @@ class StuckWatch:
             worker,
             stack,
         )
-        log_line(stuck, "keep their queue waiting, for its order holds")
+        log_line(stuck, "keep their queue waiting, because it is consumed in order")
         self._group.statistics.timed_out(messages[0].topic, len(messages), now_ms)
         for callback in self._group.stuck_callbacks:
             self._spawn(run_callback(callback, stuck))

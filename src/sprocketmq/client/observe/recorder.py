@@ -214,7 +214,10 @@ class Recorder:
 
     def _give_up(self, error: OSError) -> None:
         log.error(
-            "group %s: the record %s ends here, it cannot be written: %s", self._about.get("group"), self.path, error
+            "group %s: the record %s ends here, because it cannot be written: %s",
+            self._about.get("group"),
+            self.path,
+            error,
         )
         self._end()
 

@@ -99,7 +99,7 @@ class MessageTrace:
         except TimeoutError:
             log.warning("trace of %s: the last records were not stored within %g s", self._group, _CLOSE_TIMEOUT_S)
         if self.discarded:
-            log.warning("trace of %s: %d records were dropped, they came too fast", self._group, self.discarded)
+            log.warning("trace of %s: %d records were dropped, because they came too fast", self._group, self.discarded)
         await self._instance.remove_sender(self._group)
 
     # -- hooks -----------------------------------------------------------------------------------------------------------------

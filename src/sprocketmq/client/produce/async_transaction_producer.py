@@ -328,7 +328,7 @@ class AsyncTransactionProducer(AsyncProducer):
                 await self._sender.end_transaction(message, half, place, state, remark)
             except (NetworkError, RequestTimeout, RocketMQError) as error:
                 log.warning(
-                    "group %s: the end of transaction %s could not be told, the broker will ask: %s", self.group, half.message_id, error
+                    "group %s: the end of transaction %s could not be sent, the broker will ask: %s", self.group, half.message_id, error
                 )  # fmt: skip
         return TransactionSendResult(
             half.status,

@@ -200,7 +200,7 @@ class BatchAccumulator:
             return
         if (queue is not None) + (selector is not None) + (sharding_key is not None) > 1:
             raise ConfigurationError(
-                "more than one of queue, selector and sharding_key is given, one at most is allowed"
+                "more than one of queue, selector and sharding_key is given, at most one is allowed"
             )
         if queue is not None:
             if wrap(sender.namespace, check_queue(queue).topic) != topic:

@@ -100,7 +100,7 @@ async def send_reply(
         except (NetworkError, RemoteError) as error:
             if isinstance(error, RemoteError) and error.code not in sender.settings.retry_response_codes:
                 raise
-            log.info("broker %s could not pass the reply on (%s), trying any", stored_at, error)
+            log.info("broker %s could not pass on the reply (%s), trying any other", stored_at, error)
     return await sender.send(message, extra=back, timeout_ms=left_ms())
 
 
@@ -171,7 +171,7 @@ class RequestFutures:
         correlation_id = message.properties.get(props.CORRELATION_ID, "")
         waiting = self._waiting.get(correlation_id)
         if waiting is None or waiting.done():
-            log.info("a reply from %s matches no request that waits: %s", connection.remote_address, correlation_id)
+            log.info("a reply from %s matches no waiting request: %s", connection.remote_address, correlation_id)
         else:
             message.properties[props.ARRIVE_TIME] = str(self._instance.clock.now_ms())
             waiting.set_result(message)

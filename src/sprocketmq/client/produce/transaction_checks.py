@@ -117,7 +117,7 @@ class TransactionChecks:
             message.transaction_id = key
             self._pool.submit([Check(key, message, header, connection)])
         else:
-            log.info("group %s: %d checks wait or run, that of %s with them", self._group, self._open.checks, key)
+            log.info("group %s: %d checks wait or run, including that of %s", self._group, self._open.checks, key)
 
     def _name_of(self, address: str) -> str:
         brokers = self._instance.routes.table.brokers()
@@ -142,7 +142,7 @@ class TransactionChecks:
         if not allowed and not self._complained:
             self._complained = True
             log.error(
-                "group %s: check returned %r; a LocalTransactionState is allowed, so it counts as UNKNOWN (this is said once)",
+                "group %s: check returned %r; a LocalTransactionState is allowed, so it counts as UNKNOWN (logged once)",
                 self._group, answer,
             )  # fmt: skip
         return state
@@ -183,7 +183,7 @@ class TransactionChecks:
             else:
                 await check.connection.invoke_oneway(command)
         except (NetworkError, RequestTimeout) as error:
-            log.warning("the end of transaction %s could not be told, the broker will ask again: %s", check.transaction, error)  # fmt: skip
+            log.warning("the end of transaction %s could not be sent, the broker will ask again: %s", check.transaction, error)  # fmt: skip
 
     def _call_hooks(self, hooks: Hooks, check: Check, state: LocalTransactionState) -> None:
         hooks.ended_transaction(

@@ -201,7 +201,7 @@ class PullLoop:
             return pull_cursor.OffsetRead(await self._owner.read_offset(self.queue))
         elif isinstance(effect, pull_cursor.DropQueue):
             log.warning(
-                "group %s: the offset of %s was illegal, going on at %d", self._group.name, self.queue, effect.offset
+                "group %s: the offset of %s was illegal, continuing at %d", self._group.name, self.queue, effect.offset
             )
             self._owner.offset_illegal(self.queue, effect.offset)
         return None
@@ -282,7 +282,7 @@ class PullLoop:
         if self._told_ms is None or now_ms - self._told_ms >= _LOG_INTERVAL_MS:
             self._told_ms = now_ms
             log.error(
-                "group %s: %s cannot be read at offset %d, its messages wait there since %d s: %s",
+                "group %s: %s cannot be read at offset %d, its messages have waited there for %d s: %s",
                 self._group.name,
                 self.queue,
                 offset,

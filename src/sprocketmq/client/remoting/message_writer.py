@@ -227,7 +227,7 @@ def _delay(delay_level: int, delay_ms: int | None, deliver_time_ms: int | None) 
     """
     if (delay_level != 0) + (delay_ms is not None) + (deliver_time_ms is not None) > 1:
         raise ConfigurationError(
-            "more than one of delay_level, delay_ms and deliver_time_ms is given, one at most is allowed"
+            "more than one of delay_level, delay_ms and deliver_time_ms is given, at most one is allowed"
         )
     if delay_ms is not None:
         return {props.TIMER_DELAY_MS: str(check_range("delay_ms", delay_ms, 0, _MAX_TIME_MS))}

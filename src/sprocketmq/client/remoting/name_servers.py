@@ -83,7 +83,9 @@ class NameServers:
             try:
                 self._take(parse_addresses(text))
             except ConfigurationError as error:
-                log.warning("NAMESRV_ADDR was changed to what cannot be used, the name servers stay: %s", error)
+                log.warning(
+                    "NAMESRV_ADDR was changed to an invalid value, the name servers stay as they are: %s", error
+                )
         if self._server_url is None:
             return
         try:

@@ -93,7 +93,7 @@ class QueueChoice:
         """
         if (queue is not None) + (selector is not None) + (sharding_key is not None) > 1:
             raise ConfigurationError(
-                "more than one of queue, selector and sharding_key is given, one at most is allowed"
+                "more than one of queue, selector and sharding_key is given, at most one is allowed"
             )
         self.turn(topic)
         if queue is not None:

@@ -61,7 +61,7 @@ class KeyFile:
         return f"KeyFile({self._path!r})"
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a KeyFile does not travel, give its path")
+        raise TypeError("a KeyFile cannot be pickled, give its path")
 
     def current(self) -> Credentials:
         """The current keys."""
@@ -89,7 +89,7 @@ class KeyFile:
                 seen = _look(stat)
                 raw = file.read(_MOST_BYTES + 1) if S_ISREG(stat.st_mode) else None
             if raw is None:
-                reason = "it is no ordinary file"
+                reason = "it is not an ordinary file"
             elif len(raw) > _MOST_BYTES:
                 reason = f"it has more than {_MOST_BYTES} bytes"
             else:
@@ -97,7 +97,7 @@ class KeyFile:
         except OSError as error:
             reason = str(error.strerror)
         except ValueError:  # no text, or a path with a NUL in it
-            reason = "it is no text"
+            reason = "it is not text"
         if reason:  # raised here, so that no context of the error holds what was read
             raise ConfigurationError(
                 f"{self._option} is {self._path!r}, which cannot be read on host {platform.node()} ({reason}); put the file there, "

@@ -30,7 +30,7 @@ class UnreadableBody(Enum):
     DELIVER = "DELIVER"
 
 
-_ENDS = {UnreadableBody.SKIP: "it is skipped", UnreadableBody.DELIVER: "it is handed on as it is stored"}
+_ENDS = {UnreadableBody.SKIP: "it is skipped", UnreadableBody.DELIVER: "it is passed on as it is stored"}
 
 
 class UnreadableBodies:
@@ -83,5 +83,5 @@ class UnreadableBodies:
 
 
 def _with_choice(error: Exception) -> Exception:
-    sentence = f"{error}; with unreadable_body='SKIP' or 'DELIVER' the queue goes on"
+    sentence = f"{error}; with unreadable_body='SKIP' or 'DELIVER' the queue continues"
     return ConfigurationError(sentence) if isinstance(error, ConfigurationError) else ProtocolError(sentence)

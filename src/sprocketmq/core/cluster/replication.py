@@ -78,7 +78,9 @@ class ReplicationTable:
         if slave.next_offset < 0:
             begin = offset or log.last_file_start
             if begin < log.start:
-                return f"it wants to go on at {begin}, the log begins at {log.start} now: start it with an empty store"
+                return (
+                    f"it wants to continue at {begin}, the log begins at {log.start} now: start it with an empty store"
+                )
             slave.next_offset = begin
         elif offset > slave.next_offset:
             return f"it reports {offset}, but got the log up to {slave.next_offset} only"

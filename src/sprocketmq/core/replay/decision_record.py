@@ -295,5 +295,5 @@ def read_lines(chunks: Iterable[bytes]) -> Iterator[Line]:
             broken = number
             continue
         if not isinstance(line, dict):
-            raise ProtocolError(f"line {number} of the record is no object")
+            raise ProtocolError(f"line {number} of the record is not an object")
         yield line

@@ -133,7 +133,7 @@ class Replay:
         try:
             return self.machines[name]
         except KeyError:
-            raise ProtocolError(f"the record names {name!r} and never made it") from None
+            raise ProtocolError(f"the record names {name!r} and never created it") from None
 
     def _make(self, name: str, kind: str, args: list[Any], named: dict[str, Any]) -> None:
         if kind not in MACHINES:
@@ -179,7 +179,9 @@ class Replay:
                 for attribute, value in attributes.items():
                     setattr(machine, attribute, value)
             except AttributeError as error:
-                raise ProtocolError(f"this version's {kind} cannot go on from the recorded state: {error}") from error
+                raise ProtocolError(
+                    f"this version's {kind} cannot continue from the recorded state: {error}"
+                ) from error
             if isinstance(machine, RebalanceTable):
                 machine.new_process_queue = self._next_announced
 

@@ -300,7 +300,7 @@ def condition(expression: Expression) -> Expression:
         return expression
     if isinstance(expression, Property):
         return IsTrue(expression)
-    return refuse(f"{expression} is no condition; compare it with something, as in a > 5")
+    return refuse(f"{expression} is not a condition; compare it with something, as in a > 5")
 
 
 def refuse(sentence: str) -> NoReturn:

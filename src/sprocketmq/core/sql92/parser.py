@@ -124,7 +124,7 @@ def parse(text: str, *, text_operators: bool = True) -> Expression:
     except UnexpectedToken:
         found = "it ends" if position >= len(text) else f"{text[position : position + 20]!r} stands"
         refuse(
-            f"{found} at position {position}, where the expression cannot end or go on so; check its words and brackets"
+            f"{found} at position {position}, where the expression cannot end or continue in this way; check its words and brackets"
         )
     return condition(tree)
 
@@ -135,7 +135,7 @@ def _words(text: str, keywords: frozenset[str]) -> Iterator[lark.Token]:
     while at < end:
         found = _WORD.match(text, at)
         if found is None:
-            refuse(f"{text[at : at + 20]!r} at position {at} is no word of the language")
+            refuse(f"{text[at : at + 20]!r} at position {at} is not a word of the language")
         kind, word = str(found.lastgroup), found.group()
         if kind == "MINUS" and at < last_line_end and text.startswith("--", at):
             line_end = _LINE_END.search(text, at)

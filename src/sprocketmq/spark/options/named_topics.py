@@ -40,7 +40,7 @@ def topics_to_read(given: GivenOptions) -> tuple[tuple[str, ...], str | None]:
             re.compile(pattern)
         except re.error as error:
             raise ConfigurationError(
-                f"topicsPattern is {pattern!r}, which is no regular expression ({error}); correct it"
+                f"topicsPattern is {pattern!r}, which is not a regular expression ({error}); correct it"
             ) from error
         return (), pattern
     _one_topic(given)

@@ -72,5 +72,5 @@ class NewQueueStart:
         rule, ms, of, seen = document["rule"], document["ms"], document["of"], document["seen"]
         is_strange = type(ms) is not int or not isinstance(of, str) or not isinstance(seen, list)
         if rule not in ("latest", "group") or is_strange or not all(isinstance(name, str) for name in seen):
-            raise ValueError(f"{document!r} is no rule for queues that come late")
+            raise ValueError(f"{document!r} is not a rule for queues that appear late")
         return cls(rule, ms, of, tuple(seen))

@@ -110,7 +110,7 @@ def _row_settings(given: GivenOptions, mode: str) -> dict[str, Any]:
         given.refuse_unused(names, "with mode ack, which sends no row", "set mode to send")
     if mode == "replay":
         given.refuse_unused(
-            ("onError", "maxMessageBytes"), "with mode replay, which sends what was a message", "set mode to send"
+            ("onError", "maxMessageBytes"), "with mode replay, which sends former messages", "set mode to send"
         )
     on_error = given.choice("onError")
     if on_error != "fail" and given.choice("delivery") == "transactional":

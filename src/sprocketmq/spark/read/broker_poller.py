@@ -128,7 +128,7 @@ class BrokerPoller:
         except (NetworkError, RequestTimeout, RemoteError) as error:
             if not waits:
                 raise
-            self.warn("no news from the brokers, the stream waits: %s", error)
+            self.warn("the brokers do not answer, the stream waits: %s", error)
             return {}
         for queue, held in bounds.items():
             self.earliest_offsets[queue] = held.min

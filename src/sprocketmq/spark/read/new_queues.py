@@ -112,7 +112,7 @@ class NewQueues:
             fallback = self._options.group_offsets_fallback
             if fallback == "error":
                 raise ConfigurationError(
-                    f"startingOffsets is 'group', and the group has committed nothing for {rest[0]}, whose broker came later; "
+                    f"startingOffsets is 'group', and the group has committed nothing for {rest[0]}, whose broker appeared later; "
                     "set groupOffsetsFallback to earliest or latest"
                 )
             if fallback == "earliest":

@@ -116,9 +116,9 @@ def report_losses(losses: Sequence[Loss], options: ReadOptions) -> None:
     text = "; ".join(map(str, losses))
     if options.fail_on_data_loss:
         raise DataLoss(
-            f"messages are gone before they were read: {text}; set failOnDataLoss to false to go on with what is remaining"
+            f"messages are gone before they were read: {text}; set failOnDataLoss to false to continue with the remaining ones"
         )
-    log.warning("going on without lost messages (failOnDataLoss is false): %s", text)
+    log.warning("continuing without lost messages (failOnDataLoss is false): %s", text)
 
 
 def task_count_for(ranges: Sequence[QueueRange], options: ReadOptions) -> int:

@@ -154,7 +154,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 if self._target is not None:
                     raise NetworkError(
                         f"{len(away)} queues that were to be read have not been seen for {self._options.retry_timeout_ms} ms, the first is "
-                        f"{away[0]}; start their brokers and run the query again, it goes on from its checkpoint; name one that is "
+                        f"{away[0]}; start their brokers and run the query again, it continues from its checkpoint; name one that is "
                         "gone for good in retiredBrokers"
                     )
                 return start
@@ -226,7 +226,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where queues begin that the stream did not see before; those that cannot be asked about are left for the next look."""
         starts, unanswered = self._new_queues.starts(self._poller.cluster, position, bounds)
         for queue, error in unanswered.items():
-            self._poller.warn("%s, which came late, is left for later: %s", queue, error)
+            self._poller.warn("%s, which appeared late, is left for a later batch: %s", queue, error)
             del bounds[queue]
         for queue, at in starts.items():
             if self._target is not None and queue in self._target:
@@ -278,7 +278,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         retired = [loss for loss in step.losses if loss.reason == "broker retired"]
         report_losses([loss for loss in step.losses if loss not in retired], self._options)
         for loss in retired:
-            log.warning("the stream leaves a queue, and what was not read of it: %s", loss)
+            log.warning("the stream drops a queue with its unread messages: %s", loss)
         poller = self._poller
         poller.accept(bounds)
         poller.forget(

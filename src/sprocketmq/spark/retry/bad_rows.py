@@ -62,7 +62,7 @@ def bad_row(row: Mapping[str, Any], action: str, *, delay_level: int, max_recons
     if reason and not whole:
         lacking = ", ".join(name for name in COPY_COLUMNS if row.get(name) is None)
         raise ConfigurationError(
-            f"a bad row has a reason and lacks {lacking}: a reason travels with a copy of the message; keep these columns, or leave "
+            f"a bad row has a reason and lacks {lacking}: a reason is sent with a copy of the message; keep these columns, or leave "
             "reason out"
         )
     return BadRow(message, reason, row if whole else None)

@@ -77,7 +77,7 @@ def with_content(rows: Iterable[dict[str, Any]], refused: dict[tuple[str, int], 
     if unseen:
         first = next(iter(unseen.values())).message
         raise ConfigurationError(
-            f"{len(unseen)} bad rows cannot be sent back and were not there when asked for again, the first is {first}; let process "
+            f"{len(unseen)} bad rows cannot be sent back and were not found when fetched again, the first is {first}; let process "
             "return the same rows each time, or give write"
         )
 

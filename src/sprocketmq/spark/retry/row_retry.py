@@ -58,7 +58,7 @@ _USEFUL: Final = ("topic", "messageId", "reconsumeTimes", "delayLevel")
 # The columns of a verdict, which ``write`` does not get.
 _VERDICT: Final = ("action", "failed", "delayLevel", "reason")
 _CHUNK: Final = 4096
-# What the judge wrote itself would be another judgement than what is sent back.
+# Rows that the judge writes itself could have other verdicts than those that are sent back.
 _WRITE: Final = "give lambda good, batch_id: None if nothing is to be written"
 
 
@@ -113,8 +113,8 @@ def foreach_batch(
     named = GivenOptions({"group": group}).name("group", "")
     if given.name("group", named) != named:
         raise ConfigurationError(
-            f"group is {group!r} and the options name group {given.text('group')!r}; a row comes again to the group that sent it back, "
-            "give both the same"
+            f"group is {group!r} and the options name group {given.text('group')!r}; a row is delivered again to the group "
+            "that sent it back, give both the same"
         )
     address = resolve_namesrv_addr(namesrv_addr or given.text("namesrvAddr"))
     settings = (group, address, given.access(), max_reconsume, retry_timeout_ms)
@@ -180,7 +180,7 @@ class RowRetry:
             judged = store.save(self._judged(rows, batch_id))
         else:
             log.warning(
-                "batch %d of group %s is repeated with the verdicts that it was given before; to have it judged anew, delete %s while the "
+                "batch %d of group %s is repeated with the verdicts that it was given before; to compute new verdicts, delete %s while the "
                 "query stands still",
                 *(batch_id, self._settings[0], store.path),
             )
@@ -200,7 +200,7 @@ class RowRetry:
             )
         if "reason" in judged.columns and (lacking := [name for name in COPY_COLUMNS if name not in judged.columns]):
             raise ConfigurationError(
-                f"the rows returned to foreach_batch have a reason and lack {', '.join(lacking)}: a reason travels with a copy of the "
+                f"the rows returned to foreach_batch have a reason and lack {', '.join(lacking)}: a reason is sent with a copy of the "
                 "message; keep these columns, or leave reason out"
             )
         return judged

@@ -105,4 +105,5 @@ def _no_action(value: str) -> str:
 
 
 def _no_level(value: int) -> str:
-    return f"delayLevel is {value}; allowed is null, 0 (the broker chooses) or a level to {_HIGHEST_LEVEL}; action dlq gives a row up"
+    allowed = f"null, 0 (the broker chooses) or a level to {_HIGHEST_LEVEL}"
+    return f"delayLevel is {value}; allowed is {allowed}; action dlq makes a row a dead letter"

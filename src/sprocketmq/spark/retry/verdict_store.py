@@ -108,7 +108,7 @@ class VerdictStore:
             if "PATH_NOT_FOUND" not in str(error):
                 raise
         log.warning(
-            "batch %d was judged before, and of its %d judged rows at %s only %d are there to be read; it is judged anew",
+            "batch %d was judged before, and of its %d judged rows at %s only %d can be read; it is judged again",
             *(self._batch_id, checked["rows"], self._rows_path, there),
         )
         return None
@@ -151,7 +151,7 @@ class VerdictStore:
         assert seen is not None
         if seen[0] != written:
             raise ConfigurationError(
-                f"{written} judged rows were written to {self._rows_path} and {seen[0]} are there to be read; the checkpoint location "
+                f"{written} judged rows were written to {self._rows_path} and {seen[0]} can be read; the checkpoint location "
                 "must be on storage that the driver and all executors share"
             )
         for value, (_, sentence) in zip(seen[1:], checks, strict=True):

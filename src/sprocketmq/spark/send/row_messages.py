@@ -124,7 +124,7 @@ def check_columns(schema: StructType, mode: str, topic: str | None) -> None:
             )
     if mode == "ack" and "reason" in types and (lacking := [name for name in COPY_COLUMNS if name not in types]):
         raise ConfigurationError(
-            f"the rows have a column 'reason' and lack {', '.join(lacking)}: a reason travels with a copy of the message; keep these "
+            f"the rows have a column 'reason' and lack {', '.join(lacking)}: a reason is sent with a copy of the message; keep these "
             "columns"
         )
     if mode != "ack" and topic is None and "topic" not in types:
@@ -135,7 +135,7 @@ def check_columns(schema: StructType, mode: str, topic: str | None) -> None:
             ours = _meant_column(name, known)
             hint = f"; did you mean {ours}?" if ours else ""
             raise ConfigurationError(
-                f"column {name!r} means nothing to the sink; known are {', '.join(known)}; drop or rename it{hint}"
+                f"column {name!r} is unknown to the sink; known are {', '.join(known)}; drop or rename it{hint}"
             )
         if allowed is not None and kind not in allowed:
             raise ConfigurationError(f"column {name!r} is {kind}; {' or '.join(allowed)} is allowed; cast it")
@@ -164,7 +164,7 @@ def replayed_rows(
         to = topic or row_topic
         if not to or to.startswith((DLQ_PREFIX, RETRY_PREFIX)):
             raise ConfigurationError(
-                f"a row to be replayed names the topic {to!r}, where it did not come from first; read it with deadLettersOf, "
+                f"a row to be replayed names the topic {to!r}, which is not its original topic; read it with deadLettersOf, "
                 'or add .option("topic", "...") for all rows'
             )
         if not body:

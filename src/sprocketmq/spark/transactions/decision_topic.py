@@ -116,7 +116,9 @@ class DecisionTopic:
             deadline_s = time.monotonic() + _ROUTE_WAIT_S
             while end < upto:  # stored, but not dispatched to the consume queue yet
                 if time.monotonic() > deadline_s:
-                    raise NetworkError(f"{queue} ends at {end}, before {upto}, which it said it stored", self._address)
+                    raise NetworkError(
+                        f"{queue} ends at {end}, before {upto}, which its broker acknowledged", self._address
+                    )
                 await asyncio.sleep(_POLL_S)
                 end = await self._api.max_offset(self._address, queue)
             if self._ledger is None:

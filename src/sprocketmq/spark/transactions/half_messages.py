@@ -185,7 +185,7 @@ class HalfSender(RowSender):
                         place.queue_offset, place.commit_log_offset, sent_ms
                     )
                 if time.monotonic() + pause_s > deadline_s:
-                    raise NetworkError(f"{half.message_queue} stores halves with {half.status.name} only")
+                    raise NetworkError(f"{half.message_queue} stores half messages with {half.status.name} only")
             self._note_lost(half_name(self._attempt, str(sequence), str(tried)))
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, LONGEST_PAUSE_S)
@@ -194,7 +194,7 @@ class HalfSender(RowSender):
     def _note_lost(self, name: str) -> None:
         self.lost.add(name)
         if len(self.lost) > _MAX_UNANSWERED:
-            raise NetworkError(f"{len(self.lost)} sends of this task were not answered; it had better run again")
+            raise NetworkError(f"{len(self.lost)} sends of this task were not answered; it must run again")
 
 
 class _RowsInFlight:

@@ -81,8 +81,8 @@ async def find_ledger(api: RemotingApi, topic: str, *, create: bool) -> LedgerLo
     brokers = ledger_brokers(permissions)
     if not brokers:
         raise NetworkError(
-            f"the ledger topic {topic!r} lies on a broker that is not registered now, and {', '.join(sorted(permissions))} only keep its "
-            "place; start that broker"
+            f"the ledger topic {topic!r} lies on a broker that is not registered now, and only a placeholder is on "
+            f"{', '.join(sorted(permissions))}; start that broker"
         )
     if len(brokers) > 1:
         brokers = await _choose_broker(
@@ -194,9 +194,7 @@ async def _choose_broker(api: RemotingApi, topic: str, brokers: list[str], maste
     """The one of several brokers that has decisions, otherwise the first. Empty ones become placeholders."""
     away = [name for name in brokers if name not in masters]
     if away:
-        raise NetworkError(
-            f"the ledger topic {topic!r} is on {', '.join(brokers)}, and {away[0]} has no master to be asked now"
-        )
+        raise NetworkError(f"the ledger topic {topic!r} is on {', '.join(brokers)}, and {away[0]} has no master now")
     sizes = [await api.max_offset(masters[name], MessageQueue(topic, name, 0)) for name in brokers]
     full = [name for name, size in zip(brokers, sizes, strict=True) if size]
     kept = full or brokers[:1]

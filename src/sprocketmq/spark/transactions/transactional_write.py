@@ -164,7 +164,7 @@ class TransactionalWrite:
         try:
             responder.engine.run(self._end(responder, half_positions, _ROLLBACK))
         except RocketMQError as error:
-            log.info("halves could not be rolled back, the brokers will ask: %s", error)
+            log.info("half messages could not be rolled back, the brokers will ask: %s", error)
 
     # -- driver ----------------------------------------------------------------------------------------------------------------
 
@@ -198,12 +198,12 @@ class TransactionalWrite:
         try:
             return {queue: LeftHalves(end) for queue, end in responder.cluster.run(responder.half_queue_ends).items()}
         except RocketMQError as error:  # decided long ago: nothing may fail any more
-            log.warning("%s: was decided before, and what is left of it cannot be asked for: %s", what, error)
+            log.warning("%s: was decided before, and its remaining half messages cannot be queried: %s", what, error)
             return {}
 
     def _wait(self, responder: Responder, left: dict[MessageQueue, LeftHalves], what: str) -> None:
         names = ", ".join(queue.broker_name for queue in left)
-        log.info("%s: waiting until %s asked about halves that could not be ended", what, names)
+        log.info("%s: waiting until %s asked about half messages that could not be ended", what, names)
         timeout_ms = self._options.settle_timeout_ms
         unsettled = responder.engine.run(Settling(responder, left).wait(timeout_ms))
         if unsettled:
@@ -329,7 +329,7 @@ class TransactionalWrite:
             try:
                 address = await cluster.retrying(lambda: cluster.address(queue), max_retry_ms)
             except RocketMQError as error:
-                log.info("halves of %s are left to its check: %s", broker_name, error)
+                log.info("half messages of %s are left to its check-back: %s", broker_name, error)
                 return None
             return address, await responder.direct_end_window_ms(address, topic) if state is _COMMIT else None
 

@@ -80,7 +80,10 @@ class RefusedRows:
                 if broker == brokers[-1]:
                     raise
                 log.warning(
-                    "broker %s does not take %d dead letters, another one is asked: %s", broker, len(letters), error
+                    "broker %s does not accept %d dead letters, another broker is tried: %s",
+                    broker,
+                    len(letters),
+                    error,
                 )
             else:
                 self._brokers = [*brokers[at:], *brokers[:at]]

@@ -118,14 +118,14 @@ def decode(data: Buffer, as_type: type[T], max_odd_bytes: int | None = None) -> 
             problem = error
     if max_odd_bytes is not None and len(data) > max_odd_bytes:
         raise ProtocolError(
-            f"a JSON body of {len(data)} bytes is no standard JSON of a {as_type.__name__} ({problem}); "
+            f"a JSON body of {len(data)} bytes is not standard JSON of a {as_type.__name__} ({problem}); "
             f"in fastjson's own dialect at most {max_odd_bytes} bytes are allowed"
         )
     plain = loads(data)
     try:
         return msgspec.convert(_without_nulls(plain, _FREE_NODES + 4 * len(data)), as_type, strict=False)
     except msgspec.ValidationError as error:
-        raise ProtocolError(f"a JSON body is no {as_type.__name__}: {error}") from error
+        raise ProtocolError(f"a JSON body is not a {as_type.__name__}: {error}") from error
 
 
 @lru_cache(maxsize=256)
@@ -141,7 +141,7 @@ def _without_nulls(value: Any, budget: int) -> Any:
         nonlocal left
         left -= 1
         if left < 0 or depth > MAX_DEPTH:
-            raise ProtocolError("the references ($ref) of a JSON body describe a circle, or far more than they are")
+            raise ProtocolError("the references ($ref) of a JSON body form a cycle, or expand to far too much")
         if isinstance(value, dict):
             return {key: copy(item, depth + 1) for key, item in value.items() if item is not None}
         if isinstance(value, list):
@@ -237,7 +237,7 @@ class _Parser:
             return self.number()
         word = next((word for word in _LITERALS if self.text.startswith(word, self.at)), None)
         if word is None:
-            self.fail("a value should stand")
+            self.fail("a value is expected")
         self.at += len(word)
         return _LITERALS[word]
 
@@ -310,7 +310,7 @@ class _Parser:
     def number(self) -> int | float:
         match = _NUMBER.match(self.text, self.at, self.end)
         if match is None or match.end() - self.at > _MAX_DIGITS:
-            self.fail(f"a number of at most {_MAX_DIGITS} digits should stand")
+            self.fail(f"a number of at most {_MAX_DIGITS} digits is expected")
         self.at = match.end()
         return float(match[0]) if match[1] or match[2] else int(match[0])
 
@@ -329,7 +329,7 @@ class _Parser:
                 self.fail("a string should end with a quote")
             match = _ESCAPE.match(self.text, self.at + 1, self.end)
             if match is None:
-                self.fail("an escape should stand")
+                self.fail("an escape is expected")
             code = match[1] or match[2]
             parts.append(chr(int(code, 16)) if code else _ESCAPES.get(match[3], match[3]))
             self.at = match.end()

@@ -32,7 +32,7 @@ def resolve_references(root: Any) -> Any:
             target = _target(root, target["$ref"], chain)
             hops += 1
             if hops > MAX_DEPTH:
-                raise ProtocolError(f"the reference {container[key]['$ref']!r} of a JSON body leads in a circle")
+                raise ProtocolError(f"the reference {container[key]['$ref']!r} of a JSON body forms a cycle")
         container[key] = target
     return root
 
@@ -72,7 +72,7 @@ def _target(root: Any, path: str, chain: list[Any]) -> Any:
                 name = re.sub(r"\\(.)", r"\1", match[2], flags=re.DOTALL)
                 value = value[name]
         except (KeyError, IndexError, TypeError) as error:
-            raise ProtocolError(f"the reference {path!r} of a JSON body names nothing") from error
+            raise ProtocolError(f"the reference {path!r} of a JSON body refers to nothing") from error
         at = match.end()
     if at != len(path) or not path.startswith("$"):
         raise ProtocolError(f"the reference {path!r} of a JSON body is not understood")

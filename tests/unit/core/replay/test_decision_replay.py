@@ -254,7 +254,7 @@ def test_a_torn_last_line_costs_itself_only() -> None:
         ([{"note": "x"}], "does not begin with the header"),
         ([{"record": 99}], "format 99"),
         ([HEADER, {"what": 1}], "nothing that this version knows"),
-        ([HEADER, {"on": "x", "do": "take", "with": []}], "never made it"),
+        ([HEADER, {"on": "x", "do": "take", "with": []}], "never created it"),
         ([HEADER, {"on": "x", "new": "Machine", "with": []}], "knows no machine"),
         ([HEADER, {"ask": "decide_start", "with": [{"Unheard": {}}], "gives": None}], "knows no Unheard"),
     ],
