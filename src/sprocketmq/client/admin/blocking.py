@@ -1595,7 +1595,7 @@ class Admin(BlockingClient):
 
         Args:
             group: the consumer group.
-            stuck_after_ms: from when on a listener that finishes nothing counts as stuck.
+            stuck_after_ms: milliseconds after which a listener that finishes nothing counts as stuck.
             watch_ms: how many milliseconds to look for movement.
 
         Returns:
