@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
+from sprocketmq.client.admin import Admin
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.checkpoint_files import SourceLine, StreamCheckpoint
 from sprocketmq.spark.cluster.cluster import Cluster
@@ -119,9 +120,11 @@ def finish(location: str, how: str, *, group: str | None = None, namesrv_addr: s
 
 
 def _stopped(location: str, group: str | None, namesrv_addr: str) -> StreamCheckpoint:
-    """Raises ConfigurationError: a query of the group is online."""
+    """Raises ConfigurationError: a query of the group is online. GroupNotExist: no broker knows the group."""
     checkpoint = StreamCheckpoint(location)
     if group is not None:
+        with Admin(namesrv_addr=namesrv_addr) as admin:
+            admin.consumer_ids(group)  # of a misspelt group nobody would be online
         cluster = Cluster.at(namesrv_addr, _PATIENCE_MS, ANONYMOUS)
         info = cluster.run(cluster.api.cluster_info)
         for broker in info.broker_addr_table.values():

@@ -59,7 +59,7 @@ def test_many_topics_are_made_at_once(admin: rmq.Admin) -> None:
 
 def test_lists_longer_than_a_page_come_whole(admin: rmq.Admin, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sprocketmq.client.admin.topics.PAGE", 3)
-    monkeypatch.setattr("sprocketmq.client.admin.groups.PAGE", 3)
+    monkeypatch.setattr("sprocketmq.client.admin.known_groups.PAGE", 3)
     admin.create_topics([TopicConfig(f"topic-{n}", 1, 1) for n in range(10)])
     admin.create_groups([SubscriptionGroupConfig(group_name=f"group-{n}") for n in range(10)])
     assert {f"topic-{n}" for n in range(10)} <= admin.topic_configs("broker-a").keys()
@@ -82,8 +82,8 @@ def test_a_topic_can_be_on_one_of_two_brokers(admin: rmq.Admin, second_broker: B
 
 
 def test_an_order_configuration_is_kept_by_the_name_server(admin: rmq.Admin) -> None:
-    assert admin.order_conf("flights") == {}
     admin.create_topic("flights", queues=4, order=True)
+    assert admin.order_conf("flights") == {}
     admin.set_order_conf("flights", {"broker-a": 2, "broker-b": 4})
     assert admin.order_conf("flights") == {"broker-a": 2, "broker-b": 4}
     admin.delete_order_conf("flights")
@@ -127,7 +127,8 @@ def test_a_group_is_made_changed_looked_at_and_deleted(admin: rmq.Admin, produce
     assert admin.topics_of_group("delays") == ["flights"]
     admin.delete_group("delays", remove_offsets=True)
     assert "delays" not in admin.groups()
-    assert admin.consumer_offset("delays", QUEUE) in (None, 0)
+    with pytest.raises(rmq.GroupNotExist, match="no broker knows the consumer group 'delays'"):
+        admin.consumer_offset("delays", QUEUE)
     with pytest.raises(rmq.RemoteError, match="no broker knows the consumer group 'delays'"):
         admin.group_config("delays")
     with pytest.raises(rmq.ConfigurationError, match="retry_max_times"):

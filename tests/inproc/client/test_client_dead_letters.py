@@ -39,6 +39,8 @@ def test_letters_are_read_with_where_they_came_from_and_stay(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, letters: rmq.DeadLetters
 ) -> None:
     rocketmq.create_topic("flights", queues=1)
+    with rocketmq.admin() as admin:
+        admin.create_group("delays")
     assert (letters.topic, letters.count(), list(letters.read())) == ("%DLQ%delays", 0, [])
     sent = [
         producer.send(rmq.Message("flights", str(n).encode(), tags="UA", keys=[f"k{n}"], properties={"year": "2013"}))

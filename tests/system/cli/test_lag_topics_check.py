@@ -48,8 +48,19 @@ def test_lag_and_topics_are_seen_from_another_process(cli: Cli) -> None:
 def test_an_unknown_group_and_an_absent_cluster_are_one_sentence(cli: Cli) -> None:
     namesrv_addr = cli.serve().addresses["namesrv"]
     ended = cli.run("lag", "nobody", "--namesrv-addr", namesrv_addr)
-    assert (ended.code, ended.out) == (2, "")
-    assert ended.err.startswith("sprocketmq: group 'nobody' has no progress")
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err == (
+        "sprocketmq: code 26: no broker knows the consumer group 'nobody'; check the spelling, or create it\n"
+    )
+    ended = cli.run("dead-letters", "list", "nobody", "--namesrv-addr", namesrv_addr)
+    assert (ended.code, ended.out) == (1, "")
+    assert "no broker knows the consumer group 'nobody'" in ended.err
+    with rmq.Admin(namesrv_addr=namesrv_addr) as admin:
+        admin.create_group("billing")
+    ended = cli.run("lag", "billing", "--namesrv-addr", namesrv_addr)
+    assert ended.err.startswith("sprocketmq: group 'billing' has no progress on any broker yet")
+    ended = cli.run("dead-letters", "list", "billing", "--namesrv-addr", namesrv_addr)
+    assert (ended.code, ended.out) == (0, "0 shown, group billing has 0 dead letters\n")
 
     with socket.create_server(("127.0.0.1", 0)) as listening:
         closed = f"127.0.0.1:{listening.getsockname()[1]}"

@@ -12,7 +12,7 @@ from pyspark.errors import StreamingQueryException
 
 import sprocketmq as rmq
 from sprocketmq.cli.main import app
-from sprocketmq.errors import ConfigurationError
+from sprocketmq.errors import ConfigurationError, GroupNotExist
 from sprocketmq.testing import EmbeddedRocketMQ
 
 if TYPE_CHECKING:
@@ -158,6 +158,8 @@ def test_a_running_query_of_a_group_is_noticed(spark: SparkSession, flights: Emb
     query = source.load().writeStream.format("noop").option("checkpointLocation", str(tmp_path)).start()
     query.processAllAvailable()
     named = ("--group", "delays", "-n", flights.namesrv_addr)
+    with pytest.raises(GroupNotExist, match="no broker knows the consumer group 'dealys'"):
+        tool("rewind", tmp_path, FIRST, 5, "--group", "dealys", "-n", flights.namesrv_addr)
     with pytest.raises(
         ConfigurationError, match="a query of group delays runs, 127.0.0.1:.* hears of it; stop it first"
     ):

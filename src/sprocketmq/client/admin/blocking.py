@@ -369,6 +369,7 @@ class Admin(BlockingClient):
             How many queues, by broker name.
 
         Raises:
+            TopicNotExist: there is no such topic, and nothing is set for it.
             ConfigurationError: an argument is wrong; nothing was asked.
             RemoteError: a server refused; code 3: it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
@@ -624,6 +625,7 @@ class Admin(BlockingClient):
             By broker name.
 
         Raises:
+            GroupNotExist, TopicNotExist: no broker knows it.
             ConfigurationError: an argument is wrong; nothing was asked.
             RemoteError: a server refused; code 3: it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
@@ -631,7 +633,7 @@ class Admin(BlockingClient):
         return self._run(self._async.group_readable(group, topic, readable))
 
     def consumer_progress(self, group: str, topic: str | None = None) -> dict[MessageQueue, QueueProgress]:
-        """Progress and lag per queue, in all the group's topics or in one; empty when no broker knows it (mqadmin: consumerProgress -g).
+        """Progress and lag per queue, in all the group's topics or in one; empty before the group has begun (mqadmin: consumerProgress -g).
 
         Args:
             group: the consumer group.
@@ -641,6 +643,7 @@ class Admin(BlockingClient):
             By queue.
 
         Raises:
+            GroupNotExist, TopicNotExist: no broker knows it.
             ConfigurationError: an argument is wrong; nothing was asked.
             RemoteError: a server refused; code 3: it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
@@ -658,6 +661,7 @@ class Admin(BlockingClient):
             How many, over all queues.
 
         Raises:
+            GroupNotExist, TopicNotExist: no broker knows it.
             ConfigurationError: an argument is wrong; nothing was asked.
             RemoteError: a server refused; code 3: it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
@@ -705,6 +709,7 @@ class Admin(BlockingClient):
             A span for each queue.
 
         Raises:
+            GroupNotExist, TopicNotExist: no broker knows it.
             ConfigurationError: an argument is wrong; nothing was asked.
             RemoteError: a server refused; code 3: it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
@@ -722,6 +727,7 @@ class Admin(BlockingClient):
             What the broker has of the group, or None.
 
         Raises:
+            GroupNotExist: no broker knows the group.
             ConfigurationError: an argument is wrong; nothing was asked.
             RemoteError: a server refused; code 3: it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
@@ -738,6 +744,7 @@ class Admin(BlockingClient):
             The client ids.
 
         Raises:
+            GroupNotExist: no broker knows the group.
             ConfigurationError: an argument is wrong; nothing was asked.
             RemoteError: a server refused; code 3: it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
@@ -774,6 +781,7 @@ class Admin(BlockingClient):
             By client id.
 
         Raises:
+            GroupNotExist: no broker knows the group.
             ConfigurationError: an argument is wrong; nothing was asked.
             RemoteError: a server refused; code 3: it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
@@ -823,6 +831,7 @@ class Admin(BlockingClient):
             Their names.
 
         Raises:
+            GroupNotExist: no broker knows the group.
             ConfigurationError: an argument is wrong; nothing was asked.
             RemoteError: a server refused; code 3: it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
@@ -840,6 +849,7 @@ class Admin(BlockingClient):
             Its expression and tags, or None.
 
         Raises:
+            GroupNotExist, TopicNotExist: no broker knows it.
             ConfigurationError: an argument is wrong; nothing was asked.
             RemoteError: a server refused; code 3: it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
@@ -856,7 +866,8 @@ class Admin(BlockingClient):
             Its offset.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
+            TopicNotExist: there is no such topic.
+            ConfigurationError: an argument is wrong, or the topic has no such queue.
             RemoteError: a server refused; code 3: it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
@@ -872,7 +883,8 @@ class Admin(BlockingClient):
             The offset.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
+            TopicNotExist: there is no such topic.
+            ConfigurationError: an argument is wrong, or the topic has no such queue.
             RemoteError: a server refused; code 3: it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
@@ -890,7 +902,8 @@ class Admin(BlockingClient):
             The offset.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
+            TopicNotExist: there is no such topic.
+            ConfigurationError: an argument is wrong, or the topic has no such queue.
             RemoteError: a server refused; code 3: it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
@@ -906,7 +919,8 @@ class Admin(BlockingClient):
             Milliseconds since 1970, or -1.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
+            TopicNotExist: there is no such topic.
+            ConfigurationError: an argument is wrong, or the topic has no such queue.
             RemoteError: a server refused; code 3: it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
@@ -923,6 +937,7 @@ class Admin(BlockingClient):
             The offset, or None.
 
         Raises:
+            GroupNotExist, TopicNotExist: no broker knows it.
             ConfigurationError: an argument is wrong; nothing was asked.
             RemoteError: a server refused; code 3: it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
@@ -961,7 +976,8 @@ class Admin(BlockingClient):
             Where each queue goes on.
 
         Raises:
-            TopicNotExist, RemoteError: there is no such topic, or a broker refused.
+            GroupNotExist, TopicNotExist: no broker knows it.
+            RemoteError: a broker refused.
             ConfigurationError: an argument is wrong; nothing was asked.
             NetworkError, RequestTimeout: a server did not answer.
         """
@@ -978,6 +994,7 @@ class Admin(BlockingClient):
             Where each queue goes on.
 
         Raises:
+            GroupNotExist, TopicNotExist: no broker knows it.
             ConfigurationError: an argument is wrong; nothing was asked.
             RemoteError: a server refused; code 3: it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
@@ -993,6 +1010,7 @@ class Admin(BlockingClient):
             offset: the next one to consume.
 
         Raises:
+            GroupNotExist, TopicNotExist: no broker knows it.
             ConfigurationError: members are online and the broker is 4.9, which can only move whole topics: stop them first.
             RemoteError: the offset is not between the queue's oldest message and its end (5.x).
             NetworkError, RequestTimeout: a server did not answer.
@@ -1014,6 +1032,7 @@ class Admin(BlockingClient):
             Where each queue begins.
 
         Raises:
+            GroupNotExist, TopicNotExist: no broker knows it.
             ConfigurationError: an argument is wrong; nothing was asked.
             RemoteError: a server refused; code 3: it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
@@ -1158,7 +1177,8 @@ class Admin(BlockingClient):
             The message, or None.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
+            TopicNotExist: there is no such topic.
+            ConfigurationError: an argument is wrong, or the topic has no such queue.
             RemoteError: a server refused; code 3: it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
@@ -1188,7 +1208,8 @@ class Admin(BlockingClient):
             The messages.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
+            TopicNotExist: there is no such topic.
+            ConfigurationError: an argument is wrong, or the topic has no such queue.
             RemoteError: a server refused; code 3: it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
@@ -1273,6 +1294,7 @@ class Admin(BlockingClient):
             The entries, and what the group subscribes to.
 
         Raises:
+            GroupNotExist, TopicNotExist: no broker knows it.
             ConfigurationError: an argument is wrong; nothing was asked.
             RemoteError: a server refused; code 3: it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from sprocketmq.client.admin.session import NO_DATA, AdminSession
+from sprocketmq.client.admin.known_groups import KnownGroups
+from sprocketmq.client.admin.session import NO_DATA
 from sprocketmq.client.settings.validators import check_group
 from sprocketmq.errors import RemoteError
 from sprocketmq.wire import bodies, headers, requests
@@ -18,7 +19,7 @@ __all__ = ["GroupMemberRequests"]
 _CALL_TIMEOUT_MS: Final = 15_000
 
 
-class GroupMemberRequests(AdminSession):
+class GroupMemberRequests(KnownGroups):
     """The part of AsyncAdmin about the members of groups."""
 
     async def consumer_connection(self, group: str) -> bodies.ConsumerConnection | None:
@@ -32,11 +33,17 @@ class GroupMemberRequests(AdminSession):
             What the broker has of the group, or None.
 
         Raises:
+            GroupNotExist: no broker knows the group.
             ConfigurationError: an argument is wrong; nothing was asked.
             RemoteError: a server refused; code 3: it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
-        check_group(group)
+        connection = await self._connection(check_group(group))
+        if connection is None:
+            await self._check_exists(group)
+        return connection
+
+    async def _connection(self, group: str) -> bodies.ConsumerConnection | None:
         for address in (await self._masters(None, None)).values():
             try:
                 connection = await self._api.consumer_connection(address, group)
@@ -58,6 +65,7 @@ class GroupMemberRequests(AdminSession):
             The client ids.
 
         Raises:
+            GroupNotExist: no broker knows the group.
             ConfigurationError: an argument is wrong; nothing was asked.
             RemoteError: a server refused; code 3: it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
@@ -65,7 +73,10 @@ class GroupMemberRequests(AdminSession):
         check_group(group)
         masters = (await self._masters(None, None)).values()
         answers = await asyncio.gather(*(self._api.consumer_ids(address, group) for address in masters))
-        return sorted({client_id for answer in answers for client_id in answer})
+        found = sorted({client_id for answer in answers for client_id in answer})
+        if not found:
+            await self._check_exists(group)
+        return found
 
     async def running_info(self, group: str, client_id: str, *, jstack: bool = False) -> bodies.ConsumerRunningInfo:
         """What one member says of itself: settings, queues, rates, and the stacks of its threads with ``jstack``
@@ -103,6 +114,7 @@ class GroupMemberRequests(AdminSession):
             By client id.
 
         Raises:
+            GroupNotExist: no broker knows the group.
             ConfigurationError: an argument is wrong; nothing was asked.
             RemoteError: a server refused; code 3: it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
@@ -170,6 +182,7 @@ class GroupMemberRequests(AdminSession):
             Their names.
 
         Raises:
+            GroupNotExist: no broker knows the group.
             ConfigurationError: an argument is wrong; nothing was asked.
             RemoteError: a server refused; code 3: it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
@@ -179,6 +192,8 @@ class GroupMemberRequests(AdminSession):
         for address in (await self._masters(None, None)).values():
             answer = await self._ask_body(address, requests.topics.QUERY_TOPICS_BY_CONSUMER, header)
             topics.update(answer.topic_list)
+        if not topics:
+            await self._check_exists(group)
         return sorted(topics)
 
     async def subscription(self, group: str, topic: str) -> bodies.SubscriptionData | None:
@@ -192,6 +207,7 @@ class GroupMemberRequests(AdminSession):
             Its expression and tags, or None.
 
         Raises:
+            GroupNotExist, TopicNotExist: no broker knows it.
             ConfigurationError: an argument is wrong; nothing was asked.
             RemoteError: a server refused; code 3: it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
@@ -202,4 +218,5 @@ class GroupMemberRequests(AdminSession):
             found = answer.subscription_data
             if found is not None:
                 return found
+        await self._check_exists(group)
         return None

@@ -62,7 +62,7 @@ class GroupProgressRequests(GroupMemberRequests):
     """The part of AsyncAdmin about the progress of groups."""
 
     async def consumer_progress(self, group: str, topic: str | None = None) -> dict[MessageQueue, QueueProgress]:
-        """Progress and lag per queue, in all the group's topics or in one; empty when no broker knows it (mqadmin: consumerProgress -g).
+        """Progress and lag per queue, in all the group's topics or in one; empty before the group has begun (mqadmin: consumerProgress -g).
 
         Args:
             group: the consumer group.
@@ -72,16 +72,22 @@ class GroupProgressRequests(GroupMemberRequests):
             By queue.
 
         Raises:
+            GroupNotExist, TopicNotExist: no broker knows it.
             ConfigurationError: an argument is wrong; nothing was asked.
             RemoteError: a server refused; code 3: it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         check_group(group)
-        return {
+        found = {
             queue: QueueProgress(offsets.broker_offset, offsets.consumer_offset, offsets.last_timestamp)
             for stats in await self._consume_stats(group, topic)
             for queue, offsets in sorted(stats.offset_table.items(), key=lambda pair: pair[0])
         }
+        if not any(progress.consumer_offset > 0 for progress in found.values()):
+            await self._check_exists(group)  # of a topic a broker shows all queues, whoever asks
+            if topic is not None and not found:
+                await self._route(topic)
+        return found
 
     async def _consume_stats(self, group: str, topic: str | None) -> list[bodies.ConsumeStats]:
         header = headers.GetConsumeStatsRequestHeader(consumer_group=group, topic=topic)
@@ -102,6 +108,7 @@ class GroupProgressRequests(GroupMemberRequests):
             How many, over all queues.
 
         Raises:
+            GroupNotExist, TopicNotExist: no broker knows it.
             ConfigurationError: an argument is wrong; nothing was asked.
             RemoteError: a server refused; code 3: it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
@@ -123,7 +130,7 @@ class GroupProgressRequests(GroupMemberRequests):
         rows: list[GroupSummary] = []
         for group in (topic.removeprefix(_RETRY) for topic in topics if topic.startswith(_RETRY)):
             stats = await self._consume_stats(group, None)
-            connection = await self.consumer_connection(group)
+            connection = await self._connection(group)
             lag = sum(
                 max(0, offsets.broker_offset - max(0, offsets.consumer_offset))
                 for one in stats
@@ -170,13 +177,16 @@ class GroupProgressRequests(GroupMemberRequests):
             A span for each queue.
 
         Raises:
+            GroupNotExist, TopicNotExist: no broker knows it.
             ConfigurationError: an argument is wrong; nothing was asked.
             RemoteError: a server refused; code 3: it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.QueryConsumeTimeSpanRequestHeader(topic=topic, group=check_group(group))
         spans: list[bodies.QueueTimeSpan] = []
-        for address in (await self._masters_of(topic)).values():
+        masters = await self._masters_of(topic)
+        await self._check_exists(group)
+        for address in masters.values():
             answer = await self._ask_body(address, requests.offsets.QUERY_CONSUME_TIME_SPAN, header)
             spans += answer.consume_time_span_set
         return sorted(spans, key=lambda span: span.message_queue)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from sprocketmq.client.admin.session import PAGE, AdminSession, all_pages
+from sprocketmq.client.admin.known_groups import KnownGroups, unknown_group
 from sprocketmq.client.settings.validators import check_group, check_range, check_topic
 from sprocketmq.core.retry.retry_schedule import dlq_topic, retry_topic
-from sprocketmq.errors import ConfigurationError, GroupNotExist, RemoteError
+from sprocketmq.errors import ConfigurationError, RemoteError
 from sprocketmq.wire import bodies, headers, requests
 from sprocketmq.wire.codes import ResponseCode
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["GroupRequests"]
 
 
-class GroupRequests(AdminSession):
+class GroupRequests(KnownGroups):
     """The part of AsyncAdmin about groups and their settings."""
 
     async def create_group(
@@ -74,7 +74,7 @@ class GroupRequests(AdminSession):
             name: msgspec.structs.replace(config, **settings) for name, config in found.items() if config is not None
         }
         if not changed:
-            raise _no_such_group(group)
+            raise unknown_group(group)
         await asyncio.gather(*(self._api.create_group(masters[name], config) for name, config in changed.items()))
         return changed
 
@@ -173,18 +173,7 @@ class GroupRequests(AdminSession):
             RemoteError: a server refused; code 3: it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
-        address = await self._one(broker)
-
-        async def page(first: int, version: str) -> tuple[dict[str, bodies.SubscriptionGroupConfig], str, int]:
-            header = headers.GetAllSubscriptionGroupRequestHeader(
-                group_seq=first, data_version=version, max_group_num=PAGE
-            )
-            answer = await self._ask(address, requests.topics.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, header)
-            body = requests.topics.GET_ALL_SUBSCRIPTIONGROUP_CONFIG.answer_body_in(answer)
-            total = int(answer.ext_fields.get("totalGroupNum") or 0)
-            return body.subscription_group_table, body.data_version.encode().decode(), total
-
-        return await all_pages(page)
+        return await self._groups_at(await self._one(broker))
 
     async def group_config(self, group: str) -> dict[str, bodies.SubscriptionGroupConfig]:
         """The settings of ``group`` on each broker that has it, by broker name (mqadmin: getConsumerConfig).
@@ -206,7 +195,7 @@ class GroupRequests(AdminSession):
         found = {name: (await self.group_configs(address)).get(group) for name, address in masters.items()}
         configs = {name: config for name, config in found.items() if config is not None}
         if not configs:
-            raise _no_such_group(group)
+            raise unknown_group(group)
         return configs
 
     async def set_consume_mode(
@@ -257,13 +246,16 @@ class GroupRequests(AdminSession):
             By broker name.
 
         Raises:
+            GroupNotExist, TopicNotExist: no broker knows it.
             ConfigurationError: an argument is wrong; nothing was asked.
             RemoteError: a server refused; code 3: it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.UpdateGroupForbiddenRequestHeader(group=check_group(group), topic=topic, readable=readable)
         answers: dict[str, bool] = {}
-        for name, address in (await self._masters_of(topic)).items():
+        masters = await self._masters_of(topic)
+        await self._check_exists(group)
+        for name, address in masters.items():
             answer = await self._ask_body(address, requests.topics.UPDATE_AND_GET_GROUP_FORBIDDEN, header)
             answers[name] = answer.readable
         return answers
@@ -275,10 +267,3 @@ def _config_of(group: str, settings: GroupSettings) -> bodies.SubscriptionGroupC
     except TypeError as error:
         allowed = ", ".join(sorted(set(bodies.SubscriptionGroupConfig.__struct_fields__) - {"group_name"}))
         raise ConfigurationError(f"a group has no such setting: {error}; allowed are {allowed}") from error
-
-
-def _no_such_group(group: str) -> GroupNotExist:
-    return GroupNotExist(
-        ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-        f"no broker knows the consumer group {group!r}; check the spelling, or create it",
-    )

@@ -213,7 +213,8 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
             The message, or None.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
+            TopicNotExist: there is no such topic.
+            ConfigurationError: an argument is wrong, or the topic has no such queue.
             RemoteError: a server refused; code 3: it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
@@ -244,7 +245,8 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
             The messages.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
+            TopicNotExist: there is no such topic.
+            ConfigurationError: an argument is wrong, or the topic has no such queue.
             RemoteError: a server refused; code 3: it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
@@ -331,7 +333,7 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
         return [MessageTrack(group, await self._track(message, group)) for group in groups]
 
     async def _track(self, message: MessageExt, group: str) -> TrackType:
-        connection = await self.consumer_connection(group)
+        connection = await self._connection(group)
         if connection is None:
             return TrackType.NOT_ONLINE
         if connection.message_model == bodies.MessageModel.BROADCASTING:
@@ -396,6 +398,7 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
             The entries, and what the group subscribes to.
 
         Raises:
+            GroupNotExist, TopicNotExist: no broker knows it.
             ConfigurationError: an argument is wrong; nothing was asked.
             RemoteError: a server refused; code 3: it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
@@ -407,7 +410,10 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
             count=check_range("count", count, 1, 10_000),
             consumer_group=group,
         )
-        return await self._ask_body(await self._address_of(queue), requests.offsets.QUERY_CONSUME_QUEUE, header)
+        address = await self._address_of(queue)
+        if group is not None:
+            await self._check_exists(group)
+        return await self._ask_body(address, requests.offsets.QUERY_CONSUME_QUEUE, header)
 
     async def resume_half_message(self, topic: str, offset_message_id: str) -> None:
         """Have the producers asked again about a transaction whose checks are used up.

@@ -41,7 +41,8 @@ class OffsetRequests(GroupProgressRequests):
             Its offset.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
+            TopicNotExist: there is no such topic.
+            ConfigurationError: an argument is wrong, or the topic has no such queue.
             RemoteError: a server refused; code 3: it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
@@ -57,7 +58,8 @@ class OffsetRequests(GroupProgressRequests):
             The offset.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
+            TopicNotExist: there is no such topic.
+            ConfigurationError: an argument is wrong, or the topic has no such queue.
             RemoteError: a server refused; code 3: it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
@@ -75,7 +77,8 @@ class OffsetRequests(GroupProgressRequests):
             The offset.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
+            TopicNotExist: there is no such topic.
+            ConfigurationError: an argument is wrong, or the topic has no such queue.
             RemoteError: a server refused; code 3: it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
@@ -98,7 +101,8 @@ class OffsetRequests(GroupProgressRequests):
             Milliseconds since 1970, or -1.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
+            TopicNotExist: there is no such topic.
+            ConfigurationError: an argument is wrong, or the topic has no such queue.
             RemoteError: a server refused; code 3: it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
@@ -117,11 +121,15 @@ class OffsetRequests(GroupProgressRequests):
             The offset, or None.
 
         Raises:
+            GroupNotExist, TopicNotExist: no broker knows it.
             ConfigurationError: an argument is wrong; nothing was asked.
             RemoteError: a server refused; code 3: it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
-        return await self._api.query_consumer_offset(await self._address_of(queue), check_group(group), queue)
+        offset = await self._api.query_consumer_offset(await self._address_of(queue), check_group(group), queue)
+        if not offset:  # of a young topic a broker says 0, whoever asks
+            await self._check_exists(group)
+        return offset
 
     async def set_consumer_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
         """Set the progress of ``group``; its members must be down, or they overwrite it with theirs: see ``reset_offset``.
@@ -156,7 +164,8 @@ class OffsetRequests(GroupProgressRequests):
             Where each queue goes on.
 
         Raises:
-            TopicNotExist, RemoteError: there is no such topic, or a broker refused.
+            GroupNotExist, TopicNotExist: no broker knows it.
+            RemoteError: a broker refused.
             ConfigurationError: an argument is wrong; nothing was asked.
             NetworkError, RequestTimeout: a server did not answer.
         """
@@ -173,6 +182,7 @@ class OffsetRequests(GroupProgressRequests):
             Where each queue goes on.
 
         Raises:
+            GroupNotExist, TopicNotExist: no broker knows it.
             ConfigurationError: an argument is wrong; nothing was asked.
             RemoteError: a server refused; code 3: it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
@@ -192,6 +202,7 @@ class OffsetRequests(GroupProgressRequests):
                 if error.code == ResponseCode.CONSUMER_NOT_ONLINE or (
                     error.code == ResponseCode.SYSTEM_ERROR and not await self._api.consumer_ids(address, group)
                 ):
+                    await self._check_exists(group)
                     return await self._reset_stored(name, address, group, topic, timestamp_ms, force)
                 raise
             return requests.offsets.INVOKE_BROKER_TO_RESET_OFFSET.answer_body_in(answer).offset_table
@@ -230,6 +241,7 @@ class OffsetRequests(GroupProgressRequests):
             offset: the next one to consume.
 
         Raises:
+            GroupNotExist, TopicNotExist: no broker knows it.
             ConfigurationError: members are online and the broker is 4.9, which can only move whole topics: stop them first.
             RemoteError: the offset is not between the queue's oldest message and its end (5.x).
             NetworkError, RequestTimeout: a server did not answer.
@@ -248,6 +260,7 @@ class OffsetRequests(GroupProgressRequests):
                 f"group {group!r} has members online ({', '.join(sorted(members))}) and {address} is a 4.x broker, which can move "
                 "only whole topics; stop them first, or use reset_offset_by_time"
             )
+        await self._check_exists(group)
         await self._api.update_consumer_offset(address, group, queue, offset)
 
     async def _moves_single_queues(self, address: str, topic: str) -> bool:
@@ -275,6 +288,7 @@ class OffsetRequests(GroupProgressRequests):
             Where each queue begins.
 
         Raises:
+            GroupNotExist, TopicNotExist: no broker knows it.
             ConfigurationError: an argument is wrong; nothing was asked.
             RemoteError: a server refused; code 3: it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.

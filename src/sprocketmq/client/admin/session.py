@@ -221,15 +221,39 @@ class AdminSession(AsyncClient[AdminParts]):
         return route
 
     async def _address_of(self, queue: MessageQueue) -> str:
-        if self._routes.broker_address(queue.broker_name) is None:
-            self._routes.table.update(queue.topic, await self._route(queue.topic))
-        return self._address(queue.broker_name)
+        """The broker of a queue that exists; a broker answers for any other as for an empty one.
+
+        Raises:
+            TopicNotExist: there is no such topic.
+            ConfigurationError: the topic has no such queue.
+        """
+        table = self._routes.table
+        known = table.route(queue.topic)
+        if known is not None and queue.queue_id < _queue_count(known, queue.broker_name):
+            return self._address(queue.broker_name)
+        route = await self._route(queue.topic)
+        table.update(queue.topic, route)
+        address, count = self._address(queue.broker_name), _queue_count(route, queue.broker_name)
+        # A topic that has fewer queues than it had keeps what is in the others.
+        if queue.queue_id >= count and not await self._api.max_offset(address, queue):
+            there = f"queues 0 to {count - 1}" if count else "no queue"
+            raise ConfigurationError(
+                f"queue is {queue}, which does not exist: topic {queue.topic!r} has {there} on broker {queue.broker_name!r}"
+            )
+        return address
 
     def _address(self, broker_name: str) -> str:
         address = self._routes.broker_address(broker_name, only_this=False)
         if address is None:
             raise ConfigurationError(f"broker {broker_name!r} has no address at the name server")
         return address
+
+
+def _queue_count(route: bodies.TopicRouteData, broker_name: str) -> int:
+    return max(
+        (max(one.read_queue_nums, one.write_queue_nums) for one in route.queue_datas if one.broker_name == broker_name),
+        default=0,
+    )
 
 
 def _listed(names: Iterable[str] | Mapping[str, object]) -> str:

@@ -214,6 +214,7 @@ class TopicRequests(AdminSession):
         masters = await self._masters(cluster, None)
         await asyncio.gather(*(self._api.delete_topic(address, topic) for address in masters.values()))
         await self._api.delete_topic_in_namesrv(topic)
+        self._routes.table.remove(topic)
         await self.delete_order_conf(topic)
 
     async def topics(self, *, cluster: str | None = None) -> list[str]:
@@ -234,7 +235,10 @@ class TopicRequests(AdminSession):
             return sorted(await self._api.topic_list())
         header = headers.GetTopicsByClusterRequestHeader(cluster=cluster)
         answer = await self._ask_name_server(requests.name_servers.GET_TOPICS_BY_CLUSTER, header)
-        return sorted(requests.name_servers.GET_TOPICS_BY_CLUSTER.answer_body_in(answer).topic_list)
+        found = sorted(requests.name_servers.GET_TOPICS_BY_CLUSTER.answer_body_in(answer).topic_list)
+        if not found:
+            self._names(await self._api.cluster_info(), cluster)  # raises for a cluster that does not exist
+        return found
 
     async def system_topics(self) -> list[str]:
         """The topics that belong to the brokers and the name server, sorted.
@@ -421,6 +425,7 @@ class TopicRequests(AdminSession):
             How many queues, by broker name.
 
         Raises:
+            TopicNotExist: there is no such topic, and nothing is set for it.
             ConfigurationError: an argument is wrong; nothing was asked.
             RemoteError: a server refused; code 3: it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
@@ -430,6 +435,7 @@ class TopicRequests(AdminSession):
             answer = await self._ask_name_server(requests.name_servers.GET_KV_CONFIG, header)
         except RemoteError as error:
             if error.code == ResponseCode.QUERY_NOT_FOUND:
+                await self._route(topic)
                 return {}
             raise
         value = requests.name_servers.GET_KV_CONFIG.answer_header_in(answer).value or ""

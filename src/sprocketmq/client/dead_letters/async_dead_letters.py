@@ -23,7 +23,7 @@ import logging
 from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from sprocketmq.client.admin.session import AdminSession
+from sprocketmq.client.admin.known_groups import KnownGroups
 from sprocketmq.client.dead_letters.dead_letter_message import DeadLetterMessage, ReplayReport, replay_copy
 from sprocketmq.client.produce.async_producer import AsyncProducer
 from sprocketmq.client.results import PullResult, SendResult
@@ -64,7 +64,7 @@ _REPLAY_GROUP: Final = "sprocketmq-dead-letters"
 _TOOLS_GROUP: Final = "TOOLS_CONSUMER"  # MixAll.TOOLS_CONSUMER_GROUP: every broker has it
 
 
-class AsyncDeadLetters(AdminSession):
+class AsyncDeadLetters(KnownGroups):
     """The dead letters of one group, from a running event loop. Connections open as they are needed; close with ``shutdown`` or
     ``async with``.
 
@@ -107,6 +107,7 @@ class AsyncDeadLetters(AdminSession):
             Their number.
 
         Raises:
+            GroupNotExist: no broker knows the group.
             ConfigurationError: the dead-letter topic exists, but is not readable; the sentence says what to do.
             RemoteError, NetworkError, RequestTimeout: the cluster cannot be asked.
         """
@@ -138,6 +139,7 @@ class AsyncDeadLetters(AdminSession):
             Each letter.
 
         Raises:
+            GroupNotExist: no broker knows the group.
             ConfigurationError: the dead-letter topic exists, but is not readable; the sentence says what to do.
             RemoteError, NetworkError, RequestTimeout: the cluster cannot be asked.
         """
@@ -206,6 +208,7 @@ class AsyncDeadLetters(AdminSession):
         api = self._api
         route = await api.route(self._stored_topic)
         if route is None:
+            await self._check_exists(wrap(self._options.namespace, self._group))
             return {}
         if route.queue_datas and not any(data.perm & _READABLE for data in route.queue_datas):
             raise ConfigurationError(
@@ -306,6 +309,7 @@ class AsyncDeadLetters(AdminSession):
             What was done, and in ``error`` why it stopped early; RocketMQError is only raised where reading fails.
 
         Raises:
+            GroupNotExist: no broker knows the group.
             ConfigurationError: the dead-letter topic exists, but is not readable; the sentence says what to do.
             RemoteError, NetworkError, RequestTimeout: the cluster cannot be asked.
         """

@@ -63,6 +63,7 @@ class DeadLetters(BlockingClient):
             Their number.
 
         Raises:
+            GroupNotExist: no broker knows the group.
             ConfigurationError: the dead-letter topic exists, but is not readable; the sentence says what to do.
             RemoteError, NetworkError, RequestTimeout: the cluster cannot be asked.
         """
@@ -93,6 +94,7 @@ class DeadLetters(BlockingClient):
             Each letter.
 
         Raises:
+            GroupNotExist: no broker knows the group.
             ConfigurationError: the dead-letter topic exists, but is not readable; the sentence says what to do.
             RemoteError, NetworkError, RequestTimeout: the cluster cannot be asked.
         """
@@ -169,6 +171,7 @@ class DeadLetters(BlockingClient):
             What was done, and in ``error`` why it stopped early; RocketMQError is only raised where reading fails.
 
         Raises:
+            GroupNotExist: no broker knows the group.
             ConfigurationError: the dead-letter topic exists, but is not readable; the sentence says what to do.
             RemoteError, NetworkError, RequestTimeout: the cluster cannot be asked.
         """

@@ -27,7 +27,8 @@ Laws
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
+from typing import Protocol
 
 from sprocketmq.client.group.group_retry_policy import GroupRetryPolicy
 from sprocketmq.client.remoting.api import RemotingApi
@@ -37,7 +38,7 @@ from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, Req
 from sprocketmq.wire import headers
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.records import properties as props
-from sprocketmq.wire.records.message import Message, MessageExt
+from sprocketmq.wire.records.message import Message, MessageExt, MessageQueue
 
 __all__ = ["SEND_BACK_TIMEOUT_MS", "SendBack", "retry_copy"]
 
@@ -66,7 +67,13 @@ _NEVER_CUT = frozenset(
     (props.UNIQ_KEY, props.RETRY_TOPIC, props.ORIGIN_MESSAGE_ID, props.RECONSUME_TIME, props.MAX_RECONSUME_TIMES)
 )
 
-SendInner = Callable[[Message, int], Awaitable[object]]  # with the sys_flag of the message that it is a copy of
+
+class SendInner(Protocol):
+    """``Sender.send_again``: with the sys_flag of the message that is copied, to this queue or to any."""
+
+    def __call__(
+        self, message: Message, sys_flag: int, sharding_key: None = None, queue: MessageQueue | None = None, /
+    ) -> Awaitable[object]: ...
 
 
 def retry_copy(
@@ -160,8 +167,10 @@ class SendBack:
         return await self._send_copy(self._dead(message, reason), message)
 
     async def _send_with_reason(self, message: MessageExt, reason: str) -> bool:
+        # To the broker that stores it, as its own copy would be; it makes the retry topic with the first message for it.
+        queue = MessageQueue(retry_topic(self._group), message.broker_name, 0)
         try:
-            await self._send_inner(self._dead(message, reason), message.sys_flag)
+            await self._send_inner(self._dead(message, reason), message.sys_flag, None, queue)
             return True
         except RocketMQError as error:
             log.warning(

@@ -217,16 +217,18 @@ class Sender:
         """Send a batch that the caller has encoded (``wire.records.batch``). Allowed only while ``sends_as_given``."""
         return await self.deliver(self.writer.encoded_batch(topic, elements), None, None)
 
-    async def send_again(self, message: Message, sys_flag: int, sharding_key: str | None = None) -> SendResult:
+    async def send_again(
+        self, message: Message, sys_flag: int, sharding_key: str | None = None, queue: MessageQueue | None = None
+    ) -> SendResult:
         """Send a copy of a message that was stored with ``sys_flag``. A body that could not be decompressed here is sent compressed, with
         its flags, for consumers that have the library."""
         if not sys_flag & COMPRESSED:
-            return await self.send(message, sharding_key=sharding_key)
+            return await self.send(message, sharding_key=sharding_key, queue=queue)
         end_s = self._end_s(None)
         outgoing = self.writer.one(message, sharding_key, 0, None, None, None)
         outgoing.body = message.body
         outgoing.sys_flag = (outgoing.sys_flag & ~_COMPRESSION) | (sys_flag & _COMPRESSION)
-        chosen = await self.queue_choice.chosen_by_caller(message, outgoing.topic, None, None, sharding_key, end_s)
+        chosen = await self.queue_choice.chosen_by_caller(message, outgoing.topic, queue, None, sharding_key, end_s)
         return await self.deliver(outgoing, chosen, None, end_s=end_s)
 
     async def send_oneway(
