@@ -115,7 +115,8 @@ def _with_file(config: NetworkConfig) -> NetworkConfig:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"tls.config.file {config.tls_config_file} cannot be read: {error}") from error
     ours = {field.encode_name for field in msgspec.structs.fields(config) if field.name.startswith("tls_")}
-    of_file = {key: value for key, value in parse_properties(text).items() if key in ours}  # the others are a client's
+    # A misspelt one is told of.
+    of_file = {key: value for key, value in parse_properties(text).items() if key in ours or key.startswith("tls.")}
     known = type(config).from_properties(of_file)
     silent = {
         field.name: getattr(known, field.name)

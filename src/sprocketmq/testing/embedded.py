@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, TypeVar
 
 from sprocketmq.broker import Broker, BrokerConfig, NameServer
+from sprocketmq.broker.settings.key_names import nearest_key
 from sprocketmq.core.resource_names import topic_name_problem
 from sprocketmq.errors import ClosedError, ConfigurationError
 from sprocketmq.net.process.clock import Clock, ManualClock, SystemClock
@@ -77,8 +78,10 @@ class EmbeddedRocketMQ:
         known = BrokerConfig.keys()
         unknown = sorted(config.keys() - known)
         if unknown:
+            near = nearest_key(unknown[0], known)
+            hint = f"; did you mean {near}?" if near else ""
             raise ConfigurationError(
-                f"{unknown[0]!r} is given, Apache's broker keys are allowed, as in messageDelayLevel or autoCreateTopicEnable"
+                f"{unknown[0]!r} is given, Apache's broker keys are allowed, as in messageDelayLevel or autoCreateTopicEnable{hint}"
             )
         self._config = BrokerConfig.from_properties(
             {

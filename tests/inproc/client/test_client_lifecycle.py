@@ -253,7 +253,10 @@ class Stage:
     async def members(self, group: str) -> list[str]:
         """As the broker has them."""
         producers = await self.asker.producer_connection(group, TOPIC)
-        return [*await self.asker.consumer_ids(group), *(producer.client_id for producer in producers)]
+        consumers: list[str] = []
+        with contextlib.suppress(rmq.GroupNotExist):  # nobody of it was ever here
+            consumers = await self.asker.consumer_ids(group)
+        return [*consumers, *(producer.client_id for producer in producers)]
 
     async def left(self) -> list[Any]:
         instance = self.keeper._instance

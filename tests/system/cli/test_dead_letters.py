@@ -71,8 +71,12 @@ def test_letters_are_listed_shown_and_replayed(cli: Cli) -> None:
 
 
 def test_wrong_questions_are_one_sentence(cli: Cli) -> None:
-    at = ("--namesrv-addr", cli.serve().addresses["namesrv"])
+    namesrv_addr = cli.serve().addresses["namesrv"]
+    at = ("--namesrv-addr", namesrv_addr)
+    with rmq.Admin(namesrv_addr=namesrv_addr) as admin:
+        admin.create_group("billing")
     for arguments, sentence in (
+        (("list", "biling"), "no broker knows the consumer group 'biling'"),
         (("show", "billing", "AB"), "has no dead letter with the id 'AB'"),
         (("replay", "billing"), "which letters?"),
         (("replay", "billing", "AB", "--all"), "message ids and conditions are given"),

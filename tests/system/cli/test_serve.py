@@ -137,6 +137,7 @@ def test_what_comes_from_a_file_or_the_environment_is_not_seen_in_ps(
     [
         (["--set-file", "brokerName=/nowhere/secret"], "/nowhere/secret cannot be read"),
         (["--set", "flushDiskType=SOMETIMES"], "ASYNC_FLUSH or SYNC_FLUSH"),
+        (["--set", "flushDisktype=SYNC_FLUSH"], "did you mean flushDiskType?"),
         (["--set", "messageDelayLevel=soon"], "messageDelayLevel"),
         (["--set", "brokerPermission"], "key=value is allowed"),
         (["--config", "/nowhere/broker.conf"], "/nowhere/broker.conf cannot be read"),

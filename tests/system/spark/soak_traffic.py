@@ -87,7 +87,10 @@ class SoakTraffic:
 
     def behind(self) -> int:
         """What the stream's group has not read yet, as the broker sees it (mqadmin: consumerProgress)."""
-        return sum(progress.lag for progress in self._admin.consumer_progress(GROUP).values())
+        try:
+            return self._admin.lag(GROUP)
+        except rmq.GroupNotExist:  # the stream has not begun
+            return 0
 
     def retry_messages(self) -> int:
         """How many messages the retry topic ever held."""

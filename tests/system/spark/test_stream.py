@@ -279,7 +279,7 @@ def test_the_group_is_seen_on_the_broker_while_the_stream_runs(
 
     def member() -> bool:
         with mq.admin() as admin:
-            return admin.consumer_connection("delays") is not None
+            return "delays" in admin.groups() and admin.consumer_connection("delays") is not None
 
     try:
         mq.wait_until(member, 180_000)

@@ -52,7 +52,7 @@ def test_unknown_keys_are_named_in_one_warning(caplog):
     with caplog.at_level(logging.WARNING):
         BrokerConfig.from_properties({"flushDiskTyp": "SYNC_FLUSH", "brokerName": "b", "zzz": "1"})
     (record,) = caplog.records
-    assert "flushDiskTyp, zzz" in record.getMessage()
+    assert "flushDiskTyp (did you mean flushDiskType?), zzz;" in record.getMessage()
     assert "brokerName" not in record.getMessage()
 
 

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sprocketmq.broker import BrokerConfig, NameServerConfig
 from sprocketmq.cli.serve.settings import parse_properties, settings_of
 from sprocketmq.errors import ConfigurationError
 
@@ -78,6 +80,47 @@ def test_a_password_comes_from_a_file_or_from_the_environment(tmp_path: Path) ->
         "tls.server.keyPassword": "from a file",
         "brokerName": "c",
     }
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("flushDisktype", "flushDiskType"),
+        ("flush_disk_type", "flushDiskType"),
+        ("flushDiskTyp", "flushDiskType"),
+        ("tls.server.certpath", "tls.server.certPath"),
+        ("brokerIp1", "brokerIP1"),
+        ("brokerAllowedAdresses", "brokerAllowedAddresses"),
+    ],
+)
+def test_a_misspelt_key_is_refused_wherever_one_key_is_named(tmp_path: Path, key: str, meant: str) -> None:
+    (tmp_path / "value").write_text("x")
+    variable = "SPROCKETMQ_SET_" + key.replace(".", "__")
+    for where, named in (
+        ("--set", ([f"{key}=x"], [], {})),
+        ("--set-file", ([], [f"{key}={tmp_path / 'value'}"], {})),
+        (f"the variable {variable}", ([], [], {variable: "x"})),
+    ):
+        sentence = (
+            f"^{where} names the key '{re.escape(key)}', which does not exist; did you mean {re.escape(meant)}\\?$"
+        )
+        with pytest.raises(ConfigurationError, match=sentence):
+            settings_of(None, *named, of=[BrokerConfig, NameServerConfig])  # type: ignore[arg-type]
+
+
+def test_a_key_like_no_other_is_refused_and_one_without_effect_here_is_not() -> None:
+    with pytest.raises(ConfigurationError, match="the key 'zzz', which does not exist; the guide to the broker"):
+        settings_of(None, ["zzz=1"], of=[BrokerConfig])
+    with pytest.raises(ConfigurationError, match="'brokerName'"):
+        settings_of(None, ["brokerName=a"], of=[NameServerConfig])
+    given = ["sendMessageThreadPoolNums=16", "brokerName=a"]
+    assert settings_of(None, given, of=[BrokerConfig]) == {"sendMessageThreadPoolNums": "16", "brokerName": "a"}
+
+
+def test_an_unknown_key_in_a_file_is_for_the_servers_to_warn_of(tmp_path: Path) -> None:
+    config = tmp_path / "broker.conf"
+    config.write_text("flushDisktype=SYNC_FLUSH\n")
+    assert settings_of(config, [], of=[BrokerConfig]) == {"flushDisktype": "SYNC_FLUSH"}
 
 
 @pytest.mark.parametrize("given", ["", "key", "=file", "key="])

@@ -1,8 +1,8 @@
 """Settings of broker and name server, under Apache's own key names (Java: BrokerConfig, MessageStoreConfig, NamesrvConfig).
 
 Attributes are snake_case, files and ``from_properties`` use Apache's camelCase (``flushDiskType``), so that an existing ``broker.conf``
-works as it is. A key that we do not know is named in one warning and otherwise ignored, as Apache ignores it; a value that is not
-allowed is a ConfigurationError that names key, value and what would be right.
+works as it is. A key that we do not know is named in one warning and otherwise ignored, as Apache ignores it; ``--set`` refuses it. A
+value that is not allowed is a ConfigurationError that names key, value and what would be right.
 
 The file is long because it lists and documents every setting, which is one table for a reader who looks one up.
 """
@@ -18,6 +18,7 @@ from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
+from sprocketmq.broker.settings.key_names import nearest_key
 from sprocketmq.core.access.addresses import AddressPattern, address_patterns
 from sprocketmq.core.retry.retry_schedule import DEFAULT_DELAY_LEVELS, DelayLevels
 from sprocketmq.errors import ConfigurationError
@@ -138,10 +139,11 @@ class _Config(msgspec.Struct, kw_only=True, frozen=True, rename=_wire_name):
         Raises:
             ConfigurationError: a value is not of the key's type, or out of its range.
         """
-        known = cls.keys()
-        unknown = sorted(key for key in properties if key not in known and not _WITHOUT_EFFECT.fullmatch(key))
+        unknown = sorted(key for key in properties if not cls.takes(key))
         if unknown:
-            log.warning("unknown keys are ignored: %s; check their spelling", ", ".join(unknown))
+            known = cls.keys()
+            named = (f"{key} (did you mean {near}?)" if (near := nearest_key(key, known)) else key for key in unknown)
+            log.warning("unknown keys are ignored: %s; check their spelling", ", ".join(named))
         values: dict[str, Any] = {}
         for field in _fields_of(cls):
             text = properties.get(field.encode_name)
@@ -158,6 +160,12 @@ class _Config(msgspec.Struct, kw_only=True, frozen=True, rename=_wire_name):
     def keys(cls) -> frozenset[str]:
         """Every key there is, by Apache's names."""
         return frozenset(field.encode_name for field in _fields_of(cls))
+
+    @classmethod
+    def takes(cls, key: str) -> bool:
+        """Whether a key means something here, or steers in Apache's servers what is not needed here."""
+        known = cls.keys()
+        return key in known or _WITHOUT_EFFECT.fullmatch(key) is not None
 
     def without_secrets(self) -> dict[str, str]:
         """:meth:`to_properties` but for the keys that hold passwords: who may read the settings must not thereby learn to log in."""

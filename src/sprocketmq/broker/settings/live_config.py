@@ -20,6 +20,7 @@ from typing import Final
 
 from sprocketmq.broker.security.name_checks import settings_length_problem, settings_problem
 from sprocketmq.broker.settings.config import BrokerConfig, shown_setting
+from sprocketmq.broker.settings.key_names import nearest_key
 from sprocketmq.errors import ConfigurationError, NoPermission, StoreError, StoreNotWritable
 from sprocketmq.store.config_files import ConfigFile
 from sprocketmq.wire.bodies import DataVersion
@@ -173,7 +174,9 @@ def _checked(before: BrokerConfig, changes: Mapping[str, str]) -> BrokerConfig:
     known = BrokerConfig.keys()
     for key in changes:
         if key not in known:
-            raise ConfigurationError(f"{key} is unknown to this broker; getBrokerConfig shows the keys there are")
+            near = nearest_key(key, known)
+            todo = f"did you mean {near}?" if near else "getBrokerConfig shows the keys there are"
+            raise ConfigurationError(f"{key} is unknown to this broker; {todo}")
     after = BrokerConfig.from_properties({**present, **changes})
     values = after.to_properties()
     for key in changes:

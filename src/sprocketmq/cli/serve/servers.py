@@ -33,7 +33,7 @@ def serve(
 ) -> None:
     """Both in one process. ``listenPort`` of the settings is the broker's, as in the broker.conf it comes from."""
     set_up_logging(log_level, log_format)
-    settings = settings_of(config, assignments, secret_files)
+    settings = settings_of(config, assignments, secret_files, of=(BrokerConfig, NameServerConfig))
     # One file for two servers: the keys that only a name server knows are its, those of sockets both servers', all others the broker's,
     # which warns of unknown ones.
     of_namesrv = NameServerConfig.keys() - BrokerConfig.keys()
@@ -75,7 +75,8 @@ def namesrv(
 ) -> None:
     """A name server alone."""
     set_up_logging(log_level, log_format)
-    settings = NameServerConfig.from_properties(settings_of(config, assignments, secret_files))
+    given = settings_of(config, assignments, secret_files, of=[NameServerConfig])
+    settings = NameServerConfig.from_properties(given)
     name_server = NameServer(
         host=host,
         port=port,
@@ -103,7 +104,7 @@ def broker(
 ) -> None:
     """A broker alone, registered with a name server elsewhere."""
     set_up_logging(log_level, log_format)
-    settings = BrokerConfig.from_properties(settings_of(config, assignments, secret_files))
+    settings = BrokerConfig.from_properties(settings_of(config, assignments, secret_files, of=[BrokerConfig]))
     address = namesrv_addr or settings.namesrv_addr
     if not address:
         raise ConfigurationError(

@@ -7,10 +7,11 @@ ASCII, and the ones people wrote with their editors.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
+from sprocketmq.broker.settings.key_names import unknown_key
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.text.java_properties import parse_properties
 
@@ -19,21 +20,40 @@ __all__ = ["parse_properties", "settings_of"]
 _VARIABLE: Final = "SPROCKETMQ_SET_"
 
 
+class Keys(Protocol):
+    """A class of settings: BrokerConfig, NameServerConfig."""
+
+    def keys(self) -> frozenset[str]: ...
+
+    def takes(self, key: str) -> bool: ...
+
+
 def settings_of(
     config: Path | None,
     assignments: Iterable[str],
     secret_files: Iterable[str] = (),
     environment: Mapping[str, str] | None = None,
+    *,
+    of: Sequence[Keys] = (),
 ) -> dict[str, str]:
     """The settings of ``config``, then those of the environment, of ``--set-file``, of ``--set``: the later one wins.
 
     What ``--set`` says is seen by everybody on the machine who may list its processes. So a password comes from a file or from a variable
     ``SPROCKETMQ_SET_`` with Apache's key behind it, ``__`` for each dot of the key.
 
+    Args:
+        of: the configurations whose keys there are; by default any key is taken. A key in ``config`` is not looked at here.
+
     Raises:
-        ConfigurationError: a file cannot be read, or an assignment is not ``key=value`` or ``key=file``.
+        ConfigurationError: a file cannot be read, an assignment is not ``key=value`` or ``key=file``, or its key does not exist.
     """
     settings: dict[str, str] = {}
+
+    def put(where: str, key: str, value: str) -> None:
+        if of and not any(one.takes(key) for one in of):
+            raise ConfigurationError(unknown_key(key, frozenset().union(*(one.keys() for one in of)), where))
+        settings[key] = value
+
     if config is not None:
         try:
             settings.update(parse_properties(config.read_text("utf-8")))
@@ -47,21 +67,21 @@ def settings_of(
             ) from error
     for name, value in sorted((os.environ if environment is None else environment).items()):
         if name.startswith(_VARIABLE) and name != _VARIABLE:
-            settings[name[len(_VARIABLE) :].replace("__", ".")] = value.strip()
+            put(f"the variable {name}", name[len(_VARIABLE) :].replace("__", "."), value.strip())
     for assignment in secret_files:
         key, equals, file = assignment.partition("=")
         if not equals or not key.strip() or not file.strip():
             raise ConfigurationError(
                 f"--set-file {assignment!r} is given, key=file is allowed, as in --set-file tls.server.keyPassword=./password"
             )
-        settings[key.strip()] = _value_in(Path(file.strip()))
+        put("--set-file", key.strip(), _value_in(Path(file.strip())))
     for assignment in assignments:
         key, equals, value = assignment.partition("=")
         if not equals or not key.strip():
             raise ConfigurationError(
                 f"--set {assignment!r} is given, key=value is allowed, as in --set flushDiskType=SYNC_FLUSH"
             )
-        settings[key.strip()] = value.strip()
+        put("--set", key.strip(), value.strip())
     return settings
 
 
