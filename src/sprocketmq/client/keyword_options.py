@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import ssl
 from collections.abc import Collection, Sequence
+from datetime import datetime
 from typing import Any, TypedDict
 
 from sprocketmq.client.remoting.queue_choice import QueueSelector
@@ -325,7 +326,8 @@ class SendArguments(TypedDict, total=False):
         delay_level: 1 to 18, delivered later (1s 5s 10s 30s 1m .. 2h, unless the broker says otherwise); 0 is at once (default 0).
         delay_ms: delivered so many milliseconds later, to the second (brokers from 5.0 on; a 4.9 broker delivers at once); default
             at once.
-        deliver_time_ms: delivered at this time, milliseconds since 1970 (brokers from 5.0 on); default at once.
+        deliver_time_ms: delivered at this time, milliseconds since 1970 or a datetime with a time zone (brokers from 5.0 on);
+            default at once.
         timeout_ms: limit of all tries together, milliseconds; default ``send_msg_timeout_ms``.
     """
 
@@ -334,7 +336,7 @@ class SendArguments(TypedDict, total=False):
     sharding_key: str | None
     delay_level: int
     delay_ms: int | None
-    deliver_time_ms: int | None
+    deliver_time_ms: int | datetime | None
     timeout_ms: int | None
 
 

@@ -242,6 +242,7 @@ def _valid(name: str, server: EmbeddedRocketMQ) -> Any:
         "actions": ["Pub"],
         "addresses": [],
         "mode": "PULL",
+        "timestamp_ms": 0,
     }
     if name in known:
         return known[name]

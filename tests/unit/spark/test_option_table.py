@@ -21,7 +21,7 @@ BASE = {"namesrvAddr": "127.0.0.1:9876", "topic": "flights"}
 # What an option needs beside it to make sense.
 BESIDE = {
     "groupOffsetsFallback": {"startingOffsets": "group", "group": "delays"},
-    "startingOffsetsByTimestampStrategy": {"startingTimestamp": "1"},
+    "startingOffsetsByTimestampStrategy": {"startingTimestamp": "1700000000001"},
     "tlsAuthServer": {"tls": "true"},
     "settleTimeoutMs": {"delivery": "transactional", "group": "exact"},
     "onDecidedBatch": {"delivery": "transactional", "group": "exact"},
@@ -116,8 +116,8 @@ def test_no_secret_is_in_a_repr() -> None:
     ("options", "sentence"),
     [
         (
-            {"startingTimestamp": "9", "endingTimestamp": "5"},
-            "endingTimestamp is 5, which is before startingTimestamp 9",
+            {"startingTimestamp": "1700000000009", "endingTimestamp": "1700000000005"},
+            "endingTimestamp is 1700000000005, which is before startingTimestamp 1700000000009",
         ),
         (
             {"startingOffsets": '{"flights":{"b":{"0":9}}}', "endingOffsets": '{"flights":{"b":{"0":5}}}'},

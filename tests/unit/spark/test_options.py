@@ -113,6 +113,11 @@ def test_tags_are_split_for_the_exact_check() -> None:
         ({"startingOffsets": "group"}, "startingOffsets is 'group' without group"),
         ({"startingTimestamp": "yesterday"}, "startingTimestamp is 'yesterday'; allowed is milliseconds since 1970"),
         ({"startingTimestamp": "2023-11-14T22:13:20"}, "a time with its zone"),
+        ({"startingTimestamp": "1700000000"}, "startingTimestamp is 1700000000, which is 1970-01-20 in milliseconds"),
+        (
+            {"startingOffsetsByTimestamp": '{"flights":{"b":{"0":1700000000}}}'},
+            "startingOffsetsByTimestamp of flights/b/0 is 1700000000, which is 1970-01-20",
+        ),
         (
             {"startingTimestamp": "1", "startingOffsets": "latest"},
             "startingOffsets and startingTimestamp are both given",

@@ -20,9 +20,9 @@ Use = Literal["batch", "stream", "write"]
 # A value that is right, and that means something other than the default. What is not here stands in the table.
 VALUES: Final = {
     "namesrvAddr": "h:1", "topic": "flights", "topics": "flights", "topicsPattern": "flights", "group": "delays",
-    "deadLettersOf": "delays", "tags": "UA", "sql92": "a > 1", "startingTimestamp": "1", "endingTimestamp": "2",
-    "startingOffsets": "earliest", "startingOffsetsByTimestamp": '{"flights":{"b":{"0":1}}}',
-    "endingOffsets": "latest", "endingOffsetsByTimestamp": '{"flights":{"b":{"0":2}}}', "columns": "body",
+    "deadLettersOf": "delays", "tags": "UA", "sql92": "a > 1", "startingTimestamp": "1700000000001", "endingTimestamp": "1700000000002",
+    "startingOffsets": "earliest", "startingOffsetsByTimestamp": '{"flights":{"b":{"0":1700000000001}}}',
+    "endingOffsets": "latest", "endingOffsetsByTimestamp": '{"flights":{"b":{"0":1700000000002}}}', "columns": "body",
     "acceptedSendStatus": "SLAVE_NOT_AVAILABLE", "retiredBrokers": "broker-b",
     "ledgerTopic": "decisions", "txnAppId": "loads", "txnVersion": "1", "accessKey": "me", "secretKey": "k", "securityToken": "t",
     "tlsTrustCertPath": "ca.pem", "tlsCertPath": "cert.pem", "tlsKeyPath": "key.pem", "tlsKeyPassword": "p",
@@ -30,7 +30,7 @@ VALUES: Final = {
 # What an option needs beside it; both of a pair bring theirs, and one that is asked for itself wins.
 NEEDS: Final = {
     "groupOffsetsFallback": {"startingOffsets": "group", "group": "delays"},
-    "startingOffsetsByTimestampStrategy": {"startingTimestamp": "1"},
+    "startingOffsetsByTimestampStrategy": {"startingTimestamp": "1700000000001"},
     "includeRetry": {"group": "delays"},
     "commitOffsets": {"group": "delays"},
     "delivery": {"group": "exact"},

@@ -26,13 +26,18 @@ def test_a_row_becomes_a_message() -> None:
             "shardingKey": "N1",
             "queueId": 2,
             "delayLevel": 3,
-            "deliverTimeMs": 5,
+            "deliverTimeMs": 1_700_000_000_005,
         }
     )
     message = row.message
     assert (message.topic, message.body, message.tags, message.keys) == ("flights", b"late", "UA", ["a", "b"])
     assert (message.properties["year"], message.delay_level) == ("2013", 3)
-    assert (row.sharding_key, row.queue_id, row.deliver_time_ms, row.alone) == ("N1", 2, 5, True)
+    assert (row.sharding_key, row.queue_id, row.deliver_time_ms, row.alone) == ("N1", 2, 1_700_000_000_005, True)
+
+
+def test_a_time_of_delivery_in_seconds_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="deliverTimeMs is 1700000000, which is 1970-01-20 in milliseconds"):
+        only({"body": b"x", "deliverTimeMs": 1_700_000_000}, "flights")
 
 
 def test_nulls_are_nothing_and_text_is_utf8() -> None:

@@ -75,9 +75,7 @@ def lag(
 def _record(admin: Admin, group: str, topic: str | None) -> dict[str, Any]:
     progress = admin.consumer_progress(group, topic)
     if not progress:
-        raise ConfigurationError(
-            f"group {group!r} has no progress on any broker yet; let it consume first"
-        )
+        raise ConfigurationError(f"group {group!r} has no progress on any broker yet; let it consume first")
     waiting: dict[Any, int | None] = {}
     for name in sorted({queue.topic for queue, at in progress.items() if at.lag}):
         try:

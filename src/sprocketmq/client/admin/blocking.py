@@ -895,7 +895,7 @@ class Admin(BlockingClient):
 
         Args:
             queue: of which topic, broker and number.
-            timestamp_ms: milliseconds since 1970, or a datetime (without a zone it is local time).
+            timestamp_ms: milliseconds since 1970, 0 for the beginning, or a datetime (without a zone it is local time).
             last: of several messages of that very millisecond the last one (5.x).
 
         Returns:
@@ -969,7 +969,7 @@ class Admin(BlockingClient):
         Args:
             group: the consumer group.
             topic: its name.
-            timestamp_ms: milliseconds since 1970, or a datetime (without a zone it is local time).
+            timestamp_ms: milliseconds since 1970, 0 for the beginning, or a datetime (without a zone it is local time).
             force: False moves no queue forward (4.9; a 5.x broker always moves).
 
         Returns:

@@ -11,7 +11,7 @@ from typing import Final
 from sprocketmq.client.admin.offsets import OffsetRequests
 from sprocketmq.client.admin.topic_traffic import TopicTrafficRequests
 from sprocketmq.client.read.pull_loop import decode_pull
-from sprocketmq.client.settings.validators import check_group, check_range, check_text
+from sprocketmq.client.settings.validators import check_group, check_range, check_text, check_time_ms
 from sprocketmq.core.consume.pull_cursor import PullStatus
 from sprocketmq.core.group.subscription import FilterExpression, build_subscription, matches_tags
 from sprocketmq.errors import RemoteError
@@ -176,11 +176,13 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
     async def _query(
         self, topic: str, key: str, max_messages: int, begin_ms: int, end_ms: int, *, unique: bool
     ) -> list[MessageExt]:
+        if end_ms != _FOREVER_MS:
+            check_time_ms("end_ms", end_ms)
         header = headers.QueryMessageRequestHeader(
             topic=topic,
             key=key,
             max_num=check_range("max_messages", max_messages, 1, 10_000),
-            begin_timestamp=check_range("begin_ms", begin_ms, 0, _FOREVER_MS),
+            begin_timestamp=check_time_ms("begin_ms", begin_ms, or_zero=True),
             end_timestamp=check_range("end_ms", end_ms, begin_ms, _FOREVER_MS),
         )
 

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Final
 
 from sprocketmq.client.admin.group_progress import GroupProgressRequests
-from sprocketmq.client.settings.validators import check_group, check_range
+from sprocketmq.client.settings.validators import check_group, check_range, check_time_ms
 from sprocketmq.errors import ConfigurationError, RemoteError
 from sprocketmq.wire import headers, requests
 from sprocketmq.wire.codes import ResponseCode
@@ -70,7 +70,7 @@ class OffsetRequests(GroupProgressRequests):
 
         Args:
             queue: of which topic, broker and number.
-            timestamp_ms: milliseconds since 1970, or a datetime (without a zone it is local time).
+            timestamp_ms: milliseconds since 1970, 0 for the beginning, or a datetime (without a zone it is local time).
             last: of several messages of that very millisecond the last one (5.x).
 
         Returns:
@@ -157,7 +157,7 @@ class OffsetRequests(GroupProgressRequests):
         Args:
             group: the consumer group.
             topic: its name.
-            timestamp_ms: milliseconds since 1970, or a datetime (without a zone it is local time).
+            timestamp_ms: milliseconds since 1970, 0 for the beginning, or a datetime (without a zone it is local time).
             force: False moves no queue forward (4.9; a 5.x broker always moves).
 
         Returns:
@@ -333,6 +333,4 @@ class OffsetRequests(GroupProgressRequests):
 
 
 def _ms(time: int | datetime) -> int:
-    if isinstance(time, datetime):
-        return int(time.timestamp() * 1000)
-    return check_range("timestamp_ms", time, 0, _MAX)
+    return check_time_ms("timestamp_ms", time.astimezone() if isinstance(time, datetime) else time, or_zero=True)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,7 @@ from sprocketmq.client.settings.validators import (
     check_duration,
     check_queue,
     check_range,
+    check_time_ms,
     check_topic,
 )
 from sprocketmq.core.callbacks import check_callback
@@ -469,14 +471,14 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
             raise ConfigurationError(f"{queue} moved to another member meanwhile, it cannot be sought here")
         self._service(running).queues.position_changed(queue)
 
-    async def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int) -> int:
+    async def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int | datetime) -> int:
         """The offset of the first message stored at or after ``timestamp_ms``.
 
         When there is none, one behind the last message; a 4.9 broker names the last message itself then.
 
         Args:
             queue: of which topic, broker and number.
-            timestamp_ms: milliseconds since 1970.
+            timestamp_ms: milliseconds since 1970, 0 for the beginning, or a datetime with a time zone.
 
         Returns:
             The offset.
@@ -486,7 +488,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
             RemoteError, NetworkError, RequestTimeout: the broker, or a name server, refused or did not answer.
             ClosedError: the consumer is not started, or was shut down.
         """
-        check_range("timestamp_ms", timestamp_ms, 0, MAX_OFFSET)
+        timestamp_ms = check_time_ms("timestamp_ms", timestamp_ms, or_zero=True)
         running, queue = self._started(), self._inside(queue)
         return await running.instance.api.search_offset(await self._address(running, queue), queue, timestamp_ms)
 

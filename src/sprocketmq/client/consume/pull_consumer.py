@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
@@ -271,14 +272,14 @@ class PullConsumer(BlockingClient):
         """
         self._run(self._async.seek_to_end(queue))
 
-    def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int) -> int:
+    def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int | datetime) -> int:
         """The offset of the first message stored at or after ``timestamp_ms``.
 
         When there is none, one behind the last message; a 4.9 broker names the last message itself then.
 
         Args:
             queue: of which topic, broker and number.
-            timestamp_ms: milliseconds since 1970.
+            timestamp_ms: milliseconds since 1970, 0 for the beginning, or a datetime with a time zone.
 
         Returns:
             The offset.

@@ -28,7 +28,7 @@ from sprocketmq.client.dead_letters.dead_letter_message import DeadLetterMessage
 from sprocketmq.client.produce.async_producer import AsyncProducer
 from sprocketmq.client.results import PullResult, SendResult
 from sprocketmq.client.settings.namespace import wrap
-from sprocketmq.client.settings.validators import check_group, check_topic
+from sprocketmq.client.settings.validators import check_group, check_time_ms, check_topic
 from sprocketmq.core.consume.pull_cursor import PullStatus
 from sprocketmq.core.lifecycle import LifeState
 from sprocketmq.core.produce.route_table import MASTER_ID
@@ -183,6 +183,9 @@ class AsyncDeadLetters(KnownGroups):
         start_offsets: Mapping[MessageQueue, int] | None,
     ) -> AsyncGenerator[tuple[DeadLetterMessage | None, tuple[MessageQueue, int]], None]:
         """Each letter that meets the conditions (None at the end of a queue), and the offset after it."""
+        for name, time_ms in (("since_ms", since_ms), ("until_ms", until_ms)):
+            if time_ms is not None:
+                check_time_ms(name, time_ms, or_zero=True)
         for queue, (begin, end) in (await self._ends()).items():
             at = max(begin, (start_offsets or {}).get(queue, begin))
             if since_ms is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from sprocketmq.client.async_client import AsyncClient
@@ -159,7 +160,7 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         sharding_key: str | None = None,
         delay_level: int = 0,
         delay_ms: int | None = None,
-        deliver_time_ms: int | None = None,
+        deliver_time_ms: int | datetime | None = None,
         timeout_ms: int | None = None,
     ) -> SendResult:
         """Send one message and wait until the broker has it.
@@ -172,7 +173,8 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
             delay_level: 1 to 18, delivered later (1s 5s 10s 30s 1m .. 2h, unless the broker says otherwise); 0 is at once.
             delay_ms: delivered so many milliseconds later, to the second (brokers from 5.0 on; a 4.9 broker delivers at once); default at
                 once.
-            deliver_time_ms: delivered at this time, milliseconds since 1970 (brokers from 5.0 on); default at once.
+            deliver_time_ms: delivered at this time, milliseconds since 1970 or a datetime with a time zone (brokers from 5.0 on); default
+                at once.
             timeout_ms: limit of all tries together, milliseconds; default ``send_msg_timeout_ms``.
 
         Returns:
@@ -331,7 +333,7 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         sharding_key: str | None = None,
         delay_level: int = 0,
         delay_ms: int | None = None,
-        deliver_time_ms: int | None = None,
+        deliver_time_ms: int | datetime | None = None,
     ) -> None:
         """Hand the message to the connection and forget it: fast, and nobody says whether it was stored.
 
@@ -345,7 +347,8 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
             delay_level: 1 to 18, delivered later (1s 5s 10s 30s 1m .. 2h, unless the broker says otherwise); 0 is at once.
             delay_ms: delivered so many milliseconds later, to the second (brokers from 5.0 on; a 4.9 broker delivers at once); default at
                 once.
-            deliver_time_ms: delivered at this time, milliseconds since 1970 (brokers from 5.0 on); default at once.
+            deliver_time_ms: delivered at this time, milliseconds since 1970 or a datetime with a time zone (brokers from 5.0 on); default
+                at once.
 
         Raises:
             ConfigurationError: the message or an argument is wrong; nothing was sent.

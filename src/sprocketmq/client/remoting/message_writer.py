@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Final
 
 import msgspec
@@ -10,7 +11,7 @@ import msgspec
 from sprocketmq.client.remoting.unique_keys import UniqueKeys
 from sprocketmq.client.settings.namespace import wrap
 from sprocketmq.client.settings.send_settings import SendSettings
-from sprocketmq.client.settings.validators import check_message, check_range
+from sprocketmq.client.settings.validators import check_message, check_range, check_time_ms
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.process.clock import Clock
 from sprocketmq.wire import headers
@@ -113,7 +114,7 @@ class MessageWriter:
         sharding_key: str | None,
         delay_level: int,
         delay_ms: int | None,
-        deliver_time_ms: int | None,
+        deliver_time_ms: int | datetime | None,
         extra: Mapping[str, str] | None,
     ) -> OutgoingMessage:
         """One message, checked, with the properties of this send; the message itself only gets its UNIQ_KEY."""
@@ -219,7 +220,7 @@ class MessageWriter:
         )
 
 
-def _delay(delay_level: int, delay_ms: int | None, deliver_time_ms: int | None) -> dict[str, str]:
+def _delay(delay_level: int, delay_ms: int | None, deliver_time_ms: int | datetime | None) -> dict[str, str]:
     """The one property that delays a message.
 
     Raises:
@@ -232,5 +233,5 @@ def _delay(delay_level: int, delay_ms: int | None, deliver_time_ms: int | None) 
     if delay_ms is not None:
         return {props.TIMER_DELAY_MS: str(check_range("delay_ms", delay_ms, 0, _MAX_TIME_MS))}
     if deliver_time_ms is not None:
-        return {props.TIMER_DELIVER_MS: str(check_range("deliver_time_ms", deliver_time_ms, 0, _MAX_TIME_MS))}
+        return {props.TIMER_DELIVER_MS: str(check_time_ms("deliver_time_ms", deliver_time_ms))}
     return {props.DELAY: str(check_range("delay_level", delay_level, 0, _MAX_DELAY_LEVEL))}

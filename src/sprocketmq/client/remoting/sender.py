@@ -19,6 +19,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -138,7 +139,7 @@ class Sender:
         sharding_key: str | None = None,
         delay_level: int = 0,
         delay_ms: int | None = None,
-        deliver_time_ms: int | None = None,
+        deliver_time_ms: int | datetime | None = None,
         timeout_ms: int | None = None,
         extra: Mapping[str, str] | None = None,
     ) -> SendResult:
@@ -240,7 +241,7 @@ class Sender:
         sharding_key: str | None = None,
         delay_level: int = 0,
         delay_ms: int | None = None,
-        deliver_time_ms: int | None = None,
+        deliver_time_ms: int | datetime | None = None,
     ) -> None:
         """See ``AsyncProducer.send_oneway``. As in Java, the timeout of a send limits route queries, connecting and writing."""
         end_s = self._end_s(None)

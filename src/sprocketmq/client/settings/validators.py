@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Final
 
 from msgspec import Struct
@@ -29,6 +30,7 @@ __all__ = [
     "check_sendable_topic",
     "check_settings",
     "check_text",
+    "check_time_ms",
     "check_topic",
     "int_option",
 ]
@@ -37,6 +39,8 @@ __all__ = [
 MAX_BODY_BYTES: Final = 4 * 1024 * 1024
 MAX_OFFSET: Final = 1 << 62
 """Of queues, and of times in milliseconds: what a long takes with room for sums."""
+_EARLIEST_TIME_MS: Final = 1_000_000_000_000
+"""September 2001. Seconds since 1970, taken for milliseconds, are before that for thirty thousand years."""
 _MAX_TOPIC: Final = 127
 _MAX_RETRY_TOPIC: Final = 255
 _MAX_GROUP: Final = 120
@@ -157,6 +161,32 @@ def check_range(name: str, value: int, low: int, high: int) -> int:
     """The value itself, when it is a whole number between ``low`` and ``high``; else ConfigurationError."""
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise ConfigurationError(f"{name} is {value!r}, a whole number from {low} to {high} is allowed")
+    return value
+
+
+def check_time_ms(name: str, value: int | datetime, *, or_zero: bool = False) -> int:
+    """A time as milliseconds since 1970.
+
+    Args:
+        name: what the sentence calls it.
+        value: milliseconds, or a datetime with a time zone: one without would mean another time on another machine.
+        or_zero: 0 is allowed, too, and means from the beginning.
+
+    Raises:
+        ConfigurationError: no time, one without a time zone, or one before 2001, which are seconds.
+    """
+    if isinstance(value, datetime):
+        if value.utcoffset() is None:
+            raise ConfigurationError(
+                f"{name} is {value!r} without a time zone; a datetime with one is allowed, as value.astimezone() makes it of local time"
+            )
+        value = int(value.timestamp() * 1000)
+    check_range(name, value, 0, MAX_OFFSET)
+    if value < _EARLIEST_TIME_MS and not (or_zero and value == 0):
+        day = datetime.fromtimestamp(value / 1000, UTC).date()
+        raise ConfigurationError(
+            f"{name} is {value}, which is {day} in milliseconds since 1970; a time from 2001 on is allowed, seconds times 1000"
+        )
     return value
 
 

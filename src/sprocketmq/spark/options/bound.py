@@ -105,6 +105,10 @@ def _bound(given: GivenOptions, name: str, words: tuple[str, ...]) -> Bound:
         bound = _offsets_bound(given, name, ())
         if min(bound.offsets.values()) < 0:
             given.refuse(name)
+        from sprocketmq.client.settings.validators import check_time_ms  # few give times
+
+        for queue, time_ms in bound.offsets.items():
+            check_time_ms(f"{name} of {queue}", time_ms, or_zero=True)
         return Bound("timestamps", offsets=bound.offsets, option=name)
     if name.endswith("Timestamp"):
         return Bound("timestamp", given.timestamp_ms(name), option=name)

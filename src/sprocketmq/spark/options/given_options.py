@@ -177,6 +177,10 @@ class GivenOptions:
         ms = int(text) if text.isdecimal() else _moment_ms(text)
         if ms is None or not 0 <= ms <= _LAST_MS:
             self.refuse(name)
+        if text.isdecimal():
+            from sprocketmq.client.settings.validators import check_time_ms  # few give times
+
+            check_time_ms(name, ms, or_zero=True)
         return ms
 
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from sprocketmq.client.dead_letters.dead_letter_message import replay_copy
-from sprocketmq.client.settings.validators import MAX_BODY_BYTES, check_sendable_topic
+from sprocketmq.client.settings.validators import MAX_BODY_BYTES, check_sendable_topic, check_time_ms
 from sprocketmq.core.retry.retry_schedule import DLQ_PREFIX, RETRY_PREFIX
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.options.given_options import our_name_for
@@ -237,6 +237,8 @@ def _outgoing(values: Sequence[Any], topic: str | None, max_bytes: int) -> Outgo
         props.checked_value("shardingKey", sharding_key)
     if message.properties:
         props.encode_properties(message.properties)
+    if deliver_time_ms is not None:
+        check_time_ms("deliverTimeMs", deliver_time_ms)
     return OutgoingRow(
         message, sharding_key or None, broker_name, -1 if queue_id is None else queue_id, deliver_time_ms
     )
