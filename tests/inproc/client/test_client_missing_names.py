@@ -42,6 +42,7 @@ OF_A_GROUP: dict[str, Callable[[rmq.Admin, str], object]] = {
     "consume_time_span": lambda admin, group: admin.consume_time_span("flights", group),
     "consume_queue": lambda admin, group: admin.consume_queue(QUEUE, group=group),
     "clone_offsets": lambda admin, group: admin.clone_offsets(group, "copy"),
+    "diagnose_group": lambda admin, group: admin.diagnose_group(group, watch_ms=0),
 }
 # What fails because a member is asked, which is not there either.
 OF_A_MEMBER = {"running_info", "consume_status", "consume_directly", "message_track"}
@@ -165,6 +166,7 @@ def test_a_topic_that_does_not_exist_is_said_not_to(admin: rmq.Admin, verb: str)
 def test_every_read_of_a_topic_or_group_is_tried_here() -> None:
     """A new one is looked at, too: what takes a topic, a queue or a group and returns something."""
     changing = (
+        "alter_",
         "create_",
         "delete_",
         "set_",
