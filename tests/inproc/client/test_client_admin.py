@@ -59,7 +59,7 @@ def test_many_topics_are_made_at_once(admin: rmq.Admin) -> None:
 
 def test_lists_longer_than_a_page_come_whole(admin: rmq.Admin, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sprocketmq.client.admin.topics.PAGE", 3)
-    monkeypatch.setattr("sprocketmq.client.admin.known_groups.PAGE", 3)
+    monkeypatch.setattr("sprocketmq.client.admin.session.PAGE", 3)
     admin.create_topics([TopicConfig(f"topic-{n}", 1, 1) for n in range(10)])
     admin.create_groups([SubscriptionGroupConfig(group_name=f"group-{n}") for n in range(10)])
     assert {f"topic-{n}" for n in range(10)} <= admin.topic_configs("broker-a").keys()

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from sprocketmq.client.admin.known_groups import KnownGroups
-from sprocketmq.client.admin.session import NO_DATA
+from sprocketmq.client.admin.session import NO_DATA, AdminSession
 from sprocketmq.client.settings.validators import check_group
 from sprocketmq.errors import RemoteError
 from sprocketmq.wire import bodies, headers, requests
@@ -19,7 +18,7 @@ __all__ = ["GroupMemberRequests"]
 _CALL_TIMEOUT_MS: Final = 15_000
 
 
-class GroupMemberRequests(KnownGroups):
+class GroupMemberRequests(AdminSession):
     """The part of AsyncAdmin about the members of groups."""
 
     async def consumer_connection(self, group: str) -> bodies.ConsumerConnection | None:

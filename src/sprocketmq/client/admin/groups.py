@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from sprocketmq.client.admin.known_groups import KnownGroups, unknown_group
+from sprocketmq.client.admin.session import AdminSession, unknown_group
 from sprocketmq.client.settings.validators import check_group, check_range, check_topic
 from sprocketmq.core.retry.retry_schedule import dlq_topic, retry_topic
 from sprocketmq.errors import ConfigurationError, RemoteError
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["GroupRequests"]
 
 
-class GroupRequests(KnownGroups):
+class GroupRequests(AdminSession):
     """The part of AsyncAdmin about groups and their settings."""
 
     async def create_group(

@@ -17,9 +17,17 @@ from sprocketmq.client.settings.split_options import split_options
 from sprocketmq.client.settings.validators import check_topic
 from sprocketmq.core.lifecycle import LifeState
 from sprocketmq.core.produce.route_table import MASTER_ID
-from sprocketmq.errors import ConfigurationError, RemoteError, TopicNotExist
+from sprocketmq.core.retry.retry_schedule import dlq_topic, retry_topic
+from sprocketmq.errors import (
+    ConfigurationError,
+    GroupNotExist,
+    NetworkError,
+    RemoteError,
+    RequestTimeout,
+    TopicNotExist,
+)
 from sprocketmq.net.pool import ConnectionPool
-from sprocketmq.wire import bodies
+from sprocketmq.wire import bodies, headers, requests
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Buffer, Command
 from sprocketmq.wire.records.message import MessageQueue
@@ -31,7 +39,7 @@ if TYPE_CHECKING:
     from sprocketmq.client.keyword_options import CommonOptions
     from sprocketmq.client.produce.async_producer import AsyncProducer
 
-__all__ = ["NO_DATA", "PAGE", "AdminSession", "all_pages"]
+__all__ = ["NO_DATA", "PAGE", "AdminSession", "all_pages", "unknown_group"]
 
 V = TypeVar("V")
 PAGE: Final = 1_000
@@ -220,6 +228,43 @@ class AdminSession(AsyncClient[AdminParts]):
             )
         return route
 
+    async def _groups_at(self, address: str) -> dict[str, bodies.SubscriptionGroupConfig]:
+        """The settings of all groups of one broker, by name, sorted."""
+
+        async def page(first: int, version: str) -> tuple[dict[str, bodies.SubscriptionGroupConfig], str, int]:
+            header = headers.GetAllSubscriptionGroupRequestHeader(
+                group_seq=first, data_version=version, max_group_num=PAGE
+            )
+            answer = await self._ask(address, requests.topics.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, header)
+            body = requests.topics.GET_ALL_SUBSCRIPTIONGROUP_CONFIG.answer_body_in(answer)
+            total = int(answer.ext_fields.get("totalGroupNum") or 0)
+            return body.subscription_group_table, body.data_version.encode().decode(), total
+
+        return await all_pages(page)
+
+    async def _check_exists(self, group: str) -> None:
+        """Check that a broker knows ``group``, when an answer about it has nothing: for one that does not exist brokers answer alike.
+
+        mqadmin looks for the route of the retry topic. GET_SUBSCRIPTIONGROUP_CONFIG is not asked: a broker creates the group that it names.
+
+        Raises:
+            GroupNotExist: none does. Nothing is said where a broker may not be asked for its groups.
+            NetworkError, RequestTimeout: a broker did not answer, and no other one knows it.
+        """
+        for topic in (retry_topic(group), dlq_topic(group)):
+            if await self._api.route(topic) is not None:
+                return
+        unanswered: NetworkError | RequestTimeout | None = None
+        for address in (await self._masters(None, None)).values():
+            try:
+                if group in await self._groups_at(address):
+                    return
+            except RemoteError:  # an account that may read, and not look at all groups
+                return
+            except (NetworkError, RequestTimeout) as error:
+                unanswered = error
+        raise unanswered or unknown_group(group)
+
     async def _address_of(self, queue: MessageQueue) -> str:
         """The broker of a queue that exists; a broker answers for any other as for an empty one.
 
@@ -247,6 +292,14 @@ class AdminSession(AsyncClient[AdminParts]):
         if address is None:
             raise ConfigurationError(f"broker {broker_name!r} has no address at the name server")
         return address
+
+
+def unknown_group(group: str) -> GroupNotExist:
+    """The error for a group that no broker knows."""
+    return GroupNotExist(
+        ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+        f"no broker knows the consumer group {group!r}; check the spelling, or create it",
+    )
 
 
 def _queue_count(route: bodies.TopicRouteData, broker_name: str) -> int:

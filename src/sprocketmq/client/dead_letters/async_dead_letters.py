@@ -23,7 +23,7 @@ import logging
 from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from sprocketmq.client.admin.known_groups import KnownGroups
+from sprocketmq.client.admin.session import AdminSession
 from sprocketmq.client.dead_letters.dead_letter_message import DeadLetterMessage, ReplayReport, replay_copy
 from sprocketmq.client.produce.async_producer import AsyncProducer
 from sprocketmq.client.results import PullResult, SendResult
@@ -64,7 +64,7 @@ _REPLAY_GROUP: Final = "sprocketmq-dead-letters"
 _TOOLS_GROUP: Final = "TOOLS_CONSUMER"  # MixAll.TOOLS_CONSUMER_GROUP: every broker has it
 
 
-class AsyncDeadLetters(KnownGroups):
+class AsyncDeadLetters(AdminSession):
     """The dead letters of one group, from a running event loop. Connections open as they are needed; close with ``shutdown`` or
     ``async with``.
 
