@@ -46,12 +46,12 @@ class EscapedArguments(logging.Filter):
     """Changes records, holds none back. Idempotent: a record may pass it at its logger and again at a handler."""
 
     def filter(self, record: logging.LogRecord) -> bool:
+        if isinstance(record.msg, BaseException):
+            record.msg = escaped(_text_of(record.msg) or type(record.msg).__name__)
         if isinstance(record.args, tuple):
             record.args = tuple([_safe(argument) for argument in record.args])
         elif record.args:
             record.args = {name: _safe(argument) for name, argument in record.args.items()}
-        elif isinstance(record.msg, BaseException):
-            record.msg = escaped(str(record.msg))
         if record.exc_info and record.exc_text is None:
             record.exc_text = _traceback(record)
         return True
@@ -60,8 +60,18 @@ class EscapedArguments(logging.Filter):
 def _safe(argument: object) -> object:
     if isinstance(argument, (int, float, Lines)):
         return argument
-    text = str(argument)
+    text = _text_of(argument)
+    if text is None:
+        return f"<{type(argument).__name__} without a text>"
     return argument if _UNSAFE.search(text) is None else escaped(text)
+
+
+def _text_of(argument: object) -> str | None:
+    """None for what cannot say its text: an exception of a listener may raise there, too, and no worker may end by that."""
+    try:
+        return str(argument)
+    except Exception:  # noqa: BLE001 - whatever it is, the line is told without it
+        return None
 
 
 def _traceback(record: logging.LogRecord) -> str:
@@ -75,8 +85,8 @@ def _traceback(record: logging.LogRecord) -> str:
         if error is None or id(error) in seen:
             continue
         seen.add(id(error))
-        message = str(error)
-        if _UNSAFE.search(message) is not None:
+        message = _text_of(error)
+        if message is not None and _UNSAFE.search(message) is not None:
             text = text.replace(message, escaped(message))
         waiting += [error.__cause__, error.__context__]
     return text

@@ -117,3 +117,21 @@ def test_every_logger_of_the_package_is_among_them():
                     package = SOURCE / path.relative_to(SOURCE).parts[0] / "__init__.py"
                     assert "import sprocketmq.logs" in package.read_text(), package
     assert found == set(LOGGERS)
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+def test_what_has_no_text_is_told_by_its_kind(caplog: pytest.LogCaptureFixture) -> None:
+    log = logging.getLogger("sprocketmq.client")
+    try:
+        raise Mute
+    except Mute as error:
+        log.warning("raised %s", error, exc_info=error)
+        log.warning(error)
+    first, second = caplog.records
+    assert first.getMessage() == "raised <Mute without a text>"
+    assert "Mute" in str(first.exc_text)
+    assert second.getMessage() == "Mute"
