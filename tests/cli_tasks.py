@@ -103,7 +103,7 @@ TASKS = (
     Task(
         "see what a group gave up, and why",
         "dead-letters list billing",
-        (r"  orders  1 tries  .+tags=bad keys=order-6", r"group billing has \d dead letters"),
+        (r"  orders  1 tries  .+tags=bad keys=order-6 reason=no such account$", r"group billing has \d dead letters"),
         before="is_consumed_again",
     ),
     Task(

@@ -143,6 +143,39 @@ def test_stacks_show_where_listeners_stand(
     assert "STATE: WAITING" in stacks
 
 
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize(
+    ("failure", "text"),
+    [
+        (ValueError("no such account " + "x" * 2_000), "ValueError: no such account x"),
+        (Unspeakable(), "Unspeakable: its text cannot be had (RuntimeError), refuse("),
+        (rmq.RetryLater("not yet"), "RetryLater: not yet, refuse("),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_what_a_listener_raised_last_is_told(
+    failure: Exception, text: str, rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer
+) -> None:
+    def refuse(message: rmq.MessageExt) -> None:
+        raise failure
+
+    rocketmq.create_topic("flights", queues=1)
+    consumer = consumers(refuse)
+    known(rocketmq)
+    assert running_info(rocketmq, consumer.client_id).user_consumer_info == {}
+    send_all(producer, ["UA1"])
+    rocketmq.wait_until(lambda: running_info(rocketmq, consumer.client_id).user_consumer_info)
+    told = running_info(rocketmq, consumer.client_id).user_consumer_info
+    assert told[bodies.LAST_FAILURE].startswith(text)
+    assert len(told[bodies.LAST_FAILURE]) <= 1_000
+    assert told[bodies.LAST_FAILURE_TIMESTAMP] == str(rocketmq.clock.now_ms())
+
+
 def test_a_pull_consumer_tells_of_itself_too(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
     send_all(producer, ["UA1"])
     with rocketmq.pull_consumer("readers") as reader:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final, NamedTuple
 
 from sprocketmq.client.admin.brokers import BrokerRequests
 from sprocketmq.client.admin.groups import GroupRequests
@@ -28,9 +28,6 @@ from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
 
-if TYPE_CHECKING:
-    from sprocketmq.client.admin.group_progress import QueueProgress
-
 __all__ = ["GroupLookRequests"]
 
 _READABLE: Final = 4
@@ -38,6 +35,21 @@ _MOST_WATCHED_MS: Final = 600_000
 _LOOKED_AT: Final = 256  # waiting retries of one delay level: for the first one that is due, and how many
 _DECADES_MS: Final = 30 * 365 * 86_400_000
 _FAILURES: Final = (RemoteError, NetworkError, RequestTimeout, ProtocolError)
+
+
+_Reports = Mapping[str, bodies.ConsumerRunningInfo | str]
+
+
+class _Position(NamedTuple):
+    """Where a group is in a queue; ``consumer_offset`` -1 is nowhere."""
+
+    broker_offset: int
+    consumer_offset: int
+    min_offset: int = 0
+
+    @property
+    def lag(self) -> int:
+        return self.broker_offset - max(self.consumer_offset, self.min_offset)
 
 
 class GroupLookRequests(GroupRequests, MessageRequests, BrokerRequests):
@@ -64,48 +76,43 @@ class GroupLookRequests(GroupRequests, MessageRequests, BrokerRequests):
         """
         check_range("watch_ms", watch_ms, 0, _MOST_WATCHED_MS)
         configs = await self.group_config(group)
-        first = await self.consumer_progress(group)
-        clock = self._options.clock
-        begun_ms = clock.now_ms()
+        first = await self._positions(group, await self._reports(group, jstack=False), [])
+        begun_ms = self._options.clock.now_ms()
         await asyncio.sleep(watch_ms / 1000)
-        look = await self._look(group, configs, first, begun_ms)
-        return diagnose(look, stuck_after_ms)
+        return diagnose(await self._look(group, configs, first, begun_ms), stuck_after_ms)
 
     async def _look(
         self,
         group: str,
         configs: Mapping[str, bodies.SubscriptionGroupConfig],
-        first: Mapping[MessageQueue, QueueProgress],
+        first: Mapping[MessageQueue, _Position],
         begun_ms: int,
     ) -> GroupLook:
         """The second look, with what moved since the first."""
         unknown: list[str] = []
-        second = await self.consumer_progress(group)
+        reports = await self._reports(group, jstack=True)
+        second = await self._positions(group, reports, unknown)
         now_ms = self._options.clock.now_ms()
         connection = await self.consumer_connection(group)
-        members = await asyncio.gather(*(self._member(group, one) for one in await self.consumer_ids(group)))
-        wanted = {topic for member in members for topic in member.subscriptions or ()}
+        wanted = _wanted(reports)
         if connection is not None:
             wanted.update(topic for topic in connection.subscription_table if not is_retry_topic(topic))
-        waiting = await self._waiting(group, second, unknown)
-        unreadable = await self._unreadable(group, wanted, unknown)
-        queues = {
-            queue: _queue_look(at, first.get(queue), waiting.get(queue))
-            for queue, at in second.items()
-            if not is_retry_topic(queue.topic) and (not wanted or queue.topic in wanted)
-        }
-        for topic in wanted - {queue.topic for queue in queues}:
-            queues.update(await self._untouched(topic, unknown))
+        own = {queue: at for queue, at in second.items() if not is_retry_topic(queue.topic)}
+        waiting = await self._waiting(group, own, unknown)
         count, next_ms = await self._retries(group, unknown)
         return GroupLook(
             group,
             now_ms,
             now_ms - begun_ms,
             switched_off=tuple(sorted(name for name, config in configs.items() if not config.consume_enable)),
-            unreadable=tuple(unreadable),
-            members=tuple(members),
+            unreadable=tuple(await self._unreadable(group, wanted, unknown)),
+            members=tuple(_member_look(client_id, report) for client_id, report in reports.items()),
             broadcasting=connection is not None and connection.message_model == bodies.MessageModel.BROADCASTING,
-            queues=queues,
+            queues={
+                queue: _queue_look(at, first.get(queue), waiting.get(queue))
+                for queue, at in own.items()
+                if not wanted or queue.topic in wanted
+            },
             retry_lag=sum(at.lag for queue, at in second.items() if is_retry_topic(queue.topic)),
             retries_waiting=count,
             next_retry_ms=next_ms,
@@ -113,19 +120,42 @@ class GroupLookRequests(GroupRequests, MessageRequests, BrokerRequests):
             not_learned=tuple(unknown),
         )
 
-    async def _member(self, group: str, client_id: str) -> MemberLook:
-        try:
-            info = await self.running_info(group, client_id, jstack=True)
-        except _FAILURES as error:
-            return MemberLook(client_id, silent_because=str(error))
-        return _member_look(client_id, info)
+    async def _reports(self, group: str, *, jstack: bool) -> dict[str, bodies.ConsumerRunningInfo | str]:
+        """What each member says of itself, or why it says nothing."""
+
+        async def ask(client_id: str) -> bodies.ConsumerRunningInfo | str:
+            try:
+                return await self.running_info(group, client_id, jstack=jstack)
+            except _FAILURES as error:
+                return str(error)
+
+        ids = await self.consumer_ids(group)
+        return dict(zip(ids, await asyncio.gather(*map(ask, ids)), strict=True))
+
+    async def _positions(self, group: str, reports: _Reports, unknown: list[str]) -> dict[MessageQueue, _Position]:
+        """Where the group is in each queue: as brokers know it, or as a member does that is further and has not written it yet, which it
+        does each 5 s, at first after 10 s."""
+        commits = _commits(reports)
+        found = {
+            queue: _Position(at.broker_offset, max(at.consumer_offset, commits.get(queue, -1)))
+            for queue, at in (await self.consumer_progress(group)).items()
+        }
+        for topic in _wanted(reports) - {queue.topic for queue in found}:  # of which brokers know nothing
+            try:
+                stats = await self.topic_stats(topic)
+            except _FAILURES as error:
+                unknown.append(f"which queues topic {topic} has: {error}")
+                continue
+            for queue, offsets in stats.items():
+                found[queue] = _Position(offsets.max_offset, commits.get(queue, -1), offsets.min_offset)
+        return found
 
     async def _waiting(
-        self, group: str, progress: Mapping[MessageQueue, QueueProgress], unknown: list[str]
+        self, group: str, positions: Mapping[MessageQueue, _Position], unknown: list[str]
     ) -> dict[MessageQueue, int]:
         """For how long the next message of each queue has been waiting."""
         found: dict[MessageQueue, int] = {}
-        for topic in sorted({queue.topic for queue, at in progress.items() if at.lag}):
+        for topic in sorted({queue.topic for queue, at in positions.items() if at.lag}):
             try:
                 spans = await self.consume_time_span(topic, group)
             except _FAILURES as error:
@@ -151,17 +181,6 @@ class GroupLookRequests(GroupRequests, MessageRequests, BrokerRequests):
             except (NetworkError, RequestTimeout) as error:
                 unknown.append(f"whether topic {topic} may be read: {error}")
         return found
-
-    async def _untouched(self, topic: str, unknown: list[str]) -> dict[MessageQueue, QueueLook]:
-        """The queues of a topic in which the group has no progress."""
-        try:
-            return {
-                queue: QueueLook(offsets.max_offset, None if offsets.min_offset == 0 else offsets.min_offset)
-                for queue, offsets in (await self.topic_stats(topic)).items()
-            }
-        except _FAILURES as error:
-            unknown.append(f"which queues topic {topic} has: {error}")
-            return {}
 
     async def _retries(self, group: str, unknown: list[str]) -> tuple[int | None, int | None]:
         """How many retries wait for their time, as far as they are among the first of each delay level, and when the first is due."""
@@ -201,21 +220,42 @@ class GroupLookRequests(GroupRequests, MessageRequests, BrokerRequests):
         return newest.properties.get(props.RETRY_REASON) if newest is not None else None
 
 
-def _queue_look(at: QueueProgress, before: QueueProgress | None, waiting_ms: int | None) -> QueueLook:
+def _wanted(reports: _Reports) -> set[str]:
+    """The topics that members subscribe to."""
+    return {
+        one.topic
+        for report in reports.values()
+        if not isinstance(report, str)
+        for one in report.subscription_set
+        if not is_retry_topic(one.topic)
+    }
+
+
+def _commits(reports: _Reports) -> dict[MessageQueue, int]:
+    """How far members are in memory; of several that read a queue, as broadcasting ones do, the one that is furthest behind."""
+    found: dict[MessageQueue, int] = {}
+    for report in reports.values():
+        for queue, held in ({} if isinstance(report, str) else report.mq_table).items():
+            if held.commit_offset >= 0:
+                found[queue] = min(held.commit_offset, found.get(queue, held.commit_offset))
+    return found
+
+
+def _queue_look(at: _Position, before: _Position | None, waiting_ms: int | None) -> QueueLook:
     known = at.consumer_offset >= 0
     return QueueLook(
         at.broker_offset,
-        at.consumer_offset if known else None,
-        at.consumer_offset - before.consumer_offset
-        if known and before is not None and before.consumer_offset >= 0
-        else None,
-        at.broker_offset - before.broker_offset if before is not None else None,
+        at.consumer_offset if known else at.min_offset or None,
+        at.consumer_offset - before.consumer_offset if known and before and before.consumer_offset >= 0 else None,
+        at.broker_offset - before.broker_offset if before else None,
         waiting_ms if known else None,
     )
 
 
-def _member_look(client_id: str, info: bodies.ConsumerRunningInfo) -> MemberLook:
+def _member_look(client_id: str, info: bodies.ConsumerRunningInfo | str) -> MemberLook:
     """A member as it describes itself; the keys of ``properties`` are Java's names of options."""
+    if isinstance(info, str):
+        return MemberLook(client_id, silent_because=info)
     said = info.properties
     statuses = [status for topic, status in info.status_table.items() if not is_retry_topic(topic)] or list(
         info.status_table.values()
@@ -231,11 +271,16 @@ def _member_look(client_id: str, info: bodies.ConsumerRunningInfo) -> MemberLook
         orderly=said.get(bodies.PROP_CONSUME_ORDERLY, "").lower() == "true"
         if bodies.PROP_CONSUME_ORDERLY in said
         else None,
+        polls=said.get(bodies.PROP_CONSUME_TYPE) == bodies.ConsumeType.CONSUME_ACTIVELY.value,
         limits=_limits(said),
         ok_tps=sum(status.consume_ok_tps for status in info.status_table.values()) if statuses else None,
         failed_tps=sum(status.consume_failed_tps for status in info.status_table.values()) if statuses else None,
         failed_in_hour=sum(status.consume_failed_msgs for status in info.status_table.values()) if statuses else None,
         listener_stacks=listener_stacks(info.jstack) if info.jstack else None,
+        last_failure=info.user_consumer_info.get(bodies.LAST_FAILURE),
+        last_failure_ms=int(at_ms)
+        if (at_ms := info.user_consumer_info.get(bodies.LAST_FAILURE_TIMESTAMP, "")).isdigit()
+        else None,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sprocketmq.client.consume.running_info import InspectedConsumer, running_info_of
+from sprocketmq.client.listen.listener_call import described_failure
 from sprocketmq.client.listener_signals import ListenerSignal
 from sprocketmq.client.settings.namespace import unwrap
 from sprocketmq.core.consume.consume_result import ConsumeConcurrentlyStatus
@@ -69,7 +70,7 @@ class ConsumerRequests:
         if isinstance(batch.failure, ListenerSignal):
             outcome, remark = bodies.CMResult.CR_LATER, repr(batch.failure)
         elif batch.failure is not None:
-            outcome, remark = bodies.CMResult.CR_THROW_EXCEPTION, _described(batch.failure)
+            outcome, remark = bodies.CMResult.CR_THROW_EXCEPTION, described_failure(batch.failure)
         elif batch.returned_none:
             outcome = bodies.CMResult.CR_RETURN_NULL
         else:
@@ -82,17 +83,6 @@ class ConsumerRequests:
             remark=remark,
             spent_time_mills=int(batch.spent_s * 1000),
         )
-
-
-def _described(failure: BaseException) -> str:
-    """What was raised and where (Java: UtilAll.exceptionSimpleDesc)."""
-    trace = failure.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    if trace is None:
-        return f"{type(failure).__name__}: {failure}"
-    code = trace.tb_frame.f_code
-    return f"{type(failure).__name__}: {failure}, {code.co_name}({code.co_filename}:{trace.tb_lineno})"
 
 
 def _offsets_of_reset(body: Buffer) -> dict[MessageQueue, int]:

@@ -52,6 +52,7 @@ _JAVA_NAMES: Final = {
 _SECRET: Final = frozenset({"access_key", "secret_key", "security_token"})
 _NOT_SAID: Final = frozenset({"clock", "ssl_context", "machine_room_resolver"}) | _SECRET
 _MINUTE_MS: Final = 60_000
+_LONGEST_FAILURE: Final = 1_000
 
 
 class InspectedConsumer(Protocol):
@@ -89,8 +90,17 @@ async def running_info_of(running: InspectedConsumer, *, with_stacks: bool = Fal
         subscription_set=list(running.subscriptions.values()),
         mq_table=mq_table,
         status_table={topic: statistics.status(topic, now_ms) for topic in sorted(running.subscriptions)},
+        user_consumer_info=_last_failure(group),
         jstack=stack_dump() if with_stacks else None,
     )
+
+
+def _last_failure(group: Group) -> dict[str, str]:
+    """What a listener raised last; Java's members have no such thing. mqadmin prints it as it is."""
+    if group.last_failure is None:
+        return {}
+    at_ms, text = group.last_failure
+    return {running_info.LAST_FAILURE: text[:_LONGEST_FAILURE], running_info.LAST_FAILURE_TIMESTAMP: str(at_ms)}
 
 
 def java_properties(running: InspectedConsumer) -> dict[str, str]:

@@ -40,6 +40,7 @@ class Group(msgspec.Struct):
     namespace: str | None = None  # stands before the names of topics as brokers know them
     tape: Tape | None = None  # where decisions are recorded (record=): makes the machines, which then tell what they do
     stuck_callbacks: list[StuckListenerCallback] = msgspec.field(default_factory=list)
+    last_failure: tuple[int, str] | None = None  # when a listener raised last, and what; told to administrators
 
     @property
     def own_name(self) -> str:

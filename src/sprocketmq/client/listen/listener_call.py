@@ -34,13 +34,28 @@ from sprocketmq.wire.trace import ConsumeReturnType
 if TYPE_CHECKING:
     from sprocketmq.client.group.group import Group
 
-__all__ = ["ListenerCall", "OneAtATime", "is_async_listener"]
+__all__ = ["ListenerCall", "OneAtATime", "described_failure", "is_async_listener"]
 
 log = logging.getLogger("sprocketmq.client")
 
 S = TypeVar("S")
 
 _MOST_COMPLAINTS: Final = 8
+
+
+def described_failure(failure: BaseException) -> str:
+    """What was raised and where (Java: UtilAll.exceptionSimpleDesc)."""
+    try:
+        text = str(failure)
+    except Exception as error:  # noqa: BLE001 - an exception of the user's may do anything, here too
+        text = f"its text cannot be had ({type(error).__name__})"
+    trace = failure.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return f"{type(failure).__name__}: {text}"
+    code = trace.tb_frame.f_code
+    return f"{type(failure).__name__}: {text}, {code.co_name}({code.co_filename}:{trace.tb_lineno})"
 
 
 class _Batch(Protocol[S]):
@@ -166,6 +181,7 @@ class ListenerCall(Generic[S]):
             self._group.hooks.after_consume(seen)
 
     def _raised(self, batch: _Batch[S], failure: BaseException) -> None:
+        self._group.last_failure = self._group.clock.now_ms(), described_failure(failure)
         if isinstance(failure, ListenerSignal):
             batch.context.apply_signal(failure)
             if log.isEnabledFor(logging.INFO):

@@ -144,42 +144,64 @@ def _subscriptions(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | Non
 
 
 def _unowned(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
-    held: set[MessageQueue] = set()
-    wanted: set[str] = set()
-    for member in look.members:
-        if member.queues is None or member.subscriptions is None:
-            return None  # it may be its
-        held.update(member.queues)
-        wanted.update(member.subscriptions)
-    without = sorted(queue for queue in look.queues if queue.topic in wanted and queue not in held)
-    if not without:
+    without = _without_owner(look)
+    if not without or _is_orderly(look):  # orderly members read a queue when they have its lock, see below
         return None
-    waiting = sum(look.queues[queue].lag for queue in without)
     reads = (f"{member.client_id} reads {len(member.queues or ())} queues" for member in look.members[:_SHOWN])
     return GroupDiagnosis(
         GroupVerdict.QUEUE_WITHOUT_OWNER,
         f"nobody of group {look.group} reads {_listed(map(str, without))}",
-        (f"{waiting:,} messages wait there", *reads),
+        (_waiting_in(look, without), *reads),
         "if members came or left in the last 20 s, look again; else give all of them one allocate strategy and one list of members",
     )
 
 
+def _without_owner(look: GroupLook) -> list[MessageQueue]:
+    """Queues that no member reads; none where a member says nothing of itself, as they may be its."""
+    held: set[MessageQueue] = set()
+    wanted: set[str] = set()
+    for member in look.members:
+        if member.queues is None or member.subscriptions is None:
+            return []
+        held.update(member.queues)
+        wanted.update(member.subscriptions)
+    return sorted(queue for queue in look.queues if queue.topic in wanted and queue not in held)
+
+
 def _locked(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
-    for member, queue, held in _held(look):
-        if not member.orderly or held.locked or not _lags(look, queue):
-            continue
-        holder = next((other.client_id for other, same, lock in _held(look) if same == queue and lock.locked), None)
-        since = f" since {_ago(look, held.last_lock_ms)}" if held.last_lock_ms else ""
-        who = f"{holder} holds its lock" if holder else "no member that is online says that it holds the lock"
-        return GroupDiagnosis(
-            GroupVerdict.LOCKED_BY_ANOTHER,
-            f"{member.client_id} reads {queue} in order and has not its lock{since}",
-            (who, f"{look.queues[queue].lag:,} messages wait there" if queue in look.queues else _lag(look)),
-            f"wait: a broker frees the lock of a member that is gone after {_LOCK_LIVES_MS // 1000} s"
-            if holder is None
-            else f"see what {holder} is at (sprocketmq group stack {look.group}); it gives the lock back when its listener ends",
+    """An orderly member begins to read a queue when the broker gives it the lock, and stops when it has lost that."""
+    lost = next(
+        (
+            (member, queue, held.last_lock_ms)
+            for member, queue, held in _held(look)
+            if member.orderly and not held.locked and _lags(look, queue)
+        ),
+        None,
+    )
+    without = _without_owner(look) if _is_orderly(look) else []
+    if lost is not None:
+        member, queue, lock_ms = lost
+        since = f" since {_ago(look, lock_ms)}" if lock_ms else ""
+        sentence, queues = f"{member.client_id} reads {queue} in order and has not its lock{since}", [queue]
+    elif without:
+        sentence = (
+            f"no member of group {look.group} gets the lock of {_listed(map(str, without))}, which it reads in order"
         )
-    return None
+        queues = without
+    else:
+        return None
+    at_work = [
+        f"{other.client_id} is at work, in {other.listener_stacks[0]}"
+        for other in look.members
+        if other.listener_stacks
+    ]
+    return GroupDiagnosis(
+        GroupVerdict.LOCKED_BY_ANOTHER,
+        sentence,
+        (_waiting_in(look, queues), *(at_work[:_SHOWN] or ["no listener of a member that is online is at work"])),
+        "a member that gave a queue away keeps its lock until its listener ends: see what it is at, in sprocketmq group stack "
+        f"{look.group}; the lock of one that is gone comes free after {_LOCK_LIVES_MS // 1000} s",
+    )
 
 
 # -- 6 to 8: what members do with it -----------------------------------------------------------------------------------------------
@@ -195,23 +217,24 @@ def _stuck(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
         return None
     since_ms, member, queue, held = min(late, key=lambda one: one[0])
     stacks = member.listener_stacks
-    where = (
-        "where it stands is not known"
-        if stacks is None
-        else f"it stands in {stacks[0]}"
-        if stacks
-        else "none of its threads is in a listener"
-    )
+    if stacks is None:
+        where = "where it stands is not known"
+    else:
+        where = f"it stands in {stacks[0]}" if stacks else "none of its threads is in a listener"
+    alike = f", {len(late)} of the group's queues are like that" if len(late) > 1 else ""
+    with_it = f"{held.cached:,} messages of {queue} are with it{alike}"
+    span = duration(look.now_ms - since_ms)
+    if member.polls:
+        return GroupDiagnosis(
+            GroupVerdict.LISTENER_STUCK,
+            f"the application of {member.client_id} has taken nothing of {queue} for {span}",
+            (with_it, "it is a pull consumer: only its application knows what it is at"),
+            f"see why it does not poll; sprocketmq group stack {look.group} {member.client_id} shows where its threads stand",
+        )
     return GroupDiagnosis(
         GroupVerdict.LISTENER_STUCK,
-        f"the listener of {member.client_id} has finished nothing of {queue} for {duration(look.now_ms - since_ms)}",
-        (
-            where,
-            f"{held.cached:,} messages of {queue} are with it, {len(late)} of its queues are like that"
-            if len(late) > 1
-            else f"{held.cached:,} messages of {queue} are with it",
-            *(f"another one stands in {line}" for line in (stacks or ())[1:_SHOWN]),
-        ),
+        f"the listener of {member.client_id} has finished nothing of {queue} for {span}",
+        (where, with_it, *(f"another one stands in {line}" for line in (stacks or ())[1:_SHOWN])),
         f"look at that line; sprocketmq group stack {look.group} {member.client_id} shows all. Give calls of others a timeout",
     )
 
@@ -226,7 +249,12 @@ def _fails(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
         return None
     worst = max(failing, key=lambda member: member.failed_tps or 0.0)
     often = f"{worst.failed_tps or 0.0:.1f} failures a second in the last minute, {worst.failed_in_hour or 0:,} in the last hour"
-    error = f"the last reason given: {look.last_error}" if look.last_error else "why is not known here; its log says it"
+    if worst.last_failure is not None and worst.last_failure_ms is not None:
+        error = f"the last one, {_ago(look, worst.last_failure_ms)}: {worst.last_failure}"
+    else:
+        error = (
+            f"the last reason given: {look.last_error}" if look.last_error else "why is not known here; its log says it"
+        )
     return GroupDiagnosis(
         GroupVerdict.LISTENER_FAILS,
         f"the listener of {worst.client_id} fails more often than it succeeds",
@@ -362,6 +390,15 @@ def _held(look: GroupLook) -> Iterator[tuple[MemberLook, MessageQueue, HeldQueue
 def _lags(look: GroupLook, queue: MessageQueue) -> bool:
     """Whether something waits there; a queue that was not looked at may have it."""
     return queue not in look.queues or look.queues[queue].lag > 0
+
+
+def _is_orderly(look: GroupLook) -> bool:
+    return any(member.orderly for member in look.members)
+
+
+def _waiting_in(look: GroupLook, queues: Iterable[MessageQueue]) -> str:
+    waiting = [look.queues[queue].lag for queue in queues if queue in look.queues]
+    return f"{sum(waiting):,} messages wait there" if waiting else "how many messages wait there is not known"
 
 
 def _lag(look: GroupLook) -> str:

@@ -65,10 +65,12 @@ class MemberLook(Struct, frozen=True):
         subscriptions: topic -> what it wants of it, as text that is equal when it is the same.
         queues: those it reads.
         orderly: whether it consumes in order.
+        polls: whether its application takes messages by itself, as a pull consumer's does.
         limits: where its flow control begins.
         ok_tps, failed_tps: messages a second in the last minute.
         failed_in_hour: messages that failed in the last hour.
         listener_stacks: where its listeners stand, one line each.
+        last_failure: what a listener of it raised last; ``last_failure_ms`` is when. Only our members tell.
         silent_because: why it says nothing of itself.
     """
 
@@ -76,11 +78,14 @@ class MemberLook(Struct, frozen=True):
     subscriptions: Mapping[str, str] | None = None
     queues: Mapping[MessageQueue, HeldQueue] | None = None
     orderly: bool | None = None
+    polls: bool = False
     limits: FlowLimits | None = None
     ok_tps: float | None = None
     failed_tps: float | None = None
     failed_in_hour: int | None = None
     listener_stacks: tuple[str, ...] | None = None
+    last_failure: str | None = None
+    last_failure_ms: int | None = None
     silent_because: str | None = None
 
 

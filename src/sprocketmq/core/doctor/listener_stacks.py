@@ -41,8 +41,14 @@ def _threads(jstack: str) -> Iterator[list[str]]:
             yield frames
             width, frames = head.start(), []
         elif line.strip():
-            frames.append(line[width:].strip())
+            frames.append(_without_module(line[width:].strip()))
     yield frames
+
+
+def _without_module(frame: str) -> str:
+    """Java 9 and later put the class loader and the module in front: ``java.base@17.0.9/java.lang.Thread.sleep(Native Method)``."""
+    name, bracket, place = frame.partition("(")
+    return name.rpartition("/")[2] + bracket + place
 
 
 def _listener_line(frames: list[str]) -> str | None:

@@ -11,6 +11,8 @@ from sprocketmq.wire.bodies.heartbeat import SubscriptionData
 from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = [
+    "LAST_FAILURE",
+    "LAST_FAILURE_TIMESTAMP",
     "PROP_CLIENT_VERSION",
     "PROP_CONSUMER_START_TIMESTAMP",
     "PROP_CONSUME_ORDERLY",
@@ -31,6 +33,9 @@ PROP_CONSUME_ORDERLY: Final = "PROP_CONSUMEORDERLY"
 PROP_CONSUME_TYPE: Final = "PROP_CONSUME_TYPE"
 PROP_CLIENT_VERSION: Final = "PROP_CLIENT_VERSION"
 PROP_CONSUMER_START_TIMESTAMP: Final = "PROP_CONSUMER_START_TIMESTAMP"
+# Keys of ConsumerRunningInfo.user_consumer_info that our members write.
+LAST_FAILURE: Final = "lastListenerFailure"
+LAST_FAILURE_TIMESTAMP: Final = "lastListenerFailureTimestamp"
 
 
 class ProcessQueueInfo(Body):

@@ -2,6 +2,8 @@ package peers;
 
 import java.lang.reflect.Method;
 import java.util.List;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.MessageSelector;
@@ -11,7 +13,7 @@ import org.apache.rocketmq.common.message.MessageQueue;
 
 /**
  * What PushConsumer and OrderlyConsumer have in common: a configured, not yet started consumer. Each rebalance prints an "allocated" line
- * with the queue ids that this member gets, "0,1,2".
+ * with the queue ids that this member gets, "0,1,2"; --only-queue N leaves out all others, --most-cached N is pullThresholdForQueue.
  */
 final class Consumers {
     private Consumers() {
@@ -29,7 +31,8 @@ final class Consumers {
         consumer.setConsumeMessageBatchMaxSize(arguments.number("batch", 1));
         consumer.setPersistConsumerOffsetInterval(arguments.number("persist-ms", 1000));
         consumer.setHeartbeatBrokerInterval(arguments.number("heartbeat-ms", 30_000));
-        consumer.setAllocateMessageQueueStrategy(new Announced(arguments.need("topic")));
+        consumer.setPullThresholdForQueue(arguments.number("most-cached", 1000));
+        consumer.setAllocateMessageQueueStrategy(new Announced(arguments.need("topic"), arguments.number("only-queue", -1)));
         // Otherwise shutdown leaves behind the progress of a listener that has counted its last message and not yet returned.
         consumer.setAwaitTerminationMillisWhenShutdown(10_000);
         if (arguments.flag("broadcast")) {
@@ -42,6 +45,17 @@ final class Consumers {
             consumer.subscribe(arguments.need("topic"), MessageSelector.bySql(sql));
         }
         return consumer;
+    }
+
+    /** The listener takes so long, or until the program is to end. */
+    static void hold(CountDownLatch end, int millis) {
+        try {
+            if (millis > 0) {
+                end.await(millis, TimeUnit.MILLISECONDS);
+            }
+        } catch (InterruptedException interrupted) {
+            Thread.currentThread().interrupt();
+        }
     }
 
     /** Starts it, or leaves nothing of it behind: a consumer that was refused would go on announcing itself. */
@@ -70,15 +84,20 @@ final class Consumers {
     /** The default strategy, which says what it decided for one topic. */
     private static final class Announced extends AllocateMessageQueueAveragely {
         private final String topic;
+        private final int only;
 
-        Announced(String topic) {
+        Announced(String topic, int only) {
             this.topic = topic;
+            this.only = only;
         }
 
         @Override
         public List<MessageQueue> allocate(String group, String clientId, List<MessageQueue> queues, List<String> clientIds) {
             List<MessageQueue> mine = super.allocate(group, clientId, queues, clientIds);
             if (!queues.isEmpty() && queues.get(0).getTopic().equals(topic)) {
+                if (only >= 0) {
+                    mine = mine.stream().filter(queue -> queue.getQueueId() == only).collect(Collectors.toList());
+                }
                 String ids = mine.stream().map(queue -> Integer.toString(queue.getQueueId())).collect(Collectors.joining(","));
                 new Line("allocated").with("queues", ids).print();
             }

@@ -12,7 +12,7 @@ import org.apache.rocketmq.common.message.MessageExt;
  * Consumption in order; one "message" line per delivery, numbered within its queue by "sequence". Ends after --count messages that
  * were consumed (0: never), or when its standard input ends.
  *
- * --group --topic --tags --from --max-reconsume as in PushConsumer   --fail K: the first K deliveries of each message suspend the queue
+ * --group --topic --tags --from --max-reconsume --hold-ms as in PushConsumer   --fail K: the first K deliveries of each message suspend the queue
  */
 public final class OrderlyConsumer {
     private OrderlyConsumer() {
@@ -28,9 +28,11 @@ public final class OrderlyConsumer {
         consumer.setSuspendCurrentQueueTimeMillis(arguments.number("suspend-ms", 100));
         Map<String, Integer> deliveries = new ConcurrentHashMap<>();
         Map<Integer, Integer> sequences = new ConcurrentHashMap<>();
+        int holdMs = arguments.number("hold-ms", 0);
 
         consumer.registerMessageListener((MessageListenerOrderly) (messages, context) -> {
             boolean retry = false;
+            Consumers.hold(end, holdMs);
             for (MessageExt message : messages) {
                 int delivery = deliveries.merge(message.getMsgId(), 1, Integer::sum);
                 retry |= delivery <= fail;

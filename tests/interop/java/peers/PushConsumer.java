@@ -18,6 +18,7 @@ import org.apache.rocketmq.common.message.MessageExt;
  *
  * --group --topic --tags EXPRESSION | --sql EXPRESSION   --fail K: the first K deliveries of each message fail
  * --delay-level: what a failure asks for (0: the broker decides)   --broadcast true   --max-reconsume N   --from ConsumeFromWhere
+ * --hold-ms N: a call of the listener takes so long
  * --reply TEXT: answer each message, as the far side of Producer --mode request
  */
 public final class PushConsumer {
@@ -33,10 +34,12 @@ public final class PushConsumer {
         DefaultMQProducer replier = arguments.text("reply", "").isEmpty() ? null : startedReplier(arguments);
         int fail = arguments.number("fail", 0);
         int delayLevel = arguments.number("delay-level", 0);
+        int holdMs = arguments.number("hold-ms", 0);
         Map<String, Integer> deliveries = new ConcurrentHashMap<>();
 
         consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
             boolean retry = false;
+            Consumers.hold(end, holdMs);
             for (MessageExt message : messages) {
                 int delivery = deliveries.merge(message.getMsgId(), 1, Integer::sum);
                 retry |= delivery <= fail;

@@ -80,11 +80,11 @@ LOOKS: dict[GroupVerdict, tuple[GroupLook, str, str, str]] = {
     ),
     GroupVerdict.LOCKED_BY_ANOTHER: (
         look(
-            member("a", Q0, orderly=True, queues={Q0: held(locked=False)}),
-            member("b", Q1, orderly=True, queues={Q0: held(locked=True), Q1: held(locked=True)}),
+            member("a", Q0, orderly=True, queues={Q0: held(locked=True)}, listener_stacks=("app.charge(app.py:31)",)),
+            member("b", orderly=True, queues={}),
         ),
-        "a reads orders/broker-a/0 in order and has not its lock",
-        "b holds its lock",
+        "no member of group billing gets the lock of orders/broker-a/1",
+        "a is at work, in app.charge(app.py:31)",
         "sprocketmq group stack billing",
     ),
     GroupVerdict.LISTENER_STUCK: (
@@ -234,13 +234,35 @@ def test_flow_control_names_the_limit(limits: FlowLimits, of_queue: dict[str, in
         )
 
 
+def test_a_pull_consumer_that_does_not_poll_is_no_listener() -> None:
+    found = diagnose(look(both(**LATE, polls=True)), STUCK_MS)
+    assert found.verdict is GroupVerdict.LISTENER_STUCK
+    assert found.sentence == "the application of a has taken nothing of orders/broker-a/0 for 45.0 s"
+
+
+def test_what_our_members_raised_last_is_told_before_what_a_letter_says() -> None:
+    failing = {
+        "failed_tps": 2.5,
+        "last_failure": "ValueError: no, charge(app.py:31)",
+        "last_failure_ms": NOW_MS - 3_000,
+    }
+    found = diagnose(look(both(**failing), last_error="another"), STUCK_MS)
+    assert "the last one, 3.0 s ago: ValueError: no, charge(app.py:31)" in found.evidence
+    assert (
+        "the last reason given: another"
+        in diagnose(look(both(failed_tps=2.5), last_error="another"), STUCK_MS).evidence
+    )
+    assert "why is not known here; its log says it" in diagnose(look(both(failed_tps=2.5)), STUCK_MS).evidence
+
+
 def test_the_lock_of_a_member_that_is_gone_comes_free() -> None:
     seen = member(
         "a", Q0, Q1, orderly=True, queues={Q0: held(locked=False, last_lock_ms=NOW_MS - 12_000), Q1: held(locked=True)}
     )
     found = diagnose(look(seen), STUCK_MS)
     assert found.verdict is GroupVerdict.LOCKED_BY_ANOTHER
-    assert "since 12.0 s ago" in found.sentence
+    assert found.sentence == "a reads orders/broker-a/0 in order and has not its lock since 12.0 s ago"
+    assert found.evidence == ("100 messages wait there", "no listener of a member that is online is at work")
     assert "60 s" in found.advice
 
 

@@ -7,8 +7,8 @@ import pytest
 from sprocketmq.core.doctor.listener_stacks import listener_stacks
 
 JAVA_STUCK = [
-    "java.lang.Thread.sleep(Native Method)",
-    "com.acme.Delays.charge(Delays.java:31)",
+    "java.base@17.0.9/java.lang.Thread.sleep(Native Method)",
+    "app//com.acme.Delays.charge(Delays.java:31)",
     "com.acme.Delays.consumeMessage(Delays.java:20)",
     "org.apache.rocketmq.client.impl.consumer.ConsumeMessageConcurrentlyService$ConsumeRequest.run(ConsumeMessageConcurrentlyService.java:402)",
     "java.util.concurrent.ThreadPoolExecutor.runWorker(ThreadPoolExecutor.java:1136)",

@@ -1,0 +1,254 @@
+"""Each verdict of the doctor, brought about with our members and found by the command."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import re
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+import sprocketmq as rmq
+from cli_run import CommandLine, Ended
+from sprocketmq.testing import EmbeddedRocketMQ
+
+FIRST = rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+DEADLINE_S = 60
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[EmbeddedRocketMQ]:
+    with EmbeddedRocketMQ(clock="system") as mq:
+        yield mq
+
+
+class Patient:
+    """A group with a topic of its own, its members, and the doctor."""
+
+    def __init__(self, server: EmbeddedRocketMQ, stack: ExitStack) -> None:
+        self.server, self._stack = server, stack
+        number = next(_numbers)
+        self.topic, self.group = f"orders-{number}", f"billing-{number}"
+        self._line = CommandLine(server.namesrv_addr)
+        self.released = threading.Event()
+        self.ok("topic create TOPIC --queues 2")
+        self.ok("group create GROUP")
+
+    def ok(self, command: str) -> Ended:
+        return self._line.ok(command.replace("TOPIC", self.topic).replace("GROUP", self.group))
+
+    def send(self, count: int, **how: Any) -> None:
+        with self.server.producer() as producer:
+            for number in range(count):
+                producer.send(rmq.Message(self.topic, b"%d" % number, **how))
+
+    def member(
+        self, listener: Callable[..., Any], *, expression: str = "*", orderly: bool = False, **options: Any
+    ) -> rmq.PushConsumer:
+        options = {"consume_from_where": FIRST, "persist_consumer_offset_interval_ms": 100, **options}
+        consumer = self.server.push_consumer(self.group, **options)
+        consumer.subscribe(self.topic, expression)
+        if orderly:
+            consumer.orderly_listener()(listener)
+        else:
+            consumer.on_message(listener)
+        self._stack.enter_context(consumer)
+        return consumer
+
+    def held_up(self, message: rmq.MessageExt) -> None:
+        self.released.wait(DEADLINE_S)
+
+    def becomes(self, verdict: str, options: str = "--watch-for 0s") -> dict[str, Any]:
+        """Ask until the doctor says so, as members come and queues are shared out in their own time."""
+        deadline = time.monotonic() + DEADLINE_S
+        while True:
+            ended = self._line.run(f"group doctor {self.group} {options} --json")
+            found: dict[str, Any] = ended.json
+            if found["verdict"] == verdict:
+                assert ended.code == (0 if found["is_well"] else 1)
+                assert all(line.isprintable() for line in found["evidence"])
+                return found
+            assert time.monotonic() < deadline, found
+
+
+@pytest.fixture
+def patient(server: EmbeddedRocketMQ) -> Iterator[Patient]:
+    with ExitStack() as stack:
+        made = Patient(server, stack)
+        yield made
+        made.released.set()
+
+
+def nothing(message: rmq.MessageExt) -> None:
+    pass
+
+
+def test_no_member_is_online(patient: Patient) -> None:
+    patient.send(3)
+    patient.ok("group reset GROUP --topic TOPIC --to earliest --yes")
+    found = patient.becomes("no member online")
+    assert found["sentence"] == f"no member of group {patient.group} is online"
+    assert found["evidence"][0].startswith("3 messages wait, the oldest for ")
+
+
+def test_a_group_is_switched_off_or_may_not_read(patient: Patient) -> None:
+    patient.member(nothing)
+    patient.becomes("nothing waits")
+    patient.ok("group alter GROUP --disable")
+    found = patient.becomes("switched off or not allowed")
+    assert found["advice"] == f"sprocketmq group alter {patient.group} --enable"
+    patient.ok("group alter GROUP --enable")
+    patient.ok("topic perm TOPIC w")
+    found = patient.becomes("switched off or not allowed")
+    assert "its permission at broker-a is 2" in found["evidence"][0]
+    patient.ok("topic perm TOPIC rw")
+    with rmq.Admin(namesrv_addr=patient.server.namesrv_addr) as admin:
+        admin.group_readable(patient.group, patient.topic, False)
+        found = patient.becomes("switched off or not allowed")
+        assert found["evidence"] == [f"{patient.topic}: broker-a forbids it to this group"]
+        admin.group_readable(patient.group, patient.topic, True)
+    patient.becomes("nothing waits")
+
+
+def test_members_subscribe_differently(patient: Patient) -> None:
+    one = patient.member(nothing, expression="A || B")
+    same = patient.member(nothing, expression="B || A")
+    patient.becomes("nothing waits")
+    other = patient.member(nothing, expression="C")
+    found = patient.becomes("members subscribe differently")
+    assert patient.topic in found["sentence"]
+    told = "\n".join(found["evidence"])
+    assert other.client_id in told
+    assert one.client_id in told or same.client_id in told
+
+
+def test_nobody_owns_a_queue(patient: Patient) -> None:
+    mine = rmq.MessageQueue(patient.topic, "broker-a", 0)
+    retry = rmq.MessageQueue(f"%RETRY%{patient.group}", "broker-a", 0)
+    patient.send(4)
+    patient.member(nothing, allocate_strategy="CONFIG", allocate_queues=[mine, retry])
+    found = patient.becomes("a queue nobody owns")
+    assert found["sentence"].endswith(f"reads {patient.topic}/broker-a/1")
+    assert found["evidence"][0] == "2 messages wait there"
+
+
+@pytest.mark.parametrize("holder", ["a member", "nobody that is online"])
+def test_an_orderly_queue_is_locked_by_another(patient: Patient, holder: str) -> None:
+    patient.send(4)
+
+    def wait(messages: Any, context: Any) -> None:
+        patient.held_up(messages[0])
+
+    if holder == "a member":
+        first = patient.member(wait, orderly=True)
+        patient.becomes("listener stuck", "--watch-for 0s --stuck-after 100ms")
+        patient.member(wait, orderly=True)
+        found = patient.becomes("locked by another member")
+        assert found["evidence"][0] == "2 messages wait there"
+        assert found["evidence"][1].startswith(f"{first.client_id} is at work, in ")
+    else:
+        with rmq.Admin(namesrv_addr=patient.server.namesrv_addr) as admin:
+            queues = admin.queues(patient.topic)
+
+        async def lock() -> None:
+            async with rmq.AsyncAdmin(namesrv_addr=patient.server.namesrv_addr) as admin:
+                await admin._api.lock_batch(patient.server.broker_addr, patient.group, "gone", queues)
+
+        asyncio.run(lock())
+        patient.member(wait, orderly=True)
+        found = patient.becomes("locked by another member")
+        assert found["evidence"] == ["4 messages wait there", "no listener of a member that is online is at work"]
+    assert "gets the lock of " in found["sentence"]
+
+
+@pytest.mark.parametrize("kind", ["thread", "task", "orderly"])
+def test_a_listener_is_stuck_and_its_line_is_told(patient: Patient, kind: str) -> None:
+    patient.send(2)
+
+    async def waits(message: rmq.MessageExt) -> None:
+        while not patient.released.is_set():
+            await asyncio.sleep(0.05)
+
+    def orderly(messages: Any, context: Any) -> None:
+        patient.held_up(messages[0])
+
+    listener = {"thread": patient.held_up, "task": waits, "orderly": orderly}[kind]
+    member = patient.member(listener, orderly=kind == "orderly")
+    found = patient.becomes("listener stuck", "--watch-for 0s --stuck-after 500ms")
+    assert found["sentence"].startswith(f"the listener of {member.client_id} has finished nothing of {patient.topic}/")
+    name = "waits" if kind == "task" else "held_up"
+    assert f".{name}(test_cli_doctor.py:" in found["evidence"][0], found
+
+
+def test_a_listener_fails_and_what_it_raised_is_told(patient: Patient) -> None:
+    def refuse(message: rmq.MessageExt) -> None:
+        raise ValueError("no such account")
+
+    patient.send(3)
+    patient.member(refuse)
+    found = patient.becomes("listener fails")
+    told = "\n".join(found["evidence"])
+    assert "failures a second in the last minute" in told
+    assert "ValueError: no such account, refuse(" in told
+
+
+def test_flow_control_names_its_limit(patient: Patient) -> None:
+    patient.send(200)
+    patient.member(patient.held_up, pull_threshold_for_queue=10)
+    found = patient.becomes("flow control")
+    assert "messages (pullThresholdForQueue)" in found["sentence"]
+    assert " of 10 " in found["sentence"]
+
+
+def test_only_retries_wait(patient: Patient) -> None:
+    def later(message: rmq.MessageExt) -> None:
+        if message.body == b"0":
+            raise rmq.RetryLater(delay_level=5)
+
+    patient.send(6)
+    patient.member(later)
+    found = patient.becomes("only retries wait")
+    assert found["evidence"][0] == "0 retries are due, 1 wait for their time"
+    assert found["evidence"][1].startswith("the next one is due in ")
+
+
+def test_it_moves_and_then_nothing_waits(patient: Patient) -> None:
+    turn = threading.Semaphore(0)
+    patient.send(60)
+    patient.member(lambda message: turn.acquire(timeout=DEADLINE_S), consume_thread_count=1)
+    for _ in range(20):
+        turn.release()
+    found = patient.becomes("moving", "--watch-for 200ms")
+    assert "messages a second" in found["evidence"][0]
+    turn.release(60)
+    assert "has consumed all there is" in patient.becomes("nothing waits")["sentence"]
+
+
+def test_a_pull_consumer_that_does_not_poll(patient: Patient) -> None:
+    patient.send(4)
+    consumer = patient.server.pull_consumer(patient.group, consume_from_where=FIRST)
+    consumer.subscribe(patient.topic)
+    with consumer:
+        found = patient.becomes("listener stuck", "--watch-for 0s --stuck-after 100ms")
+        assert re.match(r"the application of \S+ has taken nothing of ", found["sentence"])
+
+
+def test_a_group_that_nobody_knows_is_one_sentence(patient: Patient) -> None:
+    ended = CommandLine(patient.server.namesrv_addr).run("group doctor nobody")
+    assert (ended.code, ended.out) == (1, "")
+    assert ended.err.count("\n") == 1
+    assert "no broker knows the consumer group 'nobody'" in ended.err
+
+
+def test_for_people_it_is_a_verdict_its_evidence_and_an_advice(patient: Patient) -> None:
+    ended = CommandLine(patient.server.namesrv_addr).run(f"group doctor {patient.group} --watch-for 0s")
+    lines = ended.out.splitlines()
+    assert lines[0] == f"no member online: no member of group {patient.group} is online"
+    assert lines[1] == "  how many messages wait is not known: the group has no progress"
+    assert lines[-1].startswith("what to do: start a member")
