@@ -2,7 +2,7 @@
 
 No socket: frames are given to a connection of the broker, as they come out of one read. The forms take turns in one process, and what is
 printed is processor time in proportion to a plain send: one-way, first version, delayed, binary header, access control of both generations,
-and SYNC_FLUSH with a store on the disk. Accounts and users sign with one key; the signature is checked each time.
+SYNC_FLUSH with a store on the disk, and batches of several kinds. Accounts and users sign with one key; the signature is checked each time.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import argparse
 import asyncio
 import gc
 import logging
+import random
 import struct
 import sys
 import tempfile
@@ -24,8 +25,9 @@ from typing import Any, Final, NamedTuple
 ROOT: Final = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "tests")]
 
-from golden.pipeline.scenes import PROPERTIES, alike, pull, request, send, send_fields  # noqa: E402
+from golden.pipeline.scenes import PROPERTIES, element, pull, request, send, send_fields  # noqa: E402
 from inproc.broker.written_to import WrittenTo  # noqa: E402
+from producer_shapes import shapes  # noqa: E402
 from sprocketmq.broker import Broker, BrokerConfig  # noqa: E402
 from sprocketmq.net.connection import Connection  # noqa: E402
 from sprocketmq.wire.frames.acl_signature import signed_fields  # noqa: E402
@@ -110,7 +112,7 @@ def forms(folder: Path) -> dict[str, Form]:
         "init_authentication_user": f'{{"username":"{KEYS[0]}","password":"{KEYS[1]}"}}',
     }
     first = {_FIRST_VERSION[letter]: value for letter, value in send_fields().items()}
-    batch = send(b"".join([alike(number) for number in range(100)]), code=320, i="", m="true")
+    on_disk = {"store_path_root_dir": str(folder / "batches")}
     return {
         "plain": Form(sends()),
         "keys of its own": Form(sends("KEYS\x01order\x02")),
@@ -126,8 +128,32 @@ def forms(folder: Path) -> dict[str, Form]:
         ),
         "pull of 8": Form(pull(queueId="1", maxMsgNums="8") * IN_ONE_READ),
         "pull of 8, binary": Form(pull(queueId="1", maxMsgNums="8", binary=True) * IN_ONE_READ),
-        "batch of 100": Form(batch * 4, 4, 4),
+        **{name: Form(batch * 4, 4, 4) for name, batch in batches().items()},
+        "batch, 32 x 1 KB, on the disk": Form(batches()["batch, 32 x 1 KB"] * 4, 4, 4, on_disk),
     }
+
+
+def batches() -> dict[str, bytes]:
+    """Batches of 100 small messages, or 32 large ones, as real producers write them."""
+    dice, kinds = random.Random(7), {shape.name: shape.make for shape in shapes()}
+
+    def batch(kind: str, count: int = 100) -> list[bytes]:
+        return [element(*kinds[kind](number, dice)[:2]) for number in range(count)]
+
+    def alike(size: int, count: int) -> list[bytes]:
+        texts = [b"UNIQ_KEY\x01%032X\x02TAGS\x01A\x02WAIT\x01true\x02" % number for number in range(count)]
+        return [element(b"x" * size, text) for text in texts]
+
+    same = alike(100, 100)
+    made = {
+        "batch, 100 x 100 B": same,
+        "batch, 4 x 100 B": same[:4],
+        "batch, 32 x 1 KB": alike(1024, 32),
+        "batch, bodies of 1 to 400 B": batch("bodies of 1 to 400 B, keys on two of three"),
+        "batch, Java's": batch("Java 5.4.0, batch"),
+        "batch, one odd of 100": [*same[:50], element(b"odd", b"TAGS\x01B\x02"), *same[51:]],
+    }
+    return {name: send(b"".join(parts), code=320, i="", m="true") for name, parts in made.items()}
 
 
 async def measure(folder: Path, rounds: int) -> dict[str, float]:
@@ -172,7 +198,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         best = asyncio.run(measure(Path(folder), args.rounds))
     for name, each_us in best.items():
-        print(f"{name:20} {each_us:8.2f} us   {each_us / best['plain']:6.2f} of a plain send")
+        print(f"{name:32} {each_us:8.2f} us   {each_us / best['plain']:6.2f} of a plain send")
 
 
 if __name__ == "__main__":

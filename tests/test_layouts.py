@@ -23,7 +23,6 @@ OWN_FORMATS = {
     "wire/end_frames.py": "a frame's two lengths",
     "wire/bodies/register_broker.py": "the length of each part of a compressed registration",
     "wire/hashing.py": "Java's characters: UTF-16",
-    "wire/records/uniform_batch.py": "bodies among the elements of one batch, whose length varies; no field",
     "net/connection.py": "the length of a frame's header",
     "net/ha_connection.py": "the two heads of replication, which are written and read there alone",
     "broker/tables/stamps.py": "offsets within ids, of which a batch has many",

@@ -31,7 +31,6 @@ TESTED_BY = {
     "wire/headers": "unit/wire/headers/test_headers.py",
     "wire/layout": "unit/wire/records/test_record_layout.py",
     "wire/records/record_head": "unit/wire/records/test_message.py",
-    "wire/records/uniform_batch": "inproc/broker/test_uniform_batches.py",
     "wire/requests": "unit/wire/requests/test_requests.py",
     "wire/text/json_references": "unit/wire/text/test_fastjson.py",
 }

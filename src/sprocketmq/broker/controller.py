@@ -68,11 +68,18 @@ from sprocketmq.net.process.clock import Clock, SystemClock
 from sprocketmq.net.process.engine import Engine
 from sprocketmq.net.server import Server
 from sprocketmq.net.tls import ServerTls
-from sprocketmq.store import AppendResult, DiskMessageStore, MemoryMessageStore, MessageStore, StoredMessage
+from sprocketmq.store import (
+    AppendResult,
+    BatchAppendResult,
+    DiskMessageStore,
+    MemoryMessageStore,
+    MessageStore,
+    StoredBatch,
+    StoredMessage,
+)
 from sprocketmq.store.files.mapped_progress import MappedProgress
 from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.records.record import RecordView
-from sprocketmq.wire.records.uniform_batch import UniformBatch
 
 __all__ = ["BrokerController", "Handler"]
 
@@ -404,22 +411,15 @@ class BrokerController(Service):
         self.parked.arrived(message.topic, message.queue_id, message.tags_code)
         return result
 
-    def put_batch(self, messages: list[StoredMessage], now_ms: int) -> list[AppendResult]:
+    def put_batch(self, batch: StoredBatch, now_ms: int) -> BatchAppendResult:
         """Store messages of one topic and queue, all or none. Raises as :meth:`put`."""
-        results = self.store.append_batch(messages, now_ms)
-        first = messages[0]
-        self.counters.stored(first.topic, len(results), sum([result.size for result in results]))
-        if self.parked.waiting(first.topic, first.queue_id):
-            for message in messages:
-                self.parked.arrived(message.topic, message.queue_id, message.tags_code)
-        return results
-
-    def put_uniform(self, first: StoredMessage, batch: UniformBatch, now_ms: int) -> AppendResult | None:
-        """:meth:`put_batch` for messages that look alike; see ``MessageStore.append_uniform``. Raises as :meth:`put`."""
-        result = self.store.append_uniform(first, batch, now_ms)
-        if result is not None:
-            self.counters.stored(first.topic, batch.count, batch.count * result.size)
-            self.parked.arrived(first.topic, first.queue_id, first.tags_code)
+        result = self.store.append_batch(batch, now_ms)
+        self.counters.stored(batch.topic, batch.elements.count, result.size)
+        if batch.topic == TIMER_TOPIC:
+            self.timers.stored()
+        if self.parked.waiting(batch.topic, batch.queue_id):
+            for tags_code in set(batch.tags_codes):
+                self.parked.arrived(batch.topic, batch.queue_id, tags_code)
         return result
 
     def answer_when_durable(

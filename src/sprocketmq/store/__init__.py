@@ -5,17 +5,20 @@ from sprocketmq.store.disk_message_store import DiskMessageStore
 from sprocketmq.store.memory_message_store import MemoryMessageStore
 from sprocketmq.store.message_store import (
     AppendResult,
+    BatchAppendResult,
     FlushDiskType,
     MessageStore,
     ReadResult,
     ReadStatus,
     StoreConfig,
+    StoredBatch,
     StoredMessage,
     Unit,
 )
 
 __all__ = [
     "AppendResult",
+    "BatchAppendResult",
     "DiskMessageStore",
     "FlushDiskType",
     "MemoryMessageStore",
@@ -23,6 +26,7 @@ __all__ = [
     "ReadResult",
     "ReadStatus",
     "StoreConfig",
+    "StoredBatch",
     "StoredMessage",
     "Unit",
 ]

@@ -11,27 +11,34 @@ from __future__ import annotations
 
 import concurrent.futures
 import enum
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
 from sprocketmq.core.retry.retry_schedule import DEFAULT_DELAY_LEVELS
 from sprocketmq.errors import ConfigurationError, StoreNotWritable
 from sprocketmq.store.queue.unit import UNIT_SIZE_BYTES
-from sprocketmq.wire.records.uniform_batch import UniformBatch
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from sprocketmq.wire.records.batch_elements import BatchElements
 
 __all__ = [
     "NO_TOPICS",
     "AppendResult",
+    "BatchAppendResult",
     "FlushDiskType",
     "IndexHits",
     "MessageStore",
     "ReadResult",
     "ReadStatus",
     "StoreConfig",
+    "StoredBatch",
     "StoredMessage",
     "Unit",
 ]
@@ -159,6 +166,23 @@ class StoredMessage(msgspec.Struct, gc=False):
     tags_code: int = 0
 
 
+class StoredBatch(msgspec.Struct, gc=False):
+    """Messages that are stored together: what their records have in common, as in ``StoredMessage``, and what each has of its own.
+
+    ``elements`` are their bodies, properties and flags; ``tags_codes`` has a number for each.
+    """
+
+    topic: str
+    queue_id: int
+    elements: BatchElements
+    tags_codes: list[int]
+    sys_flag: int = 0
+    born_timestamp_ms: int = 0
+    born_host: tuple[bytes, int] = (b"\x7f\x00\x00\x01", 0)
+    store_host: tuple[bytes, int] = (b"\x7f\x00\x00\x01", 10911)
+    reconsume_times: int = 0
+
+
 class AppendResult(msgspec.Struct, frozen=True, gc=False):
     """Where a message was stored. ``when_durable`` takes ``physical_offset + size``; ``size`` is in bytes."""
 
@@ -166,6 +190,12 @@ class AppendResult(msgspec.Struct, frozen=True, gc=False):
     queue_offset: int
     store_timestamp: int
     size: int
+
+
+class BatchAppendResult(AppendResult, frozen=True, gc=False):
+    """Where the messages of a batch went: both offsets are the first one's, ``size`` is that of all together."""
+
+    physical_offsets: NDArray[np.int64]
 
 
 class ReadResult(msgspec.Struct):
@@ -237,16 +267,8 @@ class MessageStore(Protocol):
         """``append`` for a copy of a stored message: its body may exceed ``max_message_size``, which limits new messages."""
         ...
 
-    def append_batch(self, messages: Sequence[StoredMessage], now_ms: int) -> list[AppendResult]:
-        """Like ``append`` for several messages of one topic and queue: consecutive offsets; all are stored or none, also after a crash."""
-        ...
-
-    def append_uniform(self, first: StoredMessage, batch: UniformBatch, now_ms: int) -> AppendResult | None:
-        """``append_batch`` for a uniform batch; ``first`` is the message of its first element.
-
-        The properties of ``first`` begin with the element's own. Returns the place of the first record; each next one is ``size`` bytes
-        behind. Returns None, and writes nothing, if these hosts or this topic need ``append_batch``.
-        """
+    def append_batch(self, batch: StoredBatch, now_ms: int) -> BatchAppendResult:
+        """``append`` for several messages of one topic and queue: consecutive offsets; all are stored or none, also after a crash."""
         ...
 
     def read(

@@ -7,7 +7,7 @@ one, and an entry that points after the end of the log is dropped.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import msgspec
 
@@ -20,17 +20,19 @@ from sprocketmq.store.log.commit_log import CommitLog
 from sprocketmq.store.log.tags_code import tags_code_of_record
 from sprocketmq.store.message_store import (
     AppendResult,
+    BatchAppendResult,
     IndexHits,
     ReadResult,
     ReadStatus,
     StoreConfig,
+    StoredBatch,
     StoredMessage,
     Unit,
 )
 from sprocketmq.store.queue.consume_queue import ConsumeQueue
 from sprocketmq.store.queue.consume_queue_ext import ConsumeQueueExtTable
 from sprocketmq.store.queue.consume_queue_table import ConsumeQueueTable
-from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT, UNIT_SIZE_BYTES, unit_run
+from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT, UNIT_SIZE_BYTES, units_of
 from sprocketmq.store.recovery.entry_repair import repaired_units
 from sprocketmq.store.services.dispatch import Dispatcher
 from sprocketmq.store.services.retention import Retention
@@ -44,7 +46,6 @@ from sprocketmq.wire.records.record_layout import (
     PROPERTIES_LENGTH,
     RECORD,
 )
-from sprocketmq.wire.records.uniform_batch import UniformBatch
 
 __all__ = ["QueueLogStore"]
 
@@ -83,7 +84,6 @@ class QueueLogStore:
         if config.enable_consume_queue_ext:  # attributes of this one store: the others pay nothing for it
             self.append = self._append_extended  # type: ignore[method-assign]
             self.append_batch = self._append_batch_extended  # type: ignore[method-assign]
-            self.append_uniform = lambda first, batch, now_ms: None  # type: ignore[method-assign]
         self.retention = Retention(self)
         self._queues = self.consume_queues.queues
         self._levels = DelayLevels.parse(config.message_delay_level)
@@ -196,90 +196,70 @@ class QueueLogStore:
         log.indexed_offset = physical_offset
         return AppendResult(physical_offset, queue_offset, now_ms, size)
 
-    def append_batch(self, messages: Sequence[StoredMessage], now_ms: int) -> list[AppendResult]:
+    def append_batch(self, batch: StoredBatch, now_ms: int) -> BatchAppendResult:
         if self._refusal is not None:
             raise self._refusal
-        if not messages:
-            return []
-        first = messages[0]
-        key = (first.topic, first.queue_id)
-        if any(
-            (message.topic, message.queue_id) != key or message.sys_flag & _TRANSACTION_MASK for message in messages
-        ):
+        if batch.sys_flag & _TRANSACTION_MASK:
             raise ConfigurationError(
-                f"a batch for topic {first.topic!r}, queue {first.queue_id} holds another topic, another queue or a transaction; "
+                f"a batch for topic {batch.topic!r}, queue {batch.queue_id} holds another topic, another queue or a transaction; "
                 "send those on their own"
             )
-        queue = self._queues.get(key) or self._open_queue(first)
-        topic = queue.topic_bytes
-        sizes = [self._checked_size(message, len(topic)) for message in messages]
-        at = self.commit_log.reserve(sum(sizes))
-        records, results, queue_offset = [], [], queue.max_offset
-        for message, size in zip(messages, sizes, strict=True):
-            records.append(_record(message, topic, queue_offset, at, now_ms))
-            results.append(AppendResult(at, queue_offset, now_ms, size))
-            at += size
-            queue_offset += 1
-        units = [
-            UNIT.pack(result.physical_offset, result.size, message.tags_code)
-            for result, message in zip(results, messages, strict=True)
-        ]
+        elements, log = batch.elements, self.commit_log
+        if len(elements.data) > min(
+            self.config.max_message_size, MAX_PROPERTIES_BYTES
+        ):  # else none of them is too long
+            self._check_sizes(batch.topic, elements.longest_body_bytes, elements.longest_properties_bytes)
+        queue = self._queues.get((batch.topic, batch.queue_id)) or self._open_queue(batch)
+        queue_offset = queue.max_offset
+        record = encode_record(
+            queue.topic_bytes,
+            b"",
+            b"",
+            queue_id=batch.queue_id,
+            queue_offset=0,
+            physical_offset=0,
+            born_timestamp_ms=batch.born_timestamp_ms,
+            born_host=batch.born_host,
+            store_timestamp_ms=now_ms,
+            store_host=batch.store_host,
+            sys_flag=batch.sys_flag,
+            reconsume_times=batch.reconsume_times,
+        )
+        size = elements.records_bytes(record)
+        at = log.reserve(size)
+        places, sizes = elements.record_places(record, at)
+        records = elements.records(record, queue_offset, places, sizes)
         # Entries beyond the end of the log are invisible, so unlike in append they come first: making room for a later one can
         # still fail, and then nothing has happened.
-        queue.put_all(b"".join(units))
-        self.commit_log.write(b"".join(records))
-        self.commit_log.last_store_timestamp_ms = now_ms
-        self.commit_log.indexed_offset = results[-1].physical_offset
-        return results
-
-    def append_uniform(self, first: StoredMessage, batch: UniformBatch, now_ms: int) -> AppendResult | None:
-        if self._refusal is not None:
-            raise self._refusal
-        queue = self._queues.get((first.topic, first.queue_id)) or self._open_queue(first)
-        size = self._checked_size(first, len(queue.topic_bytes))
-        if (
-            not queue.topic_part
-            or len(first.born_host[0]) != IPV4_BYTES
-            or len(first.store_host[0]) != IPV4_BYTES
-            or first.sys_flag & _NEEDS_GENERAL_APPEND
-        ):
-            return None
-        log = self.commit_log
-        at, queue_offset = log.reserve(size * batch.count), queue.max_offset
-        record = _record(first, queue.topic_bytes, queue_offset, at, now_ms)
-        records = batch.records(record, size - len(first.properties), queue_offset, at)
-        queue.put_all(unit_run(batch.count, at, size, first.tags_code))
-        log.write(records)
+        queue.put_all(units_of(places, sizes, batch.tags_codes))
+        log.write(memoryview(records))
         log.last_store_timestamp_ms = now_ms
-        log.indexed_offset = at + size * (batch.count - 1)
-        return AppendResult(at, queue_offset, now_ms, size)
+        log.indexed_offset = int(places[-1])
+        return BatchAppendResult(at, queue_offset, now_ms, size, places)
 
     def _append_extended(self, message: StoredMessage, now_ms: int) -> AppendResult:
         return QueueLogStore.append(self, self._extended(message, now_ms), now_ms)
 
-    def _append_batch_extended(self, messages: Sequence[StoredMessage], now_ms: int) -> list[AppendResult]:
-        return QueueLogStore.append_batch(self, [self._extended(message, now_ms) for message in messages], now_ms)
+    def _append_batch_extended(self, batch: StoredBatch, now_ms: int) -> BatchAppendResult:
+        codes = [self._address(batch, code, now_ms) for code in batch.tags_codes]
+        return QueueLogStore.append_batch(self, msgspec.structs.replace(batch, tags_codes=codes), now_ms)
 
     def _extended(self, message: StoredMessage, now_ms: int) -> StoredMessage:
-        """The message with an address in place of its tags code. A unit in vain, when the append then fails, does no harm."""
-        if self._refusal is not None or message.sys_flag & _TRANSACTION_MASK in (_PREPARED, _ROLLBACK):
-            return message
-        self._open_queue(message)  # a topic that cannot be stored must not make a folder
-        address = self.extension.put(message.topic, message.queue_id, message.tags_code, now_ms)
-        return msgspec.structs.replace(message, tags_code=address)
+        return msgspec.structs.replace(message, tags_code=self._address(message, message.tags_code, now_ms))
 
-    def _open_queue(self, message: StoredMessage) -> ConsumeQueue:
+    def _address(self, message: StoredMessage | StoredBatch, tags_code: int, now_ms: int) -> int:
+        """What takes the place of a tags code. A unit in vain, when the append then fails, does no harm."""
+        if self._refusal is not None or message.sys_flag & _TRANSACTION_MASK in (_PREPARED, _ROLLBACK):
+            return tags_code
+        self._open_queue(message)  # a topic that cannot be stored must not make a folder
+        return self.extension.put(message.topic, message.queue_id, tags_code, now_ms)
+
+    def _open_queue(self, message: StoredMessage | StoredBatch) -> ConsumeQueue:
         return self.consume_queues.open(message.topic, message.queue_id)
 
     def _checked_size(self, message: StoredMessage, topic_bytes: int, most_bytes: int | None = None) -> int:
         body_bytes, properties_bytes = len(message.body), len(message.properties)
-        if most_bytes is None:
-            most_bytes = self.config.max_message_size
-        if body_bytes > most_bytes or properties_bytes > MAX_PROPERTIES_BYTES:
-            raise ConfigurationError(
-                f"the message for topic {message.topic!r} has a body of {body_bytes} and properties of {properties_bytes} bytes, "
-                f"{self.config.max_message_size} and {MAX_PROPERTIES_BYTES} are allowed; send less, or raise maxMessageSize"
-            )
+        self._check_sizes(message.topic, body_bytes, properties_bytes, most_bytes)
         return record_size(
             topic_bytes,
             body_bytes,
@@ -287,6 +267,15 @@ class QueueLogStore:
             born_host_v6=len(message.born_host[0]) == IPV6_BYTES,
             store_host_v6=len(message.store_host[0]) == IPV6_BYTES,
         )
+
+    def _check_sizes(self, topic: str, body_bytes: int, properties_bytes: int, most_bytes: int | None = None) -> None:
+        if most_bytes is None:
+            most_bytes = self.config.max_message_size
+        if body_bytes > most_bytes or properties_bytes > MAX_PROPERTIES_BYTES:
+            raise ConfigurationError(
+                f"the message for topic {topic!r} has a body of {body_bytes} and properties of {properties_bytes} bytes, "
+                f"{self.config.max_message_size} and {MAX_PROPERTIES_BYTES} are allowed; send less, or raise maxMessageSize"
+            )
 
     # -- reading ---------------------------------------------------------------------------------------------------------------
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
+from golden.pipeline.scenes import element
 from sprocketmq.errors import StoreNotWritable
-from sprocketmq.store import DiskMessageStore, MemoryMessageStore, MessageStore, StoreConfig, StoredMessage
+from sprocketmq.store import DiskMessageStore, MemoryMessageStore, MessageStore, StoreConfig, StoredBatch, StoredMessage
 from sprocketmq.store.queue_log_store import QueueLogStore
 from sprocketmq.store.tools.check import StoreSummary, check_store
 from sprocketmq.store.tools.check_auxiliary_files import check_index
 from sprocketmq.wire.hashing import tags_code
+from sprocketmq.wire.records.batch_elements import BatchElements
 from sprocketmq.wire.records.record import RecordView
 
 # Files so small that every test rolls over.
@@ -26,6 +29,23 @@ def message(
 ) -> StoredMessage:
     properties = b"UNIQ_KEY\x010A0B\x02" + (f"TAGS\x01{tag}\x02".encode() if tag else b"")
     return StoredMessage(topic, queue_id, body, properties, tags_code=tags_code(tag), **fields)  # type: ignore[arg-type]
+
+
+def batch_of(messages: Sequence[StoredMessage]) -> StoredBatch:
+    """The messages as a batch: what its messages have in common is the first one's."""
+    first = messages[0]
+    data = b"".join([element(each.body, each.properties, each.flag) for each in messages])
+    return StoredBatch(
+        first.topic,
+        first.queue_id,
+        BatchElements.of(data),
+        [each.tags_code for each in messages],
+        first.sys_flag,
+        first.born_timestamp_ms,
+        first.born_host,
+        first.store_host,
+        first.reconsume_times,
+    )
 
 
 def records(store: MessageStore, topic: str = "T", queue_id: int = 0) -> list[RecordView]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import pytest
 
 from sprocketmq.errors import ConfigurationError, StoreNotWritable
@@ -13,7 +11,7 @@ from sprocketmq.store.queue_log_store import QueueLogStore
 from sprocketmq.wire.hashing import tags_code
 from sprocketmq.wire.records.record import RecordView, decode_records
 
-from .stores import NOW_MS, SMALL, bodies, message, open_memory, records
+from .stores import NOW_MS, SMALL, batch_of, bodies, message, open_memory, records
 
 
 def test_an_appended_message_is_readable_at_once_with_every_field(store: MessageStore) -> None:
@@ -142,18 +140,21 @@ def test_a_filtered_read_looks_at_a_bounded_number_of_entries() -> None:
 
 def test_a_batch_gets_consecutive_offsets_and_one_piece_of_the_log(store: MessageStore) -> None:
     store.append(message(body=b"x" * 1500), NOW_MS)
-    results = store.append_batch([message(body=b"%d" % index) for index in range(5)], NOW_MS)
-    assert [result.queue_offset for result in results] == [1, 2, 3, 4, 5]
-    assert results[0].physical_offset == 2048  # did not fit the rest of the first file: all of it went to the next
-    assert all(a.physical_offset + a.size == b.physical_offset for a, b in pairwise(results))
+    result = store.append_batch(batch_of([message(body=b"%d" % index) for index in range(5)]), NOW_MS)
+    assert result.queue_offset == 1
+    assert result.physical_offset == 2048  # did not fit the rest of the first file: all of it went to the next
+    size = result.size // 5
+    assert result.physical_offsets.tolist() == [2048 + number * size for number in range(5)]
+    assert store.max_physical_offset == 2048 + result.size
     assert bodies(store)[1:] == [b"0", b"1", b"2", b"3", b"4"]
-    assert store.append_batch([], NOW_MS) == []
 
 
-def test_a_batch_of_two_queues_is_refused_whole(store: MessageStore) -> None:
-    with pytest.raises(ConfigurationError, match="another queue"):
-        store.append_batch([message("T", 0), message("T", 1)], NOW_MS)
+@pytest.mark.parametrize("sys_flag", [0x4, 0x8, 0xC])
+def test_a_batch_that_is_part_of_a_transaction_is_refused_whole(store: MessageStore, sys_flag: int) -> None:
+    with pytest.raises(ConfigurationError, match="or a transaction"):
+        store.append_batch(batch_of([message(sys_flag=sys_flag)] * 2), NOW_MS)
     assert store.max_physical_offset == 0
+    assert store.queues() == []
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from sprocketmq.store import MemoryMessageStore, StoreConfig, queue_log_store
 from sprocketmq.store.message_store import ReadResult
 from sprocketmq.store.queue.unit import UNIT
 
-from .stores import NOW_MS, bodies, message, open_disk, open_memory, records
+from .stores import NOW_MS, batch_of, bodies, message, open_disk, open_memory, records
 
 LOG_BYTES, QUEUE_BYTES = 4096, 400
 CONFIG = StoreConfig(mapped_file_size_commit_log=LOG_BYTES, mapped_file_size_consume_queue=QUEUE_BYTES)
@@ -24,7 +24,7 @@ def filled(appends: list[tuple[int, int, int]], config: StoreConfig = CONFIG) ->
     store = open_memory(config)
     for queue_id, body_bytes, count in appends:
         batch = [message("T", queue_id, bytes([65 + number]) * body_bytes) for number in range(count)]
-        store.append_batch(batch, NOW_MS)
+        store.append_batch(batch_of(batch), NOW_MS)
     return store
 
 

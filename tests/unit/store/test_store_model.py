@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from sprocketmq.store import DiskMessageStore, MemoryMessageStore, ReadStatus
 from sprocketmq.wire.records.record import decode_records
 
-from .stores import NOW_MS, SMALL, crash, message, problems
+from .stores import NOW_MS, SMALL, batch_of, crash, message, problems
 
 QUEUES = [("T", 0), ("T", 1), ("%RETRY%g", 0)]
 queues = st.sampled_from(QUEUES)
@@ -56,8 +56,8 @@ class StoreAgainstLists(RuleBasedStateMachine):
     @rule(key=queues, batch=st.lists(st.integers(1, 150), min_size=1, max_size=6))
     def append_batch(self, key: tuple[str, int], batch: list[int]) -> None:
         bodies = [self.body(size) for size in batch]
-        results = self.store.append_batch([message(*key, body) for body in bodies], self.now_ms)
-        assert [result.queue_offset for result in results] == [len(self.model[key]) + i for i in range(len(bodies))]
+        result = self.store.append_batch(batch_of([message(*key, body) for body in bodies]), self.now_ms)
+        assert (result.queue_offset, len(result.physical_offsets)) == (len(self.model[key]), len(bodies))
         self.model[key] += [(body, self.now_ms) for body in bodies]
 
     @rule(key=queues, offset=st.integers(-1, 60), count=st.integers(1, 40), limit=st.integers(1, 3000))

@@ -65,15 +65,15 @@ class Stamps:
         """The id that names the copy stored at ``physical_offset``."""
         return f"{self.message_id_prefix}{physical_offset:016X}"
 
-    def offset_message_ids(self, physical_offset: int, step: int, count: int) -> str:
-        """The same for ``count`` copies each ``step`` bytes behind the one before, joined by commas."""
-        import numpy as np  # who has so many has loaded it
+    def offset_message_ids(self, physical_offsets: NDArray[np.int64]) -> str:
+        """The same for many copies, joined by commas."""
+        import numpy as np
 
         prefix = bytes.fromhex(self.message_id_prefix)
-        size = len(prefix) + 8
+        size, count = len(prefix) + 8, len(physical_offsets)
         ids = bytearray((prefix + bytes(8)) * count)
         places: NDArray[np.int64] = np.ndarray((count,), ">i8", ids, len(prefix), (size,))
-        places[:] = np.arange(physical_offset, physical_offset + step * count, step)
+        places[:] = physical_offsets
         return ids.hex(",", size).upper()
 
     def new_unique_key(self, now_ms: int) -> str:

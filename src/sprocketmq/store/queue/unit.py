@@ -5,6 +5,7 @@ Offset n of a queue is the unit at byte n * ``UNIT_SIZE_BYTES``. A filler, which
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -12,8 +13,11 @@ from sprocketmq.wire.layout import Layout
 
 if TYPE_CHECKING:
     import numpy as np
+    from numpy.typing import NDArray
 
-__all__ = ["FILLER_SIZE", "UNIT", "UNIT_LAYOUT", "UNIT_SIZE_BYTES", "unit_run", "unit_type"]
+    Ints = NDArray[np.int64]
+
+__all__ = ["FILLER_SIZE", "UNIT", "UNIT_LAYOUT", "UNIT_SIZE_BYTES", "unit_type", "units_of"]
 
 UNIT_LAYOUT: Final = Layout(
     ("physical_offset", "q"),  # of the record in the commit log
@@ -34,11 +38,10 @@ def unit_type() -> np.dtype[Any]:
     return columns
 
 
-def unit_run(count: int, physical_offset: int, size_bytes: int, tags_code: int) -> bytes:
-    """The units of ``count`` records of one size and the same tags that follow each other in the log."""
+def units_of(physical_offsets: Ints, sizes: Ints | int, tags_codes: Sequence[int]) -> bytes:
+    """The units of several records; the sizes are one for each, or one for all."""
     import numpy as np
 
-    units = np.empty(count, unit_type())
-    units["physical_offset"] = np.arange(physical_offset, physical_offset + size_bytes * count, size_bytes)
-    units["size"], units["tags_code"] = size_bytes, tags_code
+    units = np.empty(len(physical_offsets), unit_type())
+    units["physical_offset"], units["size"], units["tags_code"] = physical_offsets, sizes, tags_codes
     return units.tobytes()

@@ -16,7 +16,7 @@ from sprocketmq.store.queue_log_store import QueueLogStore
 from sprocketmq.store.services.retention import Retention
 from sprocketmq.wire.hashing import tags_code
 
-from ..stores import NOW_MS, SMALL, crash, message, open_disk, open_memory, problems, records
+from ..stores import NOW_MS, SMALL, batch_of, crash, message, open_disk, open_memory, problems, records
 
 EXTENDED = dataclasses.replace(SMALL, enable_consume_queue_ext=True, mapped_file_size_consume_queue_ext=70)
 UNIT_OF_JAVA = struct.Struct(">hqqh")
@@ -101,7 +101,7 @@ def test_a_restart_reads_and_writes_on(killed: bool, lost: bool, tmp_path: Path)
 
 def test_a_batch_has_addresses_too(tmp_path: Path) -> None:
     store = open_disk(tmp_path / "s", EXTENDED)
-    store.append_batch([message(tag="A"), message(tag="B"), message()], NOW_MS)
+    store.append_batch(batch_of([message(tag="A"), message(tag="B"), message()]), NOW_MS)
     assert offsets_with(store, "B") == [1]
     assert [unit.tags_code for unit in store.units("T", 0, 0)] == [tags_code("A"), tags_code("B"), 0]
     store.close()

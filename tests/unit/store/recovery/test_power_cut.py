@@ -28,7 +28,7 @@ from sprocketmq.store.files import mapped_file, mapped_progress
 from sprocketmq.store.services.flush import Flusher
 from sprocketmq.store.tools.check import check_directory
 
-from ..stores import NOW_MS, SMALL, kill, message, problems, records
+from ..stores import NOW_MS, SMALL, batch_of, kill, message, problems, records
 
 QUEUES = [("T", 0), ("T", 1), ("%RETRY%g", 0)]
 NEVER_MS = 1 << 30  # the flush thread acts only when it is asked to
@@ -102,16 +102,17 @@ class PowerCuts(RuleBasedStateMachine):
         for size in sizes:
             made = self.keyed(key, size)
             result = self.store.append(made, NOW_MS + self.number)
-            self.note(key, result, made.body)
+            self.note(key, result.queue_offset, made.body)
 
     @rule(key=st.sampled_from(QUEUES), sizes=st.lists(st.integers(1, 300), min_size=2, max_size=6))
     def append_batch(self, key: tuple[str, int], sizes: list[int]) -> None:
         made = [self.keyed(key, size) for size in sizes]
-        for one, result in zip(made, self.store.append_batch(made, NOW_MS + self.number), strict=True):
-            self.note(key, result, one.body)
+        result = self.store.append_batch(batch_of(made), NOW_MS + self.number)
+        for number, one in enumerate(made):
+            self.note(key, result.queue_offset + number, one.body)
 
-    def note(self, key: tuple[str, int], result: Any, body: bytes) -> None:
-        self.appended.append((key, result.queue_offset, body))
+    def note(self, key: tuple[str, int], queue_offset: int, body: bytes) -> None:
+        self.appended.append((key, queue_offset, body))
 
     @rule()
     def acknowledge(self) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ..stores import NOW_MS, SMALL, bodies, message, open_disk
+from ..stores import NOW_MS, SMALL, batch_of, bodies, message, open_disk
 
 ONE_FILE = dataclasses.replace(SMALL, mapped_file_size_commit_log=1 << 16, mapped_file_size_consume_queue=400)
 
@@ -36,7 +36,7 @@ def test_until_its_first_eight_bytes_are_there_nothing_of_a_write_exists(tmp_pat
     if len(sent) == 1:
         store.append(message(body=sent[0]), NOW_MS)
     else:
-        store.append_batch([message(body=body) for body in sent], NOW_MS)
+        store.append_batch(batch_of([message(body=body) for body in sent]), NOW_MS)
     log.view = view
     after = bytes(watched)
     view[:] = after

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from golden import VERSIONS, store_dir, store_file
-from sprocketmq.store.queue.unit import UNIT_LAYOUT, unit_run, unit_type
+from sprocketmq.store.queue.unit import UNIT_LAYOUT, unit_type, units_of
 from sprocketmq.wire.layout import Layout
 from sprocketmq.wire.records.record import encode_record
 from sprocketmq.wire.records.record_layout import (
@@ -177,9 +177,11 @@ def test_units_that_java_stored_are_what_the_table_says(version: str) -> None:
         assert UNIT_LAYOUT.repeated("size", len(units)).unpack(head.read_bytes()) == tuple(units["size"].tolist())
 
 
-def test_a_run_of_units_is_its_units_one_by_one() -> None:
-    units = [UNIT_LAYOUT.struct.pack(1 << 40 | 117 * number, 117, -7) for number in range(100)]
-    assert unit_run(100, 1 << 40, 117, -7) == b"".join(units)
+def test_units_together_are_units_one_by_one() -> None:
+    places = (1 << 40) + 117 * np.arange(100)
+    units = [UNIT_LAYOUT.struct.pack((1 << 40) + 117 * number, 117, -7) for number in range(100)]
+    assert units_of(places, 117, [-7] * 100) == b"".join(units)
+    assert units_of(places, np.full(100, 117), [-7] * 100) == b"".join(units)
 
 
 _kinds = st.sampled_from(["b", "B", "h", "H", "i", "I", "q", "Q", "4sI", "16sI"])

@@ -20,6 +20,7 @@ from sprocketmq.broker.handlers.messages.special_messages import (
     special_message,
     timer_topic_problem,
 )
+from sprocketmq.broker.lazy_imports import Library, is_loaded
 from sprocketmq.broker.tables.property_shapes import Shape, judged, waits_for_disk
 from sprocketmq.broker.tables.topics import PERM_READ, PERM_WRITE, SEND_FORBIDDEN
 from sprocketmq.core.resource_names import topic_name_problem
@@ -27,26 +28,24 @@ from sprocketmq.core.retry.retry_schedule import RETRY_PREFIX
 from sprocketmq.core.timer_schedule import TIMER_TOPIC
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.connection import Connection
-from sprocketmq.store.message_store import StoredMessage
+from sprocketmq.store.message_store import StoredBatch, StoredMessage
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import FLAG_ONEWAY, Command, response
-from sprocketmq.wire.hashing import tags_code
 from sprocketmq.wire.headers import SendMessageRequestHeader, SendMessageRequestHeaderV2
 from sprocketmq.wire.records import properties as props
-from sprocketmq.wire.records.batch import has_more_elements, split_batch
-from sprocketmq.wire.records.uniform_batch import UniformBatch
+from sprocketmq.wire.records.batch import has_more_elements
 
 if TYPE_CHECKING:
     from sprocketmq.broker.controller import BrokerController
     from sprocketmq.broker.tables.stamps import Stamps
+    from sprocketmq.wire.records.batch_elements import BatchElements
 
 __all__ = ["HANDLERS", "check_topic", "handle_send"]
 
 _SEND_V1: Final = int(RequestCode.SEND_MESSAGE)
 _SEND_BATCH: Final = int(RequestCode.SEND_BATCH_MESSAGE)
 _READ_AND_WRITE: Final = PERM_READ | PERM_WRITE
-_UNIFORM_FROM_BYTES: Final = 1024  # below, one by one is as fast
 
 
 def handle_send(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
@@ -197,79 +196,61 @@ def _send_batch(
     gives it a UNIQ_KEY of its own, and behind a message's properties that would be the id of all of them. As 5.4.0 (its
     MessageExtEncoder; 4.9 and 5.x before append them).
     """
-    if header.topic.startswith(RETRY_PREFIX):
-        return _illegal(
-            broker, command, f"a batch cannot be sent to retry topic {header.topic}; send its messages one by one"
-        )
-    body = bytes(command.body)
+    if not is_loaded(Library.NUMPY):
+        return broker.lazy_imports.wait_for(Library.NUMPY, connection, command)
+    from sprocketmq.wire.records.batch_elements import BatchElements
+
+    topic, stamps = header.topic, broker.stamps
+    if topic.startswith(RETRY_PREFIX):
+        return _illegal(broker, command, f"a batch cannot be sent to retry topic {topic}; send its messages one by one")
     of_batch = header.properties.encode() if header.properties else b""
     if is_delayed(of_batch):
         return _illegal(broker, command, "the batch has a delay; send delayed messages one by one")
-    waits, key = waits_for_disk(of_batch), props.get_property(of_batch, props.UNIQ_KEY)
-    uniform = UniformBatch.of(body) if len(body) >= _UNIFORM_FROM_BYTES else None
-    try:
-        if uniform is not None:
-            element = (uniform.flag, uniform.body, uniform.properties)
-            messages = _messages_of_batch(broker, connection, command, header, queue_id, [element])
-            if isinstance(messages, Command):
-                return messages
-            result = broker.put_uniform(messages[0], uniform, now_ms)
-            if result is not None:
-                ids = broker.stamps.offset_message_ids(result.physical_offset, result.size, uniform.count)
-                answer = broker.stamps.answers.of_batch(command, ids, queue_id, result.queue_offset, key)
-                end = result.physical_offset + uniform.count * result.size
-                return broker.answer_when_durable(connection, command, answer, end, waits)
-        messages = _messages_of_batch(broker, connection, command, header, queue_id, split_batch(body))
-        if isinstance(messages, Command):
-            return messages
-        if not messages:
-            return _illegal(broker, command, "the batch holds no message; send at least one")
-        results = broker.put_batch(messages, now_ms)
-    except ConfigurationError as error:
-        return _illegal(broker, command, str(error))
-    ids = ",".join([broker.stamps.offset_message_id(result.physical_offset) for result in results])
-    answer = broker.stamps.answers.of_batch(command, ids, queue_id, results[0].queue_offset, key)
-    end = results[-1].physical_offset + results[-1].size
-    return broker.answer_when_durable(connection, command, answer, end, waits)
-
-
-def _messages_of_batch(
-    broker: BrokerController,
-    connection: Connection,
-    command: Command,
-    header: SendMessageRequestHeader,
-    queue_id: int,
-    elements: list[tuple[int, bytes, bytes]],
-) -> list[StoredMessage] | Command:
-    """What the elements are stored as; the refusal of all of them for the sake of one."""
-    body = bytes(command.body)
-    may_delay = b"DELAY" in body or b"TIMER_" in body  # one look at the whole instead of three at each
-    topic, sys_flag, born_at_ms, times = (
-        header.topic,
+    elements = BatchElements.of(bytes(command.body))
+    problem = _problem_in_batch(broker, topic, elements)
+    if problem is not None:
+        return _illegal(broker, command, problem)
+    batch = StoredBatch(
+        topic,
+        queue_id,
+        elements,
+        elements.tags_codes(),
         header.sys_flag,
         header.born_timestamp,
+        connection.state["born_host"],
+        stamps.host,
         header.reconsume_times or 0,
     )
-    born_host, store_host, messages = connection.state["born_host"], broker.stamps.host, []
-    for flag, part, raw in elements:
-        if may_delay and is_delayed(raw):
-            return _illegal(broker, command, "a message of the batch has a delay; send delayed messages one by one")
-        if not part:
-            return _illegal(broker, command, "a message of the batch has no body; 1 byte or more is allowed")
-        if len(raw) > props.MAX_PROPERTIES_BYTES:
-            return _illegal(
-                broker,
-                command,
-                f"the properties take {len(raw)} bytes, at most {props.MAX_PROPERTIES_BYTES} are allowed",
-            )
+    try:
+        result = broker.put_batch(batch, now_ms)
+    except ConfigurationError as error:
+        return _illegal(broker, command, str(error))
+    ids, key = stamps.offset_message_ids(result.physical_offsets), props.get_property(of_batch, props.UNIQ_KEY)
+    answer = stamps.answers.of_batch(command, ids, queue_id, result.queue_offset, key)
+    end = result.physical_offset + result.size
+    return broker.answer_when_durable(connection, command, answer, end, waits_for_disk(of_batch))
+
+
+def _problem_in_batch(broker: BrokerController, topic: str, elements: BatchElements) -> str | None:
+    """Why the batch is refused for the sake of its first message that cannot be stored."""
+    # A look at the whole: whether any of them may be such a one. What delays a message has these letters in its name.
+    longest, may_delay = props.MAX_PROPERTIES_BYTES, b"DEL" in elements.texts
+    may_be_long = len(elements.texts) > longest and elements.longest_properties_bytes > longest
+    if not (may_delay or may_be_long or b"" in elements.bodies or elements.ends_in_zero or topic == TIMER_TOPIC):
+        return None
+    for body, raw in elements.bodies_and_properties():
+        if b"DEL" in raw and is_delayed(raw):
+            return "a message of the batch has a delay; send delayed messages one by one"
+        if not body:
+            return "a message of the batch has no body; 1 byte or more is allowed"
+        if len(raw) > longest:
+            return f"the properties take {len(raw)} bytes, at most {longest} are allowed"
+        if raw.endswith(b"\0"):  # what a start takes for a page that was lost, and with it for the end of the log
+            return "the properties of a message of the batch end with a zero byte; end them with \\x02"
         problem = timer_topic_problem(broker, topic, raw) if topic == TIMER_TOPIC else None
         if problem is not None:
-            return _illegal(broker, command, problem)
-        code = tags_code(props.get_property(raw, props.TAGS)) if b"TAGS\x01" in raw else 0
-        messages.append(
-            StoredMessage(topic, queue_id, part, raw, flag, sys_flag, born_at_ms, born_host, store_host, times, 0, code)
-        )
-    return messages
+            return problem
+    return None
 
 
 def _illegal(broker: BrokerController, command: Command, remark: str) -> Command:

@@ -1,0 +1,233 @@
+"""A batch is stored and answered as its messages one by one, whatever they look like; all are refused for the sake of one."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from batches import SoundBatch, produced_batch, sound_batches
+from golden.pipeline.scenes import element, send
+from inproc.broker.written_to import WrittenTo
+from sprocketmq.broker import Broker, lazy_imports
+from sprocketmq.broker.handlers.messages.special_messages import is_delayed
+from sprocketmq.broker.tables.stamps import Stamps
+from sprocketmq.core.timer_schedule import TIMER_TOPIC
+from sprocketmq.net.process.clock import ManualClock
+from sprocketmq.store import StoredMessage
+from sprocketmq.wire.codes import ResponseCode
+from sprocketmq.wire.frames.command import Command
+from sprocketmq.wire.hashing import tags_code
+from sprocketmq.wire.records.properties import MAX_PROPERTIES_BYTES, TAGS, get_property
+
+NOW_MS = 1_795_276_800_000
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_is_loaded_late() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lazy_imports, "_loaded", set(lazy_imports.Library))
+        yield
+
+
+class Side:
+    """A broker in memory, with what its client sees and its store holds."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop, self.broker = loop, Broker(clock=ManualClock(NOW_MS))
+        self.broker.store.load()
+        self.broker.stamps = Stamps(self.broker.config, "127.0.0.1", 10911)
+        self.broker.topics.create_if_absent("plain", 4, NOW_MS)
+
+    def feed(self, data: bytes) -> WrittenTo:
+        async def take() -> WrittenTo:
+            peer = WrittenTo()
+            connection = self.broker._new_server()._new_connection()
+            connection.connection_made(peer)  # type: ignore[arg-type]
+            connection.data_received(data)
+            for _ in range(3):
+                await asyncio.sleep(0)
+            self.broker.parked.connection_closed(connection)
+            return peer
+
+        return self.loop.run_until_complete(take())
+
+    def stored(self) -> list[Any]:
+        """Queue, entry and record of each message."""
+        store = self.broker.store
+        return [
+            (topic, queue_id, unit, bytes(store.record_at(unit.physical_offset) or b""))
+            for topic, queue_id in store.queues()
+            for unit in store.units(topic, queue_id, 0, 1 << 20)
+        ]
+
+    def tallies(self) -> dict[str, tuple[int, int]]:
+        """How much was stored, by topic."""
+        return {topic: (tally.messages, tally.bytes) for topic, tally in self.broker.counters.puts.items()}
+
+
+@pytest.fixture
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    loop = asyncio.new_event_loop()
+    yield loop
+    loop.close()
+
+
+def refusal_of(batch: SoundBatch) -> str | None:
+    """What is said of the first message that may not be in a batch."""
+    for _, body, raw in batch:
+        if is_delayed(raw):
+            return "a message of the batch has a delay; send delayed messages one by one"
+        if not body:
+            return "a message of the batch has no body; 1 byte or more is allowed"
+        if len(raw) > MAX_PROPERTIES_BYTES:
+            return f"the properties take {len(raw)} bytes, at most {MAX_PROPERTIES_BYTES} are allowed"
+        if raw.endswith(b"\0"):
+            return "the properties of a message of the batch end with a zero byte; end them with \\x02"
+    return None
+
+
+def stored_one_by_one(side: Side, batch: SoundBatch, sys_flag: int) -> list[int]:
+    """Where they went."""
+    return [
+        side.broker.put(
+            StoredMessage(
+                "plain", 1, body, raw, flag, sys_flag, NOW_MS, (b"\x7f\0\0\x01", 45678), side.broker.stamps.host, 0, 0,
+                tags_code(get_property(raw, TAGS)),
+            ),
+            NOW_MS,
+        ).physical_offset
+        for flag, body, raw in batch
+    ]  # fmt: skip
+
+
+def assert_batch_is_as_one_by_one(
+    loop: asyncio.AbstractEventLoop, batch: SoundBatch, of_batch: str = "", sys_flag: int = 0
+) -> None:
+    together, apart = Side(loop), Side(loop)
+    data = b"".join([element(body, raw, flag) for flag, body, raw in batch])
+    frame = send(data, code=320, i=of_batch, m="true", f=str(sys_flag))
+    answers = together.feed(frame + frame).answers()
+    assert len(answers) == 2
+    refusal = refusal_of(batch)
+    for number, answer in enumerate(answers):
+        if refusal is not None:
+            assert (answer.code, answer.remark) == (ResponseCode.MESSAGE_ILLEGAL, refusal)
+            continue
+        places = stored_one_by_one(apart, batch, sys_flag)
+        assert_is_answered_with(answer, apart, places, number * len(batch), of_batch)
+    assert together.stored() == apart.stored()
+    assert together.tallies() == apart.tallies()
+    assert together.broker.store.max_physical_offset == apart.broker.store.max_physical_offset
+
+
+def assert_is_answered_with(answer: Command, side: Side, places: list[int], queue_offset: int, of_batch: str) -> None:
+    ids = ",".join([side.broker.stamps.offset_message_id(place) for place in places])
+    assert (answer.code, answer.ext_fields["msgId"]) == (0, ids)
+    assert (answer.ext_fields["queueId"], answer.ext_fields["queueOffset"]) == ("1", str(queue_offset))
+    assert answer.ext_fields.get("transactionId") == get_property(of_batch.encode(), "UNIQ_KEY")
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> SoundBatch:
+    """Sometimes with messages that are refused, or nearly."""
+    batch = draw(sound_batches(least_body_bytes=1))
+    odd = draw(st.sampled_from(("", "", "", "", "delay", "no delay", "delay in a body", "timer", "no body", "long")))
+    if odd:
+        raw = {
+            "delay": b"DELAY\x013\x02",
+            "no delay": b"DELAY\x010\x02own\x01DELAY\x02",
+            "timer": b"TIMER_DELAY_SEC\x015\x02",
+            "long": b"own\x01" + b"x" * MAX_PROPERTIES_BYTES + b"\x02",
+        }.get(odd, b"TAGS\x01A\x02")
+        body = {"delay in a body": b"DELAY\x013\x02", "no body": b""}.get(odd, b"body")
+        batch.insert(draw(st.integers(0, len(batch))), (0, body, raw))
+    return batch
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    batches(),
+    st.sampled_from(("", "UNIQ_KEY\x01BATCH\x02WAIT\x01true\x02", "CLUSTER\x01mine")),
+    st.sampled_from((0, 1)),
+)
+def test_any_batch_is_stored_and_answered_as_its_messages_one_by_one(
+    batch: SoundBatch, of_batch: str, sys_flag: int
+) -> None:
+    loop = asyncio.new_event_loop()
+    try:
+        assert_batch_is_as_one_by_one(loop, batch, of_batch, sys_flag)
+    finally:
+        loop.close()
+
+
+def test_batches_of_real_producers_are_stored_as_their_messages_one_by_one(loop: asyncio.AbstractEventLoop) -> None:
+    seed = random.randrange(1 << 32)
+    print(f"seed {seed}")
+    dice = random.Random(seed)
+    for _ in range(20):
+        assert_batch_is_as_one_by_one(loop, produced_batch(dice))
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        (0, b"body", b"UNIQ_KEY\x01k\x02DELAY\x013\x02"),
+        (0, b"body", b"TIMER_DELIVER_MS\x0199\x02"),
+        (0, b"", b"UNIQ_KEY\x01k\x02"),
+        (0, b"body", b"own\x01" + b"x" * MAX_PROPERTIES_BYTES),
+        (0, b"body", b"UNIQ_KEY\x01k\x02own\x01\0"),
+    ],
+    ids=["delay", "timer", "no body", "long", "zero"],
+)
+def test_one_message_that_may_not_be_in_a_batch_is_found_wherever_it_is(
+    loop: asyncio.AbstractEventLoop, odd: tuple[int, bytes, bytes]
+) -> None:
+    good = (0, b"body", b"UNIQ_KEY\x01k\x02")
+    assert refusal_of([odd]) is not None
+    for batch in ([odd], [good] * 20 + [odd], [odd] + [good] * 9, [good] * 3 + [odd, (0, b"", b"")] + [good] * 9):
+        assert_batch_is_as_one_by_one(loop, batch)
+
+
+def test_each_message_of_a_batch_for_the_timers_own_topic_is_looked_at(loop: asyncio.AbstractEventLoop) -> None:
+    nowhere = b"REAL_TOPIC\x01nowhere\x02REAL_QID\x010\x02TIMER_OUT_MS\x011\x02"
+    for raw, code in ((nowhere, ResponseCode.MESSAGE_ILLEGAL), (b"REAL_QID\x010\x02", 0)):
+        side = Side(loop)
+        data = b"".join([element(b"body", b"UNIQ_KEY\x01k\x02"), element(b"body", raw)])
+        [answer] = side.feed(send(data, code=320, i="", m="true", b=TIMER_TOPIC, e="0")).answers()
+        assert answer.code == code
+        assert bool(side.stored()) is (code == 0)
+
+
+@pytest.mark.parametrize("cut_bytes", [1, 30])
+def test_a_batch_whose_elements_do_not_fill_it_is_refused_whole(
+    loop: asyncio.AbstractEventLoop, cut_bytes: int
+) -> None:
+    side = Side(loop)
+    data = b"".join([element(b"%d" % number * number, b"TAGS\x01A\x02") for number in range(1, 30)])
+    [answer] = side.feed(send(data[:-cut_bytes], code=320, i="", m="true")).answers()
+    assert answer.code != 0
+    assert side.stored() == []
+
+
+def test_those_who_wait_for_a_tag_are_woken_by_any_message_of_a_batch(loop: asyncio.AbstractEventLoop) -> None:
+    side = Side(loop)
+    woken: list[tuple[str, int, int]] = []
+    side.broker.parked.waiting = lambda topic, queue_id: True  # type: ignore[method-assign]
+    side.broker.parked.arrived = lambda *which: woken.append(which)  # type: ignore[method-assign]
+    data = b"".join([element(b"body", raw) for raw in (b"TAGS\x01A\x02", b"TAGS\x01B\x02", b"", b"TAGS\x01A\x02")])
+    side.feed(send(data, code=320, i="", m="true"))
+    assert sorted(woken) == [("plain", 1, 0), ("plain", 1, tags_code("A")), ("plain", 1, tags_code("B"))]
+
+
+def test_the_timer_is_told_of_a_batch_for_its_own_topic(loop: asyncio.AbstractEventLoop) -> None:
+    side = Side(loop)
+    told: list[None] = []
+    side.broker.timers.stored = lambda: told.append(None)  # type: ignore[method-assign]
+    side.feed(send(element(b"body", b"UNIQ_KEY\x01k\x02") * 2, code=320, i="", m="true", b=TIMER_TOPIC, e="0"))
+    assert len(told) == 1
