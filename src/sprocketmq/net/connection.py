@@ -1,25 +1,28 @@
 """One TCP connection that speaks the remoting protocol in both directions (Java: NettyRemotingAbstract).
 
-Both sides may ask: a response is told from a request by flag bit 0 alone, and each side counts its own opaques, so the same number can be
-in flight both ways. Requests from the peer go to ``handler(connection, command)``, called on the loop, once per frame, in order: it returns
-the response, or None when there is none (one-way) or not yet (parked; answer later with ``send``).
+    BoundedProtocol          how many bytes a connection may keep in memory
+      RequestingProtocol     requests of this side, and writing
+        Connection           requests of the peer: bytes -> frames -> commands -> handler -> answers
+
+Both sides may send requests. Flag bit 0 alone tells a response from a request, and each side counts its own opaques, so the same number
+can be in flight in both directions. For each request of the peer, in order, the loop calls ``handler(connection, command)``. It returns the
+response, or None if there is none (one-way) or not yet (the pull is parked; answer later with ``send``).
 
 Laws
-1. Everything a read brought is handled before anything is written; answers of one read leave in one write (one system call). Requests
-   that are asked in one turn of the loop leave together too, up to _GATHERED_REQUEST_BYTES; one that has nobody to wait for leaves at once.
-2. Whatever the connection dies of, every request in flight fails with ConnectionLost, once.
+1. All frames of one read are handled before anything is written, and their answers leave in one write (one system call).
+2. When the connection ends, every request in flight fails with ConnectionLost, once.
 3. Bytes that break the protocol close this connection and nothing else.
-4. While the peer does not read, a server's handler is not fed either: above the high-water mark reading pauses, requests that were read
-   already wait, and so does what ``when_writable`` was given (bounded memory per connection). The mark is looked at after each answer, not
-   after each read: one read may bring thousands of requests. A client always reads: if both sides stopped, each would wait for the other
-   for ever. Its senders wait instead, each until its own deadline. How that is kept: ``net.bounded_protocol``.
-5. A server gives a read of one connection a share of the loop's time (``QueuedBytes.share_s``): what that was not enough for waits until
-   all others had their turn. The more connections wait so, the smaller it is, and all of them together have 10 ms of a turn: sixty with
-   10 ms each would leave a turn to the rest each 0.6 s. One request that takes longer is not interrupted; see ``broker.chunked_work``.
+4. While the peer does not read, a server handles no more of its requests: above the high-water mark it stops reading, and requests that
+   were already read wait, so memory is bounded (``net.bounded_protocol``). The mark is checked after each answer, because one read may
+   bring thousands of requests. A client always reads; if both sides stopped, each would wait for the other for ever.
+5. A server gives each read of a connection a share of the loop's time (``QueuedBytes.share_s``). Requests for which the share was not
+   enough wait until all other connections had their turn. The share shrinks with the number of connections that wait, so that together
+   they take at most 10 ms of a turn. A single request that takes longer is not interrupted; see ``broker.chunked_work``.
+6. A server's slow-request log sees each request, with the time from its decode to its answer.
 
-Two tables save work for what comes by the hundred thousand, both by the four bytes behind ``{"code":`` of a JSON header. A server's
-``readers`` decode a request straight into its typed header (binary headers too, by their two bytes of the code). A client's ``short_ways``
-take the answer of a send as it is. Each leaves what it does not understand to ``decode_command``.
+Two tables avoid work for frequent commands. Their keys are the four bytes after ``{"code":`` in a JSON header. A server's ``readers``
+decode a request directly into its typed header (also binary headers, whose key is the code's two bytes). A client's ``short_ways`` read the
+answer to a send. Both leave what they do not understand to ``decode_command``.
 """
 
 from __future__ import annotations
@@ -33,14 +36,12 @@ from sys import getsizeof
 from time import perf_counter
 from typing import Any, Final, Protocol, cast
 
-from sprocketmq.errors import ConnectionLost, ProtocolError, RequestTimeout, RocketMQError
+from sprocketmq.errors import ConnectionLost, ProtocolError, RocketMQError
 from sprocketmq.net.address import joined_address
-from sprocketmq.net.bounded_protocol import BoundedProtocol
 from sprocketmq.net.output.queued_bytes import COUNTED_IN_BYTES, QueuedBytes
-from sprocketmq.net.output.write_pieces import write_pieces
 from sprocketmq.net.process.fork import redirect_to_devnull
 from sprocketmq.net.rate_limited_log import RateLimitedLog
-from sprocketmq.net.waiting_requests import WaitingRequests
+from sprocketmq.net.requesting_protocol import RequestingProtocol
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import (
     FLAG_ONEWAY,
@@ -52,7 +53,7 @@ from sprocketmq.wire.frames.command import (
 )
 from sprocketmq.wire.frames.frame import MAX_FRAME_BYTES, FrameDecoder
 from sprocketmq.wire.frames.raw_command import HeaderReader, RawCommand
-from sprocketmq.wire.send_frames import STORED_ANSWER_BEGINS, StoredAnswer, read_stored_answer
+from sprocketmq.wire.send_frames import STORED_ANSWER_BEGINS
 
 __all__ = [
     "WAYS_OF_A_CLIENT",
@@ -91,19 +92,15 @@ _CODE_AT: Final = 4 + len('{"code":')
 # Copying up to so much costs less than handing each record to the socket, and holds no view of the log for a slow reader.
 _COPIED_BYTES: Final = 64 * 1024
 _MAX_GATHERED_BYTES: Final = 1024 * 1024  # answers that wait for the rest of their read (law 1)
-# A write costs some 15 us with the wakening of the peer. Larger groups would save little more, and keep the peer idle meanwhile.
-_GATHERED_REQUEST_BYTES: Final = 16 * 1024
 _WAITING_BYTES: Final = 4096  # a task, a future, a timer, the command
 _FIELD_BYTES: Final = 104  # the most that a place in a growing dict takes
-_LONG_MS: Final = 86_400_000
 _NO_BODY: Final = memoryview(b"")
 _NEVER_S: Final = float("inf")
 _CLOSE_LIMIT_S: Final = 5.0
 _GOODBYE_LIMIT_S: Final = 0.5
-_ONEWAY_TIMEOUT_MS: Final = 15_000  # of waiting for a peer that does not read
 
 
-class Connection(BoundedProtocol):
+class Connection(RequestingProtocol):
     """Protocol object of one connection; made by ConnectionPool (client side) or Server (server side).
 
     Attributes: ``remote_address`` and ``local_address`` (``ip:port``), ``state`` (a dict for the owner's notes, such as the client id seen
@@ -111,8 +108,8 @@ class Connection(BoundedProtocol):
     """
 
     __slots__ = (
-        "_asked", "_asked_bytes", "_handler", "_inherited", "_max_header_bytes", "_on_close", "_on_open", "_opaque", "_out", "_out_bytes",
-        "_readers", "_short_ways", "_slow", "_waiting", "last_read_s", "local_address", "peer", "signer", "state",
+        "_handler", "_inherited", "_max_header_bytes", "_on_close", "_on_open", "_readers", "_short_ways", "_slow", "last_read_s",
+        "local_address", "peer", "state",
     )  # fmt: skip
 
     def __init__(
@@ -134,19 +131,10 @@ class Connection(BoundedProtocol):
         self._readers = readers
         self._slow = slow
         self._on_open, self._on_close = on_open, on_close
-        self._waiting: WaitingRequests  # from connection_made on, without which nothing is asked
-        self._asked: list[bytes] = []  # requests that wait for the others of this turn of the loop (law 1)
-        self._asked_bytes = 0
-        self._opaque = 0
-        self._out: list[Any] | None = None  # answers gathered, mostly while a read is handled (law 1)
         self.local_address = ""
         self.peer: tuple[str, int] = ("", 0)
         self.state: dict[str, Any] = {}
         self.last_read_s = 0.0
-        self.signer: Callable[[Command], None] | None = (
-            None  # adds the signature of access control to what is asked here
-        )
-        self._out_bytes = 0
         self._max_header_bytes = _MAX_REQUEST_HEADER_BYTES if is_served else MAX_FRAME_BYTES
 
     # -- asyncio.Protocol ------------------------------------------------------------------------------------------------------
@@ -154,13 +142,11 @@ class Connection(BoundedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transport is an asyncio.Transport by behaviour, not by class.
         transport = cast(asyncio.Transport, transport)
-        self._begin(transport)
-        assert self._loop is not None
-        self.last_read_s = self.now_s()
         self.peer = tuple((transport.get_extra_info("peername") or ("", 0))[:2])
         self.remote_address = _address(self.peer)
         self.local_address = _address(tuple((transport.get_extra_info("sockname") or ("", 0))[:2]))
-        self._waiting = WaitingRequests(self._loop, self.remote_address)
+        self._begin(transport)
+        self.last_read_s = self.now_s()
         if self._on_open is not None:
             self._on_open(self)
 
@@ -270,141 +256,6 @@ class Connection(BoundedProtocol):
         if self._on_close is not None:
             self._on_close(self)
 
-    # -- asking ----------------------------------------------------------------------------------------------------------------
-
-    @property
-    def in_flight(self) -> int:
-        return 0 if self._transport is None else len(self._waiting)
-
-    def start_invoke(self, command: Command, timeout_ms: int = _LONG_MS) -> asyncio.Future[Command]:
-        """Write the request in this turn of the loop, even to a peer that does not read, and return the future of its answer."""
-        transport = self._transport
-        if transport is None or transport.is_closing():
-            raise ConnectionLost(f"the connection to {self.remote_address} is closed", self.remote_address)
-        self._opaque = opaque = (self._opaque + 1) & 0x7FFFFFFF
-        command.opaque = opaque
-        if self.signer is not None:
-            self.signer(command)
-        frame = encode_command(command)
-        future = self._waiting.add(opaque, command.code, timeout_ms)
-        self._ask(frame, 1)
-        return future
-
-    def next_opaque(self) -> int:
-        """The number of the request that is written out next (see ``start_send``)."""
-        self._opaque = opaque = (self._opaque + 1) & 0x7FFFFFFF
-        return opaque
-
-    def start_send(
-        self, opaque: int, frame: bytes, code: int, timeout_ms: int
-    ) -> asyncio.Future[StoredAnswer | Command]:
-        """As ``start_invoke`` with a frame that is written out already; only while ``takes_frames``. Who stops waiting calls ``forget``."""
-        future = self._waiting.add(opaque, code, timeout_ms, True)
-        self._ask(frame, 1)
-        return future
-
-    @property
-    def takes_frames(self) -> bool:
-        """Whether a frame may be written as it is, and now: nothing is to be signed, and the peer reads."""
-        transport = self._transport
-        return (
-            transport is not None
-            and self.signer is None
-            and not self.is_congested
-            and self._turns.is_idle  # nobody is overtaken
-            and not transport.is_closing()
-        )
-
-    def forget(self, opaque: int) -> None:
-        """Nobody waits for the answer any more."""
-        self._waiting.forget(opaque)
-
-    def read_stored(self, read: memoryview, at: int, stop: int) -> bool:
-        """The answer of a send, by the short way; a ShortWay."""
-        answer = read_stored_answer(read, at, stop)
-        return answer is not None and self._waiting.answer_stored(answer)
-
-    async def invoke(self, command: Command, timeout_ms: int) -> Command:
-        """Send a request and wait for its answer.
-
-        Raises:
-            RequestTimeout: no answer within ``timeout_ms``, or the peer did not read so long that nothing was sent.
-            ConnectionLost: the connection is closed, or broke meanwhile.
-        """
-        if self.is_congested or not self._turns.is_idle:
-            timeout_ms = await self._turn(command.code, timeout_ms)
-            try:
-                future = self.start_invoke(command, timeout_ms)
-            finally:
-                self._turns.pass_on(room=not self.is_congested)
-        else:
-            future = self.start_invoke(command, timeout_ms)
-        try:
-            return await future
-        except BaseException:
-            self._waiting.forget(command.opaque)
-            raise
-
-    async def invoke_oneway(self, command: Command, timeout_ms: int = _ONEWAY_TIMEOUT_MS) -> None:
-        """Write a request that gets no answer; waits only while the peer does not read.
-
-        Raises:
-            RequestTimeout: it did not read for ``timeout_ms``; nothing was sent.
-            ConnectionLost: the connection is closed.
-        """
-        if self.is_congested or not self._turns.is_idle:
-            await self._turn(command.code, timeout_ms)
-            try:
-                self._write_oneway(command)
-            finally:
-                self._turns.pass_on(room=not self.is_congested)
-        else:
-            self._write_oneway(command)
-
-    def _write_oneway(self, command: Command) -> None:
-        if self.is_closed:
-            raise ConnectionLost(f"the connection to {self.remote_address} is closed", self.remote_address)
-        self._opaque = (self._opaque + 1) & 0x7FFFFFFF
-        command.opaque = self._opaque
-        command.flag |= 2
-        if self.signer is not None:
-            self.signer(command)
-        self._ask(encode_command(command), 0)
-
-    async def _turn(self, code: int, timeout_ms: int) -> int:
-        """Wait until more may be written; what is left of the time."""
-        began_s = self.now_s()
-        if not await self._turns.take(timeout_ms):
-            sentence = f"{self.remote_address} did not read for {timeout_ms} ms, so request code {code} was not sent"
-            raise RequestTimeout(sentence, self.remote_address, timeout_ms)
-        return max(1, timeout_ms - int((self.now_s() - began_s) * 1000))
-
-    def _ask(self, frame: bytes, own: int) -> None:
-        """Write a request: now when nothing else is in flight, otherwise with the others of this turn of the loop.
-
-        Args:
-            own: how many of the requests that wait are this one itself: 1, or 0 when it gets no answer.
-        """
-        if self._out is not None:
-            self._out.append(frame)
-            return
-        asked = self._asked
-        if not asked:
-            if self._loop is None or len(self._waiting) == own:
-                self._write([frame])
-                return
-            self._asked_bytes = 0
-            self._loop.call_soon(self._write_asked)
-        asked.append(frame)
-        self._asked_bytes += len(frame)
-        if self._asked_bytes >= _GATHERED_REQUEST_BYTES:
-            self._write_asked()
-
-    def _write_asked(self) -> None:
-        if self._asked:
-            asked, self._asked = self._asked, []
-            self._write(asked)
-
     # -- answering -------------------------------------------------------------------------------------------------------------
 
     def send(self, command: Command) -> None:
@@ -433,25 +284,6 @@ class Connection(BoundedProtocol):
             self._out.append(b"".join([head, *body]))
         else:
             self.send_raw([b"".join([head, *body])])
-
-    def send_raw(self, chunks: list[Any]) -> None:
-        if self._out is not None:
-            self._out.extend(chunks)
-        elif self._transport is not None:
-            self._write(chunks)
-
-    def gather(self) -> bool:
-        """What is sent from here on waits for ``write_gathered``, in the same turn; False: it waits for something else already."""
-        if self._out is not None:
-            return False
-        self._out = []
-        return True
-
-    def write_gathered(self) -> None:
-        """Write what was sent since ``gather`` in one piece."""
-        out, self._out = self._out, None
-        if out:
-            self._write(out)
 
     def set_socket_buffers(self, send_bytes: int, receive_bytes: int) -> None:
         """Sizes of the system's own buffers; 0 leaves one as it is."""
@@ -485,25 +317,6 @@ class Connection(BoundedProtocol):
         self.abort()
 
     # -- inside ----------------------------------------------------------------------------------------------------------------
-
-    def _write(self, chunks: list[Any]) -> None:
-        if self._transport is None or self._transport.is_closing():
-            return
-        if self._asked:  # what was asked before is not overtaken
-            chunks = [*self._asked, *chunks]
-            self._asked = []
-        if self.backs_up:
-            self._backlog_bytes += sum(map(len, chunks))
-        if len(chunks) == 1:
-            self._transport.write(chunks[0])
-        else:
-            write_pieces(self._transport, chunks, self._counted_bytes, is_paused=self.backs_up)
-        if self.backs_up:
-            self._look_at_unsent()
-
-    def _resolve(self, command: Command) -> None:
-        if not self._waiting.answer(command.opaque, command):
-            log.debug("late or unknown answer %d from %s dropped", command.opaque, self.remote_address)
 
     def handle_now(self, command: Command) -> None:
         """Handle a request that had to wait, as if it came only now."""
