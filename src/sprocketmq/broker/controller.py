@@ -78,7 +78,7 @@ from sprocketmq.store import (
     StoredMessage,
 )
 from sprocketmq.store.files.mapped_progress import MappedProgress
-from sprocketmq.wire.frames.command import Command
+from sprocketmq.wire.frames.command import FLAG_ONEWAY, Command
 from sprocketmq.wire.records.record import RecordView
 
 __all__ = ["BrokerController", "Handler"]
@@ -428,19 +428,19 @@ class BrokerController(Service):
         """``answer`` now, or under SYNC_FLUSH once the log up to ``end`` is on the disk (unless the message says WAIT=false)."""
         if not waits or not self.sends_wait:
             return answer
-        # Body and fields are in the log; what waits here for seconds must not hold them a second time.
-        command = Command(command.code, command.opaque, command.flag)
+        # The request is let go: its body and fields are in the log, and must not be held a second time for seconds.
+        asked = None if command.flag & FLAG_ONEWAY else answer
         if self._durable is not None:
-            self._durable.wait(connection, command, answer, end)
+            self._durable.wait(connection, asked, end)
         else:
-            self.replication.wait(connection, command, answer, end)
+            self.replication.wait(connection, asked, end)
         return None
 
-    def _answer_when_replicated(self, connection: Connection, command: Command, answer: Command, end: int) -> None:
+    def _answer_when_replicated(self, connection: Connection, answer: Command | None, end: int) -> None:
         """What the disk holds may still have to reach a slave."""
         if self.config.broker_role == SYNC_MASTER:
-            self.replication.wait(connection, command, answer, end)
-        elif not command.is_oneway:
+            self.replication.wait(connection, answer, end)
+        elif answer is not None:
             connection.send(answer)
 
     def answer_when_saved(

@@ -28,13 +28,13 @@ class GatheredAnswers:
         return self
 
     def take(self, connection: Connection, kept_bytes: int) -> None:
-        """Gather answers to this connection; ``held_bytes`` of the request are released at the end (``Connection.hold``)."""
-        before = self._kept_bytes.get(connection)
-        if before is None:
-            before = 0
+        """Gather answers to this connection; ``kept_bytes`` of the request are released at the end (``Connection.hold``)."""
+        try:
+            self._kept_bytes[connection] += kept_bytes
+        except KeyError:
+            self._kept_bytes[connection] = kept_bytes
             if connection.gather():
                 self._began.append(connection)
-        self._kept_bytes[connection] = before + kept_bytes
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from golden.pipeline.scenes import send as frame
+from inproc.broker.written_to import WrittenTo
 from sprocketmq.errors import StoreLocked, StoreNotWritable
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire.bodies import SubscriptionGroupConfig
 from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.headers import (
     CloneGroupOffsetRequestHeader,
     CreateTopicRequestHeader,
@@ -327,7 +330,7 @@ def test_who_waits_for_the_disk_holds_no_body(disk_cluster):
     held = disk_cluster.broker._durable
     waiting = [send_later(disk_cluster.client(), bytes(100_000)) for _ in range(3)]
     disk_cluster.eventually(lambda: len(held) == 3)
-    assert sum(len(one.command.body) for one in held._waiting) == 0
+    assert [one.body for waits in held._waiting for one in waits if isinstance(one, Command)] == [b""] * 3
     while not all(one.done() for one in waiting):
         for _, future in flush.asked:
             if not future.done():
@@ -385,6 +388,26 @@ def test_a_failed_disk_is_no_success(disk_cluster):
 def test_a_disk_that_takes_too_long_is_reported_as_such(disk_cluster):
     HeldFlush(disk_cluster)
     assert send_later(disk_cluster.client(), b"x").result(10).code == ResponseCode.FLUSH_DISK_TIMEOUT
+
+
+@SYNC
+def test_a_one_way_send_waits_for_the_disk_and_is_not_answered(disk_cluster):
+    flush, peer = HeldFlush(disk_cluster), WrittenTo()
+    disk_cluster.client().send("plain", b"the first makes the topic", oneway=True)
+    disk_cluster.eventually(lambda: len(flush.asked) == 1)
+    flush.asked[0][1].set_result(None)
+
+    def read() -> None:
+        connection = disk_cluster.broker._new_server()._new_connection()
+        connection.connection_made(peer)
+        connection.data_received(frame(flag=2) + frame() + frame(flag=2))
+
+    disk_cluster.on_loop(read)
+    disk_cluster.eventually(lambda: len(flush.asked) == 2)
+    assert len(disk_cluster.broker._durable) == 3
+    flush.asked[1][1].set_result(None)
+    disk_cluster.eventually(lambda: not len(disk_cluster.broker._durable))
+    assert [answer.code for answer in peer.answers()] == [0]
 
 
 @SYNC

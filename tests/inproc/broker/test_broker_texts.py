@@ -193,10 +193,10 @@ def test_a_pull_waits_no_longer_than_a_pull_may(side: Side, typed: bool) -> None
 
 def test_an_answer_that_waits_for_the_disk_counts_as_long_as_it_is(side: Side) -> None:
     waiting = DurableAnswers(side.broker.store, 5_000)
-    request, answer = Command(310), Command(0, flag=1, ext_fields={"msgId": "F" * 100_000})
+    answer = Command(0, flag=1, ext_fields={"msgId": "F" * 100_000})
 
     async def both() -> int:
-        waiting.wait(side.connection, request, answer, 0)
+        waiting.wait(side.connection, answer, 0)
         held = side.connection._held_bytes
         waiting.stop()
         return held

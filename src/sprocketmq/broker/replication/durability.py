@@ -18,7 +18,6 @@ import concurrent.futures
 import logging
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from sprocketmq.errors import StoreError
@@ -32,21 +31,15 @@ __all__ = ["DurableAnswers"]
 
 log = logging.getLogger("sprocketmq.broker")
 
-_WAITING_BYTES: Final = 2048  # an answer with its request, whose body and fields are let go, without the ids
+_WAITING_BYTES: Final = 2048  # an answer without its ids; the request is let go
+
+# End of the record, where to, the answer (None: nobody asks for one), since when, what the connection keeps for it.
+# A tuple, as one is made for each message.
+_Waiting = tuple[int, Connection, Command | None, float, int]
 
 
-@dataclass(slots=True)
-class _Waiting:
-    end: int
-    connection: Connection
-    command: Command
-    answer: Command
-    since_s: float
-    kept_bytes: int
-
-
-def _send_answer(connection: Connection, command: Command, answer: Command, end: int) -> None:
-    if not command.is_oneway:
+def _send_answer(connection: Connection, answer: Command | None, end: int) -> None:
+    if answer is not None:
         connection.send(answer)
 
 
@@ -57,7 +50,7 @@ class DurableAnswers:
         self,
         store: MessageStore,
         timeout_ms: int,
-        release: Callable[[Connection, Command, Command, int], None] = _send_answer,
+        release: Callable[[Connection, Command | None, int], None] = _send_answer,
     ) -> None:
         self._store: Final = store
         self._release: Final = release
@@ -69,23 +62,22 @@ class DurableAnswers:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def wait(self, connection: Connection, command: Command, answer: Command, end: int) -> None:
-        """Send ``answer`` when everything before physical offset ``end`` is on the disk."""
-        loop = asyncio.get_running_loop()
-        kept_bytes = _WAITING_BYTES + text_bytes(answer)  # of a batch they may be megabytes
+    def wait(self, connection: Connection, answer: Command | None, end: int) -> None:
+        """Send ``answer``, or nothing, when everything before physical offset ``end`` is on the disk."""
+        kept_bytes = _WAITING_BYTES if answer is None else _WAITING_BYTES + text_bytes(answer)  # of a batch megabytes
         connection.hold(kept_bytes)
-        self._waiting.append(_Waiting(end, connection, command, answer, loop.time(), kept_bytes))
+        self._waiting.append((end, connection, answer, connection.now_s(), kept_bytes))
         if not self._flushing:
             # At the end of this turn: the other sends of the same read join this flush.
             self._flushing = True
-            loop.call_soon(self._flush)
+            asyncio.get_running_loop().call_soon(self._flush)
         if self._timer is None:
-            self._timer = loop.call_later(self._timeout_s, self._time_out)
+            self._timer = asyncio.get_running_loop().call_later(self._timeout_s, self._time_out)
 
     def stop(self) -> None:
         """Make everything durable and answer it. Blocks for one flush."""
         if self._waiting:
-            end = self._waiting[-1].end
+            end = self._waiting[-1][0]
             try:
                 self._store.flush()
             except StoreError as error:
@@ -100,7 +92,7 @@ class DurableAnswers:
         if not self._waiting:
             self._flushing = False
             return
-        end = self._waiting[-1].end
+        end = self._waiting[-1][0]
         loop = asyncio.get_running_loop()
         future = self._store.when_durable(end)
 
@@ -126,31 +118,32 @@ class DurableAnswers:
             self._flush()
 
     def _answer_until(self, end: int) -> None:
-        waiting = self._waiting
+        waiting, release = self._waiting, self._release
         with GatheredAnswers() as gathered:
-            while waiting and waiting[0].end <= end:
-                done = waiting.popleft()
-                gathered.take(done.connection, done.kept_bytes)
-                self._release(done.connection, done.command, done.answer, done.end)
+            while waiting and waiting[0][0] <= end:
+                own_end, connection, answer, _, kept_bytes = waiting.popleft()
+                gathered.take(connection, kept_bytes)
+                release(connection, answer, own_end)
 
     def _refuse_until(self, end: int, remark: str) -> None:
         with GatheredAnswers() as gathered:
-            while self._waiting and self._waiting[0].end <= end:
+            while self._waiting and self._waiting[0][0] <= end:
                 self._send_first(gathered, ResponseCode.SERVICE_NOT_AVAILABLE, remark)
 
     def _time_out(self) -> None:
         loop, self._timer = asyncio.get_running_loop(), None
         with GatheredAnswers() as gathered:
-            while self._waiting and loop.time() - self._waiting[0].since_s >= self._timeout_s:
+            while self._waiting and loop.time() - self._waiting[0][3] >= self._timeout_s:
                 self._send_first(gathered, ResponseCode.FLUSH_DISK_TIMEOUT)
         if self._waiting:
-            left_s = self._timeout_s - (loop.time() - self._waiting[0].since_s)
+            left_s = self._timeout_s - (loop.time() - self._waiting[0][3])
             self._timer = loop.call_later(max(0.0, left_s), self._time_out)
 
     def _send_first(self, gathered: GatheredAnswers, code: ResponseCode, remark: str | None = None) -> None:
-        late = self._waiting.popleft()
-        gathered.take(late.connection, late.kept_bytes)
-        late.answer.code = code
-        if remark is not None:
-            late.answer.remark, late.answer.ext_fields = remark, {}
-        _send_answer(late.connection, late.command, late.answer, late.end)
+        end, connection, answer, _, kept_bytes = self._waiting.popleft()
+        gathered.take(connection, kept_bytes)
+        if answer is not None:
+            answer.code = code
+            if remark is not None:
+                answer.remark, answer.ext_fields = remark, {}
+        _send_answer(connection, answer, end)

@@ -43,7 +43,7 @@ log = logging.getLogger("sprocketmq.broker")
 
 _POLL_S: Final = 0.02  # Java: 100 ms; a slave's copy may be this old on an asynchronous master
 _CHUNKS_AT_ONCE: Final = 16  # then other connections get their turn
-_WAITING_BYTES: Final = 2048  # an answer with its request, whose body and fields are let go, without the answer's texts
+_WAITING_BYTES: Final = 2048  # an answer without its texts; the request is let go
 _MOST_SLAVES: Final = 32
 _HOUSEKEEPING_MS: Final = 1_000
 
@@ -51,8 +51,8 @@ _HOUSEKEEPING_MS: Final = 1_000
 @dataclass(frozen=True, slots=True)
 class _Waiting:
     connection: Connection
-    command: Command
-    answer: Command
+    answer: Command | None
+    """None: nobody asks for one."""
     kept_bytes: int
 
 
@@ -139,10 +139,10 @@ class Replication:
         mine = slaves if len(slaves) == 1 else [slave for slave in slaves if split_address(slave.address)[0] == host]
         return max((slave.acked for slave in mine), default=-1)
 
-    def wait(self, connection: Connection, command: Command, answer: Command, end: int) -> None:
-        """Send ``answer`` when a slave holds the log up to ``end``, or with code 11 or 12."""
+    def wait(self, connection: Connection, answer: Command | None, end: int) -> None:
+        """Send ``answer``, or nothing, when a slave holds the log up to ``end``, or with code 11 or 12."""
         config = self._config()
-        waiting = _Waiting(connection, command, answer, _WAITING_BYTES + text_bytes(answer))
+        waiting = _Waiting(connection, answer, _WAITING_BYTES + (0 if answer is None else text_bytes(answer)))
         if self.is_replicated(end):
             self._answer(waiting, None)
         elif not self.table.available(end, config.ha_max_gap_not_in_sync):
@@ -174,9 +174,9 @@ class Replication:
 
     @staticmethod
     def _answer(waiting: _Waiting, code: int | None) -> None:
-        if code is not None:
-            waiting.answer.code = int(code)
-        if not waiting.command.is_oneway:
+        if waiting.answer is not None:
+            if code is not None:
+                waiting.answer.code = int(code)
             waiting.connection.send(waiting.answer)
 
     # -- slaves ------------------------------------------------------------------------------------------------------------------
