@@ -6,13 +6,16 @@ import threading
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
+from sprocketmq.broker.handlers.messages.special_messages import special_message
 from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC
 from sprocketmq.errors import StoreNotWritable
 from sprocketmq.store import config_files
 from sprocketmq.store.files import mapped_progress
 from sprocketmq.store.message_store import StoredMessage
 from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.headers import ConsumerSendMsgBackRequestHeader
 from sprocketmq.wire.records import properties as props
 
@@ -467,3 +470,47 @@ def test_a_malformed_send_back_gets_one_sentence_and_stores_nothing(cluster, cli
     assert "Traceback" not in answer.remark
     assert cluster.on_loop(lambda: cluster.broker.store.max_physical_offset) == end
     assert client.send("flights", b"still served").code == 0
+
+
+@pytest.mark.parametrize("sys_flag", [0, 4, 8, 12, 1])
+@pytest.mark.parametrize("topic", ["flights", "%RETRY%g", "%DLQ%g", "rmq_sys_wheel_timer"])
+@pytest.mark.parametrize(
+    "more",
+    [
+        "DELAY\x013\x02",
+        "DELAY\x0199\x02",
+        "DELAY\x010\x02",
+        "DELAY\x01-1\x02",
+        "DELAY\x013\x02TIMER_DELAY_SEC\x015\x02",
+        "DELAY\x013\x02POP_CK\x01x\x02",
+        "DELAY\x013\x02TRAN_MSG\x01true\x02PGROUP\x01p\x02",
+        "DELAY\x013\x02TRAN_MSG\x01false\x02",
+        "DELAY\x013\x02REAL_TOPIC\x01mine\x02REAL_QID\x019\x02",
+        "REAL_TOPIC\x01flights\x02REAL_QID\x010\x02TIMER_OUT_MS\x011\x02DELAY\x013\x02",
+    ],
+)
+def test_what_a_shape_says_of_a_delay_is_what_the_properties_say(cluster, more, topic, sys_flag):
+    """A message whose properties ask for a level and for nothing else is not searched for all that it might be."""
+    broker = cluster.broker
+    text = f"UNIQ_KEY\x01AC1F\x02TAGS\x01A\x02{more}"
+    unique_key, shape = broker.stamps.shapes.look(text)
+    host = broker.stamps.host
+
+    def parked(shape) -> tuple[object, ...]:
+        raw = (text + shape.added).encode()
+        message = StoredMessage(topic, 2, b"body", raw, 0, sys_flag, 1, host, host, 0, 0, shape.tags_code)
+        refusal = special_message(broker, Command(310), message, shape, 1_000)
+        return structs.astuple(message), refusal if refusal is None else (refusal.code, refusal.remark)
+
+    assert unique_key == "AC1F"
+    assert parked(shape) == parked(structs.replace(shape, delay_level=0))
+
+
+def test_a_dead_letter_of_a_message_with_a_delay_is_not_delayed(cluster):
+    """Its properties were changed on the way: what was remembered of them as they were sent does not count."""
+    client = cluster.client()
+    assert client.heartbeat("c", group="g", topics={"flights": "*"}).code == 0
+    for _ in range(2):
+        answer = client.send("%RETRY%g", b"given up", delay_level=3, reconsume_times=17, max_reconsume_times=16)
+        assert answer.code == 0
+    assert bodies(client, "%DLQ%g") == [b"given up"] * 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -10,7 +11,21 @@ from sprocketmq.broker.tables.property_shapes import judged
 from sprocketmq.broker.tables.stamps import Stamps
 from sprocketmq.wire.records.properties import UNIQ_KEY, get_property
 
-NAMES = ("UNIQ_KEY", "KEYS", "TAGS", "WAIT", "CLUSTER", "TRACE_ON", "X_UNIQ_KEY", "MYKEYS", "own", "POP_CK", "DELAY")
+NAMES = (
+    "UNIQ_KEY",
+    "KEYS",
+    "TAGS",
+    "WAIT",
+    "CLUSTER",
+    "TRACE_ON",
+    "X_UNIQ_KEY",
+    "MYKEYS",
+    "own",
+    "POP_CK",
+    "DELAY",
+    "TRAN_MSG",
+    "TIMER_DELAY_MS",
+)
 VALUES = st.sampled_from(("A", "true", "false", "0", "1", "KEYS\x01v", "UNIQ_KEY\x01w", "a b", "é", "DELAY", ""))
 TEXTS = st.builds(
     lambda pairs, cut: "".join(f"{name}\x01{value}\x02" for name, value in pairs)[: -1 if cut else None],
@@ -40,10 +55,32 @@ def test_a_shape_says_what_each_of_its_texts_says(texts: list[str]) -> None:
         alone = judged(raw, marked)
         assert key == get_property(raw, UNIQ_KEY)
         assert (text + shape.added).encode() == marked
-        assert (shape.tags_code, shape.waits) == (alone.tags_code, alone.waits)
+        assert (shape.tags_code, shape.waits, shape.delay_level) == (alone.tags_code, alone.waits, alone.delay_level)
         # These letters in a value that a shape leaves out are no delay; ``special_message`` would find none.
         left_out = key + (get_property(raw, "KEYS") or "") + (get_property(raw, "MYKEYS") or "")
         assert shape.is_special == alone.is_special or "DELAY" in left_out
+
+
+@pytest.mark.parametrize(
+    ("more", "level"),
+    [
+        ("DELAY\x013\x02", 3),
+        ("DELAY\x0199\x02", 99),
+        ("DELAY\x01-1\x02", -1),
+        ("DELAY\x01x\x02", 0),
+        ("DELAY\x013\x02DELAY\x014\x02", 4),
+        ("own\x01DELAY\x02", 0),
+        ("DELAY\x013\x02TIMER_DELAY_MS\x015\x02", 0),
+        ("DELAY\x013\x02POP_CK\x01x\x02", 0),
+        ("DELAY\x013\x02TRAN_MSG\x01false\x02", 0),
+        ("KEYS\x01TRAN_MSG\x02DELAY\x013\x02", 3),
+        ("", 0),
+    ],
+)
+def test_a_shape_tells_a_delay_level_that_is_all_there_is(more: str, level: int) -> None:
+    known = stamps().shapes.look(f"UNIQ_KEY\x01a\x02{more}")
+    assert known is not None
+    assert known[1].delay_level == level
 
 
 def test_properties_that_differ_in_key_and_keys_share_a_shape() -> None:

@@ -18,13 +18,21 @@ import msgspec
 from sprocketmq.wire.hashing import tags_code
 from sprocketmq.wire.records import properties as props
 
-__all__ = ["PropertyShapes", "Shape", "judged", "waits_for_disk"]
+__all__ = ["TIMER_MARKS", "PropertyShapes", "Shape", "delay_level", "judged", "waits_for_disk"]
 
 _MOST_SHAPES: Final = 1024
 _MOST_CHARACTERS: Final = 1024
 _UNIQUE_KEY: Final = f"{props.UNIQ_KEY}\x01"
 _KEYS: Final = f"{props.KEYS}\x01"
 _PROBE: Final = "0"
+_TRAN_MSG: Final = f"{props.TRAN_MSG}\x01".encode()
+_POP_CK: Final = f"{props.POP_CK}\x01".encode()
+
+TIMER_MARKS: Final = tuple(
+    f"{name}\x01".encode() for name in (props.TIMER_DELAY_SEC, props.TIMER_DELAY_MS, props.TIMER_DELIVER_MS)
+)
+"""In properties that ask for a moment."""
+_OTHER_MARKS: Final = (*TIMER_MARKS, _TRAN_MSG, _POP_CK)
 
 
 class Shape(msgspec.Struct, frozen=True, gc=False):
@@ -35,12 +43,14 @@ class Shape(msgspec.Struct, frozen=True, gc=False):
         tags_code: for the consume queue.
         waits: whether the sender wants to know that the disk has the message.
         is_special: whether the message may be more than stored; ``special_messages`` looks closely.
+        delay_level: of properties that ask for a delay level and are nothing else special; 0 for all others.
     """
 
     added: str
     tags_code: int
     waits: bool
     is_special: bool
+    delay_level: int
 
 
 class PropertyShapes:
@@ -101,7 +111,9 @@ def _without_keys(part: str) -> str:
 def judged(raw: bytes, marked: bytes, added: str = "") -> Shape:
     """What ``raw`` says, which is ``marked`` with the broker's marks."""
     tags = props.get_property(marked, props.TAGS) if b"TAGS\x01" in marked else None
-    return Shape(added, tags_code(tags), waits_for_disk(raw), _is_special(marked))
+    is_special = _is_special(marked)
+    level = delay_level(marked) if is_special and not any(mark in marked for mark in _OTHER_MARKS) else 0
+    return Shape(added, tags_code(tags), waits_for_disk(raw), is_special, level)
 
 
 def waits_for_disk(raw: bytes) -> bool:
@@ -109,6 +121,15 @@ def waits_for_disk(raw: bytes) -> bool:
     return b"WAIT\x01false" not in raw or props.get_property(raw, props.WAIT) != "false"
 
 
+def delay_level(raw: bytes) -> int:
+    """The delay level that these properties ask for; 0 for none."""
+    text = props.get_property(raw, props.DELAY)
+    try:
+        return int(text) if text else 0
+    except ValueError:
+        return 0  # Java's getDelayTimeLevel fails there; a message that cannot be delayed is better delivered than lost
+
+
 def _is_special(raw: bytes) -> bool:
     """Whether these properties may be more than stored: one of the letters below is in them. ``special_message`` looks closely."""
-    return b"DELAY" in raw or b"TIMER_" in raw or b"TRAN_MSG\x01" in raw or b"POP_CK\x01" in raw
+    return b"DELAY" in raw or b"TIMER_" in raw or _TRAN_MSG in raw or _POP_CK in raw

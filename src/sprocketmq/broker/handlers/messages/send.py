@@ -145,7 +145,7 @@ def _send_one(
         if refusal is not None:
             return _with_region(broker, refusal)
     if shape.is_special:
-        refusal = special_message(broker, connection, command, message, now_ms)
+        refusal = special_message(broker, command, message, shape, now_ms)
         if refusal is not None:
             return _with_region(broker, refusal)
     if len(message.properties) > props.MAX_PROPERTIES_BYTES:

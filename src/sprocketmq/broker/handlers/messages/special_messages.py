@@ -6,14 +6,14 @@ done here costs an ordinary message nothing. A new property of that kind: its le
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from sprocketmq.broker.delivery.timer_messages import TimerRefusal
 from sprocketmq.broker.delivery.transactions import MAX_HALF_PROPERTIES_BYTES
+from sprocketmq.broker.tables.property_shapes import TIMER_MARKS, Shape, delay_level
 from sprocketmq.broker.tables.topics import DELIVERY_FORBIDDEN
 from sprocketmq.core.retry.retry_schedule import dlq_topic, group_of_retry_topic, is_retry_topic
 from sprocketmq.core.timer_schedule import TIMER_TOPIC, is_timer, without_timer
-from sprocketmq.net.connection import Connection
 from sprocketmq.store.message_store import StoredMessage
 from sprocketmq.wire.codes import ResponseCode, Version
 from sprocketmq.wire.frames.command import Command, response
@@ -34,16 +34,21 @@ __all__ = [
     "wait_if_asked",
 ]
 
-_TIMER_MARKS: Final = (b"TIMER_DELAY_SEC\x01", b"TIMER_DELAY_MS\x01", b"TIMER_DELIVER_MS\x01")
-
 
 def special_message(
-    broker: BrokerController, connection: Connection, command: Command, message: StoredMessage, now_ms: int
+    broker: BrokerController, command: Command, message: StoredMessage, shape: Shape, now_ms: int
 ) -> Command | None:
-    """Turn ``message`` in place (topic, queue, properties) into what is to be stored instead of it. The refusal, or None: store it."""
+    """Turn ``message`` in place (topic, queue, properties) into what is to be stored instead of it. The refusal, or None: store it.
+
+    ``shape``: of the properties as they were sent; those of a message to a retry topic may have been changed since.
+    """
+    topic = message.topic  # "%": of a retry topic, or a dead letter by now
+    if shape.delay_level > 0 and not (message.sys_flag & TRANSACTION_MASK or topic[0] == "%" or topic == TIMER_TOPIC):
+        broker.schedule.park(message, shape.delay_level, now_ms)
+        return None
     message.properties = raw = props.remove_property(message.properties, props.POP_CK)
     prepared = message.sys_flag & TRANSACTION_MASK == TRANSACTION_PREPARED_TYPE
-    level = _delay_level(raw)
+    level = delay_level(raw)
     transactional = props.get_property(raw, props.TRAN_MSG)
     # Clients before 4.6.1 resend a failed transactional message with TRAN_MSG still set: a retry is no half message.
     if (transactional or "").lower() == "true" and not (message.reconsume_times > 0 and level > 0):
@@ -76,7 +81,7 @@ def timer_topic_problem(broker: BrokerController, topic: str, raw: bytes) -> str
 def wait_if_asked(broker: BrokerController, message: StoredMessage, now_ms: int) -> TimerRefusal | None:
     """Park a message that asks for a delay or a moment; for all but half messages. Java: HookUtils.handleScheduleMessage."""
     if message.topic != TIMER_TOPIC:  # what is there waits already
-        level = _delay_level(message.properties)
+        level = delay_level(message.properties)
         if level > 0:
             message.properties = without_timer(message.properties)
             broker.schedule.park(message, level, now_ms)
@@ -117,19 +122,11 @@ def _half_message(broker: BrokerController, command: Command, message: StoredMes
 
 def is_delayed(raw: bytes) -> bool:
     """Whether these properties ask for a later delivery; asked for the messages of a batch, which may not."""
-    return _delay_level(raw) > 0 or _has_timer(raw)
+    return delay_level(raw) > 0 or _has_timer(raw)
 
 
 def _has_timer(raw: bytes) -> bool:
-    return any(mark in raw for mark in _TIMER_MARKS)
-
-
-def _delay_level(raw: bytes) -> int:
-    text = props.get_property(raw, props.DELAY)
-    try:
-        return int(text) if text else 0
-    except ValueError:
-        return 0  # Java's getDelayTimeLevel fails there; a message that cannot be delayed is better delivered than lost
+    return any(mark in raw for mark in TIMER_MARKS)
 
 
 def retry_topic_rules(
