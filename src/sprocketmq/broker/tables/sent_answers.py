@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
-from sprocketmq.wire.codes import ANNOUNCED_VERSION
-from sprocketmq.wire.frames.command import FLAG_RESPONSE, SERIALIZE_ROCKETMQ, Command, binary_field, binary_header
+from sprocketmq.wire.codes import ANNOUNCED_VERSION, LANGUAGE_CODES
+from sprocketmq.wire.frames.command import BINARY_HEAD, FLAG_RESPONSE, SERIALIZE_ROCKETMQ, Command, binary_field
 from sprocketmq.wire.frames.raw_command import RawCommand, raw_answer
 from sprocketmq.wire.records import properties as props
 
@@ -63,16 +65,32 @@ class SentAnswers:
         if command.serialize_type != SERIALIZE_ROCKETMQ:
             transaction_id = b"" if unique_key is None else b'"transactionId":%b,' % _json(unique_key)
             return raw_answer(opaque, self._json % (message_ids, queue_id, queue_offset, transaction_id, opaque))
+        queue, offset, key = b"%d" % queue_id, b"%d" % queue_offset, (unique_key or "").encode()
         fields = (
-            binary_field("msgId", message_ids),
-            binary_field("queueId", b"%d" % queue_id),
-            binary_field("queueOffset", b"%d" % queue_offset),
-            b"" if unique_key is None else binary_field("transactionId", unique_key.encode()),
+            _MSG_ID,
+            len(message_ids).to_bytes(4, "big"),
+            message_ids,
+            _QUEUE_ID,
+            len(queue).to_bytes(4, "big"),
+            queue,
+            _QUEUE_OFFSET,
+            len(offset).to_bytes(4, "big"),
+            offset,
+            *(() if unique_key is None else (_TRANSACTION_ID, len(key).to_bytes(4, "big"), key)),
             self._binary_end,
         )
-        header = binary_header(0, "PYTHON", ANNOUNCED_VERSION, opaque, FLAG_RESPONSE, b"", b"".join(fields))
-        return raw_answer(opaque, header, SERIALIZE_ROCKETMQ)
+        ext = b"".join(fields)
+        head = BINARY_HEAD.pack(0, _PYTHON, ANNOUNCED_VERSION, opaque, FLAG_RESPONSE, 0, len(ext))
+        return raw_answer(opaque, head + ext, SERIALIZE_ROCKETMQ)
 
 
 def _json(text: str) -> bytes:
     return msgspec.json.encode(text)
+
+
+_PYTHON: Final = LANGUAGE_CODES["PYTHON"]
+# Names of fields as a ROCKETMQ header has them; the length of the value follows.
+_MSG_ID: Final = binary_field("msgId", b"")[:-4]
+_QUEUE_ID: Final = binary_field("queueId", b"")[:-4]
+_QUEUE_OFFSET: Final = binary_field("queueOffset", b"")[:-4]
+_TRANSACTION_ID: Final = binary_field("transactionId", b"")[:-4]

@@ -16,6 +16,7 @@ A peer answers in its own configured encoding, not in that of the request, so bo
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Final, Protocol, TypeVar
 
 import msgspec
@@ -24,6 +25,7 @@ from sprocketmq.errors import ProtocolError
 from sprocketmq.wire.codes import ANNOUNCED_VERSION, LANGUAGE_CODES, LANGUAGE_NAMES
 
 __all__ = [
+    "BINARY_HEAD",
     "FLAG_ONEWAY",
     "FLAG_RESPONSE",
     "SERIALIZE_JSON",
@@ -31,8 +33,8 @@ __all__ = [
     "Command",
     "Header",
     "binary_field",
-    "binary_header",
     "decode_command",
+    "decode_fields",
     "decode_header",
     "encode_command",
     "request",
@@ -89,6 +91,11 @@ class Command(msgspec.Struct):
     @property
     def is_oneway(self) -> bool:
         return self.flag & FLAG_ONEWAY != 0
+
+    @property
+    def fields(self) -> Mapping[str, str]:
+        """The ext fields for who only reads them: a command that keeps its header as it came stays one (``RawCommand``)."""
+        return self.ext_fields
 
     def header(self, header_type: type[H]) -> H:
         """The ext fields as ``header_type``. Extra fields are ignored; a missing or unreadable one raises ProtocolError naming it."""
@@ -174,6 +181,8 @@ _decode_json = msgspec.json.Decoder(_ReadHeader).decode
 _decode_json_with_nulls = msgspec.json.Decoder(_ReadHeaderWithNulls, strict=False).decode
 _encode_json = msgspec.json.Encoder().encode
 _FIXED = struct.Struct(">hbhii")
+BINARY_HEAD: Final = struct.Struct(">hbhiiii")
+"""What a ROCKETMQ header without a remark begins with: code, language, version, opaque, flag, 0 for the remark, bytes of the ext fields."""
 _pack_prefix = struct.Struct(">ii").pack
 _I32 = struct.Struct(">i")
 _I16 = struct.Struct(">h")
@@ -218,21 +227,8 @@ def _encode_binary(command: Command) -> bytes:
             f"code {command.code} does not fit the 16 bits of a ROCKETMQ header; send it with a JSON header"
         )
     ext = b"".join([binary_field(key, value.encode()) for key, value in command.ext_fields.items()])
-    return binary_header(
-        command.code,
-        command.language,
-        command.version,
-        command.opaque,
-        command.flag,
-        (command.remark or "").encode(),
-        ext,
-    )
-
-
-def binary_header(code: int, language: str, version: int, opaque: int, flag: int, remark: bytes, ext: bytes) -> bytes:
-    """A ROCKETMQ header of its parts; ``ext`` is made of :func:`binary_field`."""
-    number = LANGUAGE_CODES.get(language, LANGUAGE_CODES["OTHER"])
-    fixed = _FIXED.pack(code, number, version & 0x7FFF, opaque, flag)
+    remark, language = (command.remark or "").encode(), LANGUAGE_CODES.get(command.language, LANGUAGE_CODES["OTHER"])
+    fixed = _FIXED.pack(command.code, language, command.version & 0x7FFF, command.opaque, command.flag)
     return b"".join((fixed, _I32.pack(len(remark)), remark, _I32.pack(len(ext)), ext))
 
 
@@ -324,15 +320,19 @@ def _decode_binary(header: bytes | memoryview, body: memoryview) -> Command:
         at += 4
         if ext_length < 0 or at + ext_length > len(data):
             raise ProtocolError(f"ext length {ext_length} exceeds the header's {len(data)} bytes")
-        ext = _decode_fields(data, at, at + ext_length)
+        ext = decode_fields(data, at, at + ext_length)
     except (struct.error, UnicodeDecodeError) as error:
         raise ProtocolError(f"the ROCKETMQ header cannot be read: {error}") from error
     name = LANGUAGE_NAMES.get(language, "OTHER")
     return Command(code, opaque, flag, version, name, remark or None, ext, body, SERIALIZE_ROCKETMQ)
 
 
-def _decode_fields(data: bytes, at: int, end: int) -> dict[str, str]:
-    """A loop with hardly a call: each request of a binary client has a dozen fields. The last one may reach into what follows."""
+def decode_fields(data: bytes, at: int, end: int) -> dict[str, str]:
+    """The ext fields in ``data[at:end]``. The last one may reach into what follows.
+
+    A loop with hardly a call: each request of a binary client has a dozen fields. Raises as bad bytes do: ProtocolError, struct.error,
+    UnicodeDecodeError.
+    """
     ext: dict[str, str] = {}
     limit, text = len(data), data.decode("latin-1")  # of which the pieces that are ASCII are taken as they are
     unpack_i32 = _I32.unpack_from

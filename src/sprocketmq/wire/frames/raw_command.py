@@ -6,7 +6,9 @@ it, made of constant parts. In both cases nobody pays for a dictionary that nobo
 Laws
 1. ``ext_fields`` are what ``decode_command`` reads from the same bytes.
 2. Whoever reads ``ext_fields``, or changes any attribute, gets an ordinary command from then on: it is written as its attributes say.
-3. The header that is kept is a copy. It does not keep the read alive that it came in.
+3. ``fields`` are the same for who only reads them, as the check of a signature does. The command keeps its header, typed and raw, and
+   nobody changes them: who wants to reads ``ext_fields``.
+4. The header that is kept is a copy. It does not keep the read alive that it came in.
 """
 
 from __future__ import annotations
@@ -17,8 +19,17 @@ from typing import Annotated, Any, Final, TypeVar
 import msgspec
 
 from sprocketmq.errors import ProtocolError
-from sprocketmq.wire.codes import ANNOUNCED_VERSION
-from sprocketmq.wire.frames.command import FLAG_RESPONSE, SERIALIZE_JSON, SERIALIZE_ROCKETMQ, Command, H, decode_header
+from sprocketmq.wire.codes import ANNOUNCED_VERSION, LANGUAGE_NAMES
+from sprocketmq.wire.frames.command import (
+    BINARY_HEAD,
+    FLAG_RESPONSE,
+    SERIALIZE_JSON,
+    SERIALIZE_ROCKETMQ,
+    Command,
+    H,
+    decode_header,
+)
+from sprocketmq.wire.frames.header_shapes import HeaderShapes
 
 __all__ = ["HeaderReader", "RawCommand", "binary_header_reader", "header_reader", "raw_answer"]
 
@@ -43,16 +54,9 @@ class RawCommand(Command, gc=False):
 
     @property  # type: ignore[misc]  # in front of the attribute of the same name
     def ext_fields(self) -> _Fields:
-        raw = self.raw_header
-        fields: _Fields = _get_fields(self)
-        if raw is None:
-            return fields
-        if fields is _NOT_MADE:
-            try:
-                fields = decode_header(self.serialize_type, raw, memoryview(b"")).ext_fields
-            except ProtocolError:  # a number beyond all bounds in a field that the header does not declare
-                fields = self.typed_header.to_ext()
-        self.ext_fields = fields
+        fields = self.fields
+        if self.raw_header is not None:
+            self.ext_fields = fields
         return fields
 
     @ext_fields.setter
@@ -60,6 +64,15 @@ class RawCommand(Command, gc=False):
         _set_fields(self, fields)
         _set_raw(self, None)
         _set_typed(self, None)
+
+    @property
+    def fields(self) -> _Fields:
+        fields: _Fields = _get_fields(self)
+        raw = self.raw_header
+        if fields is _NOT_MADE and raw is not None:
+            fields = _fields_of(self, raw)
+            _set_fields(self, fields)
+        return fields
 
     def __setattr__(self, name: str, value: Any) -> None:
         if self.raw_header is not None and name != "ext_fields":
@@ -75,6 +88,29 @@ _get_fields: Final = Command.__dict__["ext_fields"].__get__
 _set_fields: Final = Command.__dict__["ext_fields"].__set__
 _set_raw: Final = RawCommand.__dict__["raw_header"].__set__
 _set_typed: Final = RawCommand.__dict__["typed_header"].__set__
+
+
+class _OnlyFields(msgspec.Struct, gc=False):
+    """What is read of a JSON header when a typed decode has seen the rest of it."""
+
+    extFields: _Fields  # noqa: N815 - wire name
+
+
+_decode_only_fields = msgspec.json.Decoder(_OnlyFields).decode
+
+
+def _fields_of(command: RawCommand, raw: bytes) -> _Fields:
+    if command.serialize_type == SERIALIZE_JSON:
+        try:
+            return _decode_only_fields(raw).extFields
+        except msgspec.ValidationError:
+            pass  # values that are no texts
+    try:
+        return decode_header(command.serialize_type, raw, memoryview(b"")).ext_fields
+    except ProtocolError:  # a number beyond all bounds in a field that the header does not declare
+        fields: _Fields = command.typed_header.to_ext()
+        return fields
+
 
 T = TypeVar("T")
 
@@ -129,10 +165,23 @@ def header_reader(code: int, header_type: type[T]) -> HeaderReader:
 _NOT_MADE: Final[_Fields] = {}  # in the place of the fields until somebody asks for them
 
 
-def binary_header_reader(header_type: type[T]) -> HeaderReader:
-    """The same for ROCKETMQ headers. Raises ProtocolError for what ``decode_command`` refuses."""
+def binary_header_reader(header_type: type[T], varying: tuple[str, str]) -> HeaderReader:
+    """The same for ROCKETMQ headers. Raises ProtocolError for what ``decode_command`` refuses. ``varying``: see ``HeaderShapes``."""
+    look, unpack, fixed_bytes = HeaderShapes(header_type, varying).look, BINARY_HEAD.unpack_from, BINARY_HEAD.size
 
     def read(header: bytes, body: memoryview) -> Command | None:
+        if len(header) > fixed_bytes:
+            code, language, version, opaque, flag, remark_bytes, ext_bytes = unpack(header)
+            if not remark_bytes and ext_bytes == len(header) - fixed_bytes:
+                typed = look(header)
+                if typed is not None:
+                    name = LANGUAGE_NAMES.get(language, "OTHER")
+                    return RawCommand(
+                        code, opaque, flag, version, name, None, _NOT_MADE, body, SERIALIZE_ROCKETMQ, header, typed
+                    )
+        return decode(header, body)
+
+    def decode(header: bytes, body: memoryview) -> Command:
         known = decode_header(SERIALIZE_ROCKETMQ, header, body)
         try:
             typed = msgspec.convert(known.ext_fields, header_type, strict=False)

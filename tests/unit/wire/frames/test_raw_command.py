@@ -73,17 +73,35 @@ def test_what_a_typed_decode_does_not_understand_is_left_to_the_other(header: di
     assert read(text_frame(header, b"body")) is None
 
 
-def test_no_dictionary_is_made_of_a_plain_send_until_somebody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("binary", [False, True], ids=["JSON", "binary"])
+def test_no_dictionary_is_made_of_a_plain_send_until_somebody_asks(
+    monkeypatch: pytest.MonkeyPatch, binary: bool
+) -> None:
     asked: list[int] = []
-    decode_header = raw_command.decode_header
-    monkeypatch.setattr(raw_command, "decode_header", lambda *args: asked.append(1) or decode_header(*args))
-    command = read(send())
+    fields_of = raw_command._fields_of
+    monkeypatch.setattr(raw_command, "_fields_of", lambda *args: asked.append(1) or fields_of(*args))
+    command = read(send(binary=binary))
     assert command is not None
     command.header(SendMessageRequestHeaderV2)
     assert not asked
     assert command.ext_fields == send_fields()
     assert command.ext_fields == send_fields()
     assert len(asked) == 1
+
+
+@pytest.mark.parametrize("binary", [False, True], ids=["JSON", "binary"])
+@pytest.mark.parametrize("more", [{}, {"zz": "nobody"}], ids=["", "unknown"])
+def test_who_only_reads_the_fields_leaves_the_headers_as_they_are(more: dict[str, str], binary: bool) -> None:
+    frame = send(binary=binary, **more)
+    command = read(frame)
+    assert isinstance(command, RawCommand)
+    typed, raw = command.typed_header, command.raw_header
+    assert command.fields == decode_command(memoryview(frame)[4:]).ext_fields
+    assert command.typed_header is typed is not None
+    assert command.raw_header is raw is not None
+    command.ext_fields["b"] = "other"  # and who changes them afterwards is obeyed
+    assert command.header(SendMessageRequestHeaderV2).topic == "other"
+    assert command.fields["b"] == "other"
 
 
 def test_fields_that_were_changed_are_what_the_header_says() -> None:
