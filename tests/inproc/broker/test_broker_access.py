@@ -115,6 +115,21 @@ def test_any_change_of_a_signed_request_is_noticed(accounts, disk_cluster):
 
 
 @with_accounts
+def test_a_checked_request_comes_to_its_handler_with_its_typed_header(accounts, disk_cluster):
+    """Otherwise each handler would decode the ext fields again that the signature was checked by."""
+    came: list[Command] = []
+    for code in (RequestCode.SEND_MESSAGE_V2, RequestCode.PULL_MESSAGE):
+        disk_cluster.on_loop(lambda: disk_cluster.broker.before_request(code, lambda _, command: came.append(command)))  # noqa: B023
+    worker = signing(disk_cluster.client(), WORKER)
+    assert worker.send("orders").code == 0
+    assert worker.pull("billing", "orders").code == 0
+    assert [type(command.typed_header).__name__ for command in came] == [
+        "SendMessageRequestHeaderV2",
+        "PullMessageRequestHeader",
+    ]
+
+
+@with_accounts
 def test_a_oneway_send_without_permission_stores_nothing(accounts, disk_cluster):
     client = disk_cluster.client()
     client.send("orders", oneway=True)

@@ -6,7 +6,6 @@ NO_PERMISSION 16 and the reason, as in 5.x; 4.9 answers with code 1.
 
 from __future__ import annotations
 
-import hmac
 import logging
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -17,7 +16,6 @@ from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.connection import Connection
 from sprocketmq.net.rate_limited_log import RateLimitedLog
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.frames.acl_signature import SIGNATURE, sign
 from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.record import RecordView
@@ -26,12 +24,9 @@ if TYPE_CHECKING:
     from sprocketmq.broker.settings.config import BrokerConfig
     from sprocketmq.store.message_store import MessageStore
 
-__all__ = ["ACCOUNT", "AccessValidator", "acl_file", "codes_in", "is_signed_with", "topic_at", "with_access_checks"]
+__all__ = ["ACCOUNT", "AccessValidator", "acl_file", "codes_in", "topic_at", "with_access_checks"]
 
 log = logging.getLogger("sprocketmq.broker")
-
-# A client may add this field after signing (Java: MixAll.UNIQUE_MSG_QUERY_FLAG).
-_ADDED_AFTER_SIGNING: Final = "_UNIQUE_KEY_QUERY"
 
 # In a connection's state: the access key of the last heartbeat, if it was right.
 ACCOUNT: Final = "account"
@@ -72,10 +67,10 @@ def with_access_checks(
 ) -> dict[int, Callable[[B, Connection, Command, int], Command | None]]:
     """The gate for each request code of ``behind``. Handlers are looked up there when a request has passed, so whatever is put in front of
     one later (``before_request``) stands behind the gate as well."""
-    refusals = RateLimitedLog(log)
+    refusals, refusal = RateLimitedLog(log), access.refusal
 
     def handle(broker: B, connection: Connection, command: Command, now_ms: int) -> Command | None:
-        reason = access.refusal(connection, command)
+        reason = refusal(connection, command)
         if reason is None:
             return behind[command.code](broker, connection, command, now_ms)
         refusals.log(now_ms / 1000, "a request from %s is refused: %s", connection.remote_address, reason)
@@ -104,20 +99,6 @@ def topic_at(store: MessageStore) -> Callable[[int], str | None]:
         return record.topic
 
     return look
-
-
-def is_signed_with(command: Command, secret_key: str) -> bool:
-    """Whether the request carries the signature that this secret makes."""
-    fields = command.ext_fields
-    given = fields.get(SIGNATURE)
-    if not given:
-        return False
-    if hmac.compare_digest(sign(fields, command.body, secret_key).encode(), given.encode()):
-        return True
-    if _ADDED_AFTER_SIGNING not in fields:
-        return False
-    signed = {name: value for name, value in fields.items() if name != _ADDED_AFTER_SIGNING}
-    return hmac.compare_digest(sign(signed, command.body, secret_key).encode(), given.encode())
 
 
 def codes_in(text: str, key: str) -> frozenset[int]:

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from sprocketmq.broker.security.access import ACCOUNT, is_signed_with
+from sprocketmq.broker.security.access import ACCOUNT
 from sprocketmq.broker.service import Periodic
 from sprocketmq.core.access.need_readers import Place
 from sprocketmq.core.access.plain_acl import PlainAcl
@@ -30,15 +30,17 @@ from sprocketmq.core.access.plain_file import (
     with_white_addresses,
     without_account,
 )
-from sprocketmq.core.access.request_needs import needs_of
+from sprocketmq.core.access.request_needs import needs_key, needs_of
+from sprocketmq.core.access.rights import Needs
 from sprocketmq.errors import ConfigurationError, ProtocolError
 from sprocketmq.net.connection import Connection
 from sprocketmq.net.process.clock import Clock
 from sprocketmq.store.config_files import save_config
 from sprocketmq.wire.bodies import DataVersion
 from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.frames.acl_signature import ACCESS_KEY
-from sprocketmq.wire.frames.command import Command
+from sprocketmq.wire.frames.acl_signature import SigningKey
+from sprocketmq.wire.frames.command import Buffer, Command
+from sprocketmq.wire.frames.signed_request import SignedRequest, signed_request
 
 __all__ = ["PlainAccessValidator"]
 
@@ -46,8 +48,16 @@ log = logging.getLogger("sprocketmq.broker")
 
 _POLL_INTERVAL_MS: Final = 500  # AclFileWatchService
 _HIDDEN: Final = "******"
+_HEART_BEAT: Final = int(RequestCode.HEART_BEAT)
 
 FileStamp = tuple[tuple[str, int, int], ...]
+
+
+class _Heartbeat(SignedRequest, gc=False):
+    """The sender of a heartbeat whose signature was seen when it came."""
+
+    def is_signed_with(self, key: SigningKey, body: Buffer) -> bool:
+        return True
 
 
 class PlainAccessValidator:
@@ -89,30 +99,25 @@ class PlainAccessValidator:
 
     def refusal(self, connection: Connection, command: Command) -> str | None:
         """See :class:`~sprocketmq.broker.security.access.AccessValidator`."""
-        access_key = command.ext_fields.get(ACCESS_KEY)
+        asked = signed_request(command)
         try:
-            reason = self._acl.refusal(
-                connection.peer[0],
-                access_key,
-                lambda secret_key: is_signed_with(command, secret_key),
-                lambda: () if command.code in self._open_codes else needs_of(command, self._place),
-            )
+            reason = self._acl.refusal(connection.peer[0], asked, command, self._needs, needs_key)
         except ProtocolError as error:
             return f"what the request touches cannot be told: {error}"
-        if reason is None and command.code == RequestCode.HEART_BEAT:
-            connection.state[ACCOUNT] = access_key
+        if reason is None and command.code == _HEART_BEAT:
+            connection.state[ACCOUNT] = asked.access_key
         return reason
+
+    def _needs(self, command: Command) -> Needs:
+        return () if command.code in self._open_codes else needs_of(command, self._place)
 
     def may_send(self, connection: Connection, topic: str) -> bool:
         """See :class:`~sprocketmq.broker.security.access.AccessValidator`."""
         if RequestCode.SEND_MESSAGE in self._open_codes:
             return True
         send = Command(RequestCode.SEND_MESSAGE, ext_fields={"topic": topic})
-        account = connection.state.get(ACCOUNT)
-        # Its signature was seen with the heartbeat.
-        return (
-            self._acl.refusal(connection.peer[0], account, lambda _: True, lambda: needs_of(send, self._place)) is None
-        )
+        asked = _Heartbeat(access_key=connection.state.get(ACCOUNT) or "")
+        return self._acl.refusal(connection.peer[0], asked, send, self._needs) is None
 
     # -- following the files -----------------------------------------------------------------------------------------------------
 

@@ -9,21 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
-from sprocketmq.broker.security.access import ACCOUNT, codes_in, is_signed_with
+from sprocketmq.broker.security.access import ACCOUNT, codes_in
 from sprocketmq.core.access.need_readers import Place
-from sprocketmq.core.access.request_needs import needs_of
+from sprocketmq.core.access.request_needs import needs_key, needs_of
+from sprocketmq.core.access.rights import Needs
 from sprocketmq.core.access.users import UserTable
 from sprocketmq.errors import ConfigurationError, ProtocolError, StoreError
 from sprocketmq.net.connection import Connection
 from sprocketmq.store.config_files import ConfigFile
 from sprocketmq.wire.bodies import AclInfo, UserInfo
 from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.frames.acl_signature import ACCESS_KEY, Credentials
+from sprocketmq.wire.frames.acl_signature import Credentials
 from sprocketmq.wire.frames.command import Command
+from sprocketmq.wire.frames.signed_request import signed_request
 
 if TYPE_CHECKING:
     from sprocketmq.broker.settings.config import BrokerConfig
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 __all__ = ["UserAccessValidator", "inner_credentials"]
 
 T = TypeVar("T")
+_HEART_BEAT: Final = int(RequestCode.HEART_BEAT)
 
 
 class _Saved(msgspec.Struct):
@@ -120,18 +123,18 @@ class UserAccessValidator:
 
     def refusal(self, connection: Connection, command: Command) -> str | None:
         """See :class:`~sprocketmq.broker.security.access.AccessValidator`."""
-        stranger = self._not_authentic(command)
+        asked = signed_request(command)
+        stranger = self.table.not_authentic(asked, command.body)
         if stranger is not None and command.code not in self._not_authenticated:
             return stranger
-        if command.code == RequestCode.HEART_BEAT:
-            connection.state[ACCOUNT] = None if stranger else command.ext_fields.get(ACCESS_KEY)
+        if command.code == _HEART_BEAT:
+            connection.state[ACCOUNT] = None if stranger else asked.access_key
         if not self._config.authorization_enabled or command.code in self._not_authorized:
             return None
         if stranger is not None:  # a name that nobody vouches for has no rights
             return f"{stranger} (request code {command.code} is on authenticationWhitelist, and not on authorizationWhitelist)"
-        username = command.ext_fields.get(ACCESS_KEY) or ""
         try:
-            return self.table.not_authorized(username, connection.peer[0], lambda: needs_of(command, self._place))
+            return self.table.not_authorized(asked.access_key, connection.peer[0], command, self._needs, needs_key)
         except ProtocolError as error:
             return f"what the request touches cannot be told: {error}"
 
@@ -141,18 +144,18 @@ class UserAccessValidator:
             return True
         send = Command(RequestCode.SEND_MESSAGE, ext_fields={"topic": topic})
         account, host = connection.state.get(ACCOUNT), connection.peer[0]
-        return self.table.not_authorized(account or "", host, lambda: needs_of(send, self._place)) is None
+        return self.table.not_authorized(account or "", host, send, self._needs) is None
 
-    def _not_authentic(self, command: Command) -> str | None:
-        username = command.ext_fields.get(ACCESS_KEY)
-        return self.table.not_authentic(username, lambda password: is_signed_with(command, password))
+    def _needs(self, command: Command) -> Needs:
+        return needs_of(command, self._place)
 
     def is_super(self, command: Command) -> bool:
         """Whether a request may touch Super users and see passwords: a Super user signed it, or authentication is off."""
         if not self._config.authentication_enabled:
             return True
-        user = self.table.user(command.ext_fields.get(ACCESS_KEY) or "")
-        return user is not None and user.is_super and self._not_authentic(command) is None
+        asked = signed_request(command)
+        user = self.table.user(asked.access_key)
+        return user is not None and user.is_super and self.table.not_authentic(asked, command.body) is None
 
 
 def _of_json(text: str, kind: type[T], key: str, form: str) -> T:

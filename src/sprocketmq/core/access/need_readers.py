@@ -3,15 +3,17 @@
 The declaration of the request says what there is to read (``wire.requests.access``).
 
 Laws
-1. A name is read as the handler reads it: the same header field, the body through the same decoder, the record at the same offset.
+1. A name is read as the handler reads it: the same header field (of the typed header, where the handler gets that), the body through the
+   same decoder, the record at the same offset.
 2. A required name that is missing or cannot be read is a ProtocolError, and the request is refused. Nothing is skipped.
 3. A retry topic is its group. The topics in which the broker parks messages of all other topics are the cluster's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final
 
 from sprocketmq.core.access.rights import Need
@@ -20,6 +22,8 @@ from sprocketmq.core.retry.retry_schedule import RETRY_PREFIX, SCHEDULE_TOPIC
 from sprocketmq.core.timer_schedule import TIMER_TOPIC
 from sprocketmq.errors import ProtocolError
 from sprocketmq.wire.frames.command import Command
+from sprocketmq.wire.frames.raw_command import RawCommand
+from sprocketmq.wire.headers.ext_header import ExtHeader
 from sprocketmq.wire.requests.access import (
     ADMIN,
     CHANGE_CLUSTER,
@@ -38,7 +42,7 @@ from sprocketmq.wire.requests.access import (
     Right,
 )
 
-__all__ = ["PARKING_TOPICS", "Place", "Reader", "reader_of"]
+__all__ = ["PARKING_TOPICS", "Place", "Reader", "names_alone", "reader_of"]
 
 # Here lie messages of every topic: delayed and timed ones, halves of transactions with their marks, halves that nobody answered for,
 # and what could not be delivered.
@@ -76,9 +80,9 @@ class Place:
 Reader = Callable[[Command, Place], Iterable[Need]]
 
 
-def reader_of(stated: AccessNeeds) -> Reader:
-    """What finds everything that is ``stated``, in that order."""
-    readers = [_reader(one) for one in stated]
+def reader_of(stated: AccessNeeds, header_type: type[ExtHeader] | None) -> Reader:
+    """What finds everything that is ``stated``, in that order, in requests with this header."""
+    readers = [_reader(one, header_type) for one in stated]
     if not readers:
         return lambda command, place: ()
     if len(readers) == 1:
@@ -89,9 +93,12 @@ def reader_of(stated: AccessNeeds) -> Reader:
     return lambda command, place: [need for reader in readers for need in reader(command, place)]
 
 
-def _reader(stated: FieldNeed | ReplyNeed | BodyNeed | RecordNeed | ClusterNeed | AddressNeed) -> Reader:
+def _reader(
+    stated: FieldNeed | ReplyNeed | BodyNeed | RecordNeed | ClusterNeed | AddressNeed,
+    header_type: type[ExtHeader] | None,
+) -> Reader:
     if isinstance(stated, FieldNeed):
-        return _list(stated) if stated.separator else _field(stated)
+        return _list(stated) if stated.separator else _field(stated, header_type)
     if isinstance(stated, ReplyNeed):
         return _reply(stated)
     if isinstance(stated, BodyNeed):
@@ -107,22 +114,39 @@ def _reader(stated: FieldNeed | ReplyNeed | BodyNeed | RecordNeed | ClusterNeed 
 # -- header fields ---------------------------------------------------------------------------------------------------------------
 
 
-def _field(stated: FieldNeed) -> Reader:
+def _field(stated: FieldNeed, header_type: type[ExtHeader] | None) -> Reader:
     field, right, optional = stated.field, stated.right, stated.optional
     make = _topic if stated.kind == "topic" else _group
+    attribute = _attribute(header_type, field)
 
     def read(command: Command, place: Place) -> Iterable[Need]:
-        name = command.ext_fields.get(field)
+        typed = command.typed_header if attribute and type(command) is RawCommand else None
+        name = command.fields.get(field) if typed is None else getattr(typed, attribute)
         return (make(command, place, name or "", right),) if name or not optional else ()
 
     return read
+
+
+def _attribute(header_type: type[ExtHeader] | None, field: str) -> str:
+    """Under which name a typed header has what is called ``field`` on the wire; empty: it does not declare it."""
+    if header_type is None:
+        return ""
+    fields = zip(header_type.__struct_encode_fields__, header_type.__struct_fields__, strict=True)
+    return dict(fields).get(field, "")
+
+
+def names_alone(stated: AccessNeeds, header_type: type[ExtHeader] | None) -> Callable[[ExtHeader], Hashable] | None:
+    """What gives the names in a typed header, when all that is ``stated`` depends on them alone; None otherwise."""
+    fields = [one for one in stated if isinstance(one, FieldNeed) and not one.separator]
+    attributes = [_attribute(header_type, one.field) for one in fields]
+    return attrgetter(*attributes) if attributes and all(attributes) and len(fields) == len(stated) else None
 
 
 def _list(stated: FieldNeed) -> Reader:
     make = _topic if stated.kind == "topic" else _group
 
     def read(command: Command, place: Place) -> Iterable[Need]:
-        for name in (command.ext_fields.get(stated.field) or "").split(stated.separator):
+        for name in (command.fields.get(stated.field) or "").split(stated.separator):
             if name:
                 yield make(command, place, name, stated.right)
 
@@ -131,7 +155,7 @@ def _list(stated: FieldNeed) -> Reader:
 
 def _reply(stated: ReplyNeed) -> Reader:
     def read(command: Command, place: Place) -> Iterable[Need]:
-        name = command.ext_fields.get(stated.field) or ""
+        name = command.fields.get(stated.field) or ""
         yield _topic(command, place, name, REPLY if name == place.reply_topic else PUBLISH)
 
     return read

@@ -11,19 +11,26 @@ A group is the resource ``%RETRY%group``. Without a permission of its own a reso
 is DENY. An administrator without listed permissions may use everything. ``request_needs`` has what only an administrator may do; it is
 more than in Apache 4.9, where every account can make itself an administrator.
 
-Law: a refusal names the resource or account, never a secret or a signature.
+Laws
+1. A refusal names the resource or account, never a secret or a signature.
+2. What an account was allowed is remembered with the account, and goes with it when a file changes. A refusal is never remembered, and
+   the signature is checked each time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Final
 
 from sprocketmq.core.access.addresses import AddressPattern
-from sprocketmq.core.access.rights import Need, Needs, shown
+from sprocketmq.core.access.rights import Need, Needs, no_key, remember, shown
 from sprocketmq.core.retry.retry_schedule import RETRY_PREFIX
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.wire.frames.acl_signature import SigningKey
+from sprocketmq.wire.frames.command import Command
+from sprocketmq.wire.frames.signed_request import SignedRequest
 from sprocketmq.wire.requests.access import ADMIN, ANY, DENY, PUB, SUB
 
 __all__ = ["PlainAccount", "PlainAcl", "check_permissions", "parse_permission"]
@@ -61,6 +68,11 @@ class PlainAccount:
     default_topic: int = DENY
     default_group: int = DENY
     permissions: Mapping[str, int] = field(default_factory=dict)
+    allowed: set[Hashable] = field(default_factory=set, repr=False, compare=False)
+
+    @cached_property
+    def signing_key(self) -> SigningKey:
+        return SigningKey(self.secret_key)
 
     @classmethod
     def of(cls, entry: Mapping[str, Any]) -> PlainAccount:
@@ -148,23 +160,26 @@ class PlainAcl:
     def refusal(
         self,
         host: str,
-        access_key: str | None,
-        signed_with: Callable[[str], bool],
-        needs: Callable[[], Needs],
+        asked: SignedRequest,
+        command: Command,
+        needs: Callable[[Command], Needs],
+        needs_key: Callable[[Command], Hashable | None] = no_key,
     ) -> str | None:
         """Why this request may not be served, None when it may.
 
         Args:
             host: the peer's address without port.
-            access_key: as given, None when absent.
-            signed_with: whether the request's signature was made with a secret.
-            needs: what the request needs; asked for only when it counts.
+            asked: what the request says of its sender.
+            needs: what ``command`` needs; asked for only when it counts.
+            needs_key: equal ones need the same; None: such a decision is not remembered.
 
         Raises:
             ProtocolError: the needs cannot be told.
         """
-        if any(pattern.matches(host) for pattern in self.white_addresses):
-            return None
+        for pattern in self.white_addresses:
+            if pattern.matches(host):
+                return None
+        access_key = asked.access_key
         if not access_key:
             return (
                 "the request carries no access key, and this broker wants one; give the client accessKey and secretKey"
@@ -172,15 +187,21 @@ class PlainAcl:
         account = self.accounts.get(access_key)
         if account is None:
             return f"no account has the access key {shown(access_key)}"
-        if account.white_address.matches(host):
+        if account.white_address.text and account.white_address.matches(host):
             return None
-        if not signed_with(account.secret_key):
+        if not asked.is_signed_with(account.signing_key, command.body):
             return f"the signature of access key {access_key} does not fit; check the secretKey"
         if account.admin and not account.permissions:
             return None
-        for need in needs():
+        key, names = needs_key(command), []
+        if key is not None and key in account.allowed:
+            return None
+        for need in needs(command):
             if not account.allows(need):
                 return _lacking(account, need)
+            names.append(need.name)
+        if key is not None:
+            remember(account.allowed, key, names)
         return None
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
+from typing import Final
 
 from msgspec import Struct
 
+from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.requests.access import Right
 
-__all__ = ["Need", "Needs", "shown"]
+__all__ = ["Need", "Needs", "no_key", "remember", "shown"]
+
+_MOST_REMEMBERED: Final = 4_096
+_LONGEST_REMEMBERED: Final = 255  # no topic or group has a longer name
 
 
 class Need(Struct, frozen=True):
@@ -27,6 +32,19 @@ class Need(Struct, frozen=True):
 Needs = Iterable[Need]
 
 
+def no_key(command: Command) -> None:
+    """Of what is asked once."""
+
+
 def shown(name: str) -> str:
     """A name from a request, cut to a limited length for error messages."""
     return name if len(name) <= 300 else f"{name[:300]}... ({len(name)} characters)"
+
+
+def remember(allowed: set[Hashable], decision: Hashable, names: Iterable[str]) -> None:
+    """Add a decision about ``names`` to those that are remembered: some, not all, and none of long names, as they come from the network."""
+    if max(map(len, names), default=0) > _LONGEST_REMEMBERED:
+        return
+    if len(allowed) >= _MOST_REMEMBERED:
+        allowed.clear()
+    allowed.add(decision)

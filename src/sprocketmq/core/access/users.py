@@ -9,22 +9,24 @@ Laws
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final
 
 from sprocketmq.core.access.policies import POLICY_TYPES, Acl, PolicyEntry, Resource, named
-from sprocketmq.core.access.rights import Need, Needs, shown
+from sprocketmq.core.access.rights import Needs, no_key, remember, shown
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.bodies import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
+from sprocketmq.wire.frames.acl_signature import SigningKey
+from sprocketmq.wire.frames.command import Buffer, Command
+from sprocketmq.wire.frames.signed_request import SignedRequest
 
 __all__ = ["User", "UserTable", "subject_name"]
 
 _USER_TYPES: Final = {"super": "Super", "normal": "Normal"}
 _USER_STATUSES: Final = {"enable": "enable", "disable": "disable"}
 _SUBJECT: Final = "User:"
-_MAX_REMEMBERED: Final = 4_096
-_LONGEST_REMEMBERED: Final = 255  # no topic or group has a longer name
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,10 @@ class User:
     password: str = field(repr=False)
     user_type: str = "Normal"
     user_status: str = "enable"
+
+    @cached_property
+    def signing_key(self) -> SigningKey:
+        return SigningKey(self.password)
 
     @property
     def is_super(self) -> bool:
@@ -62,12 +68,13 @@ class UserTable:
     def __init__(self) -> None:
         self._users: dict[str, User] = {}
         self._acls: dict[str, Acl] = {}
-        self._allowed: set[tuple[str, str, Need]] = set()
+        self._allowed: set[Hashable] = set()
 
     # -- deciding --------------------------------------------------------------------------------------------------------------
 
-    def not_authentic(self, username: str | None, signed_with: Callable[[str], bool]) -> str | None:
-        """Why a request is not authentic, None when it is. ``signed_with``: was it signed with this password?"""
+    def not_authentic(self, asked: SignedRequest, body: Buffer) -> str | None:
+        """Why a request that says this of its sender, and has this body, is not authentic; None when it is."""
+        username = asked.access_key
         if not username:
             return "the request names no user, and this broker wants one; give the client access key and secret key"
         user = self._users.get(username)
@@ -75,12 +82,21 @@ class UserTable:
             return f"user {shown(username)} does not exist"
         if user.user_status == "disable":
             return f"user {username} is disabled"
-        if not signed_with(user.password):
+        if not asked.is_signed_with(user.signing_key, body):
             return f"the signature of user {username} does not fit; check the password"
         return None
 
-    def not_authorized(self, username: str, host: str, needs: Callable[[], Needs]) -> str | None:
-        """Why this user may not do all of ``needs`` from ``host``, None when he may. ``needs`` is asked for only when it counts.
+    def not_authorized(
+        self,
+        username: str,
+        host: str,
+        command: Command,
+        needs: Callable[[Command], Needs],
+        needs_key: Callable[[Command], Hashable | None] = no_key,
+    ) -> str | None:
+        """Why this user may not do all that ``command`` needs from ``host``, None when he may. ``needs`` is asked only when it counts.
+
+        ``needs_key``: equal ones need the same; None: such a request is looked at need by need.
 
         Raises:
             ProtocolError: the needs cannot be told.
@@ -90,18 +106,20 @@ class UserTable:
             return f"user {shown(username)} does not exist"
         if user.is_super:
             return None
-        for need in needs():
-            key = (username, host, need)
-            if key in self._allowed:
+        allowed, of_request, names = self._allowed, needs_key(command), []
+        if of_request is not None and (username, host, of_request) in allowed:
+            return None
+        for need in needs(command):
+            names.append(need.name)
+            if (username, host, need) in allowed:
                 continue
             reason = (self._acls.get(username) or Acl()).refusal(need, host)
             if reason is not None:
                 verbs = " or ".join(sorted(need.right.actions))
                 return f"user {username} has no permission to {verbs} {shown(need.key)} from {host}: {reason}"
-            if len(need.name) <= _LONGEST_REMEMBERED:
-                if len(self._allowed) >= _MAX_REMEMBERED:
-                    self._allowed.clear()
-                self._allowed.add(key)
+            remember(allowed, (username, host, need), (need.name,))
+        if of_request is not None:
+            remember(allowed, (username, host, of_request), names)
         return None
 
     # -- users -----------------------------------------------------------------------------------------------------------------

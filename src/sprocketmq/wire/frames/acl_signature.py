@@ -6,18 +6,32 @@ change to ext fields after signing breaks it, so a request is signed last.
 
 from __future__ import annotations
 
-import base64
-import hmac
+import hashlib
+from binascii import b2a_base64
 from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
-__all__ = ["ACCESS_KEY", "SECURITY_TOKEN", "SIGNATURE", "Credentials", "sign", "signed_fields"]
+__all__ = [
+    "ACCESS_KEY",
+    "SECURITY_TOKEN",
+    "SIGNATURE",
+    "Credentials",
+    "SigningKey",
+    "sign",
+    "signed_fields",
+    "signed_text",
+]
 
 ACCESS_KEY: Final = "AccessKey"
 SECURITY_TOKEN: Final = "SecurityToken"
 SIGNATURE: Final = "Signature"
+
+# RFC 2104: a key is filled up to a block of the hash, and each of the two hashes begins with the block and one of these.
+_BLOCK_BYTES: Final = 64
+_INNER: Final = bytes(byte ^ 0x36 for byte in range(256))
+_OUTER: Final = bytes(byte ^ 0x5C for byte in range(256))
 
 
 class Credentials(msgspec.Struct, frozen=True):
@@ -31,14 +45,39 @@ class Credentials(msgspec.Struct, frozen=True):
         return f"Credentials(access_key={self.access_key!r})"
 
 
-def sign(ext_fields: Mapping[str, str], body: bytes | bytearray | memoryview, secret_key: str) -> str:
-    """The signature of a request that has these ext fields (a Signature among them is left out) and this body."""
+def signed_text(ext_fields: Mapping[str, str]) -> str:
+    """What is signed of ext fields (a Signature among them is left out)."""
     # Java sorts by UTF-16 code units, as its strings compare.
     names = sorted(ext_fields)
     if not "".join(names).isascii():
         names.sort(key=lambda name: name.encode("utf-16-be"))
-    text = "".join([ext_fields[name] for name in names if name != SIGNATURE])
-    return base64.b64encode(hmac.digest(secret_key.encode(), text.encode() + body, "sha1")).decode()
+    return "".join([ext_fields[name] for name in names if name != SIGNATURE])
+
+
+class SigningKey:
+    """A secret key, ready to sign with: the two hashes of HMAC have seen it, which is a third of the work for each message."""
+
+    __slots__ = ("_inner", "_outer")
+
+    def __init__(self, secret_key: str) -> None:
+        key = secret_key.encode()
+        if len(key) > _BLOCK_BYTES:
+            key = hashlib.sha1(key).digest()
+        block = key.ljust(_BLOCK_BYTES, b"\0")
+        self._inner, self._outer = hashlib.sha1(block.translate(_INNER)), hashlib.sha1(block.translate(_OUTER))
+
+    def signature(self, text: str, body: bytes | bytearray | memoryview) -> bytes:
+        """The signature of ``text`` (:func:`signed_text`) and body."""
+        inner, outer = self._inner.copy(), self._outer.copy()
+        inner.update(text.encode())
+        inner.update(body)
+        outer.update(inner.digest())
+        return b2a_base64(outer.digest(), newline=False)
+
+
+def sign(ext_fields: Mapping[str, str], body: bytes | bytearray | memoryview, secret_key: str) -> str:
+    """The signature of a request that has these ext fields and this body."""
+    return SigningKey(secret_key).signature(signed_text(ext_fields), body).decode()
 
 
 def signed_fields(

@@ -16,6 +16,9 @@ from sprocketmq.core.access.plain_file import (
 )
 from sprocketmq.core.access.rights import Need
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.wire.frames.acl_signature import SigningKey
+from sprocketmq.wire.frames.command import Buffer, Command
+from sprocketmq.wire.frames.signed_request import SignedRequest
 from sprocketmq.wire.requests.access import (
     CHANGE_CLUSTER,
     CONSUME,
@@ -56,6 +59,22 @@ def need(name: str, right: Right) -> Need:
     return Need("Topic", name, right)
 
 
+SEND = Command(310)
+
+
+class Sender(SignedRequest):
+    """Who signed with this secret."""
+
+    secret: str = ""
+
+    def is_signed_with(self, key: SigningKey, body: Buffer) -> bool:
+        return key.signature("text", body) == SigningKey(self.secret).signature("text", body)
+
+
+def sender(access_key: str | None, secret: str) -> Sender:
+    return Sender(access_key=access_key or "", secret=secret)
+
+
 def ask(
     access_key: str | None,
     *needs: tuple[str, Right],
@@ -64,7 +83,7 @@ def ask(
 ) -> str | None:
     given = SECRETS.get(access_key or "") if secret is None else secret
     return PlainAcl({"plain_acl.yml": FILE}).refusal(
-        host, access_key, lambda right: right == given, lambda: [need(*one) for one in needs]
+        host, sender(access_key, given or ""), SEND, lambda _: [need(*one) for one in needs]
     )
 
 
@@ -80,6 +99,45 @@ def test_an_unknown_key_is_refused_by_its_name() -> None:
 def test_an_account_s_white_address_needs_no_signature_and_no_permission() -> None:
     assert ask("Worker77", ("closed", PUBLISH), host="192.168.0.5", secret="wrong") is None
     assert ask("Boss7777", ("closed", PUBLISH), host="192.168.0.5", secret="wrong") is not None
+
+
+def test_a_decision_is_remembered_for_one_account_and_the_signature_is_not() -> None:
+    second = {"accessKey": "Worker88", "secretKey": "worker-secret", "topicPerms": ["flights=PUB"]}
+    acl, asked = PlainAcl({"f": {**FILE, "accounts": [*FILE["accounts"], second]}}), []
+
+    def reason(access_key: str, name: str, key: object, secret: str = "worker-secret") -> str | None:
+        return acl.refusal(
+            "1.2.3.4",
+            sender(access_key, secret),
+            SEND,
+            lambda _: [asked.append(name) or need(name, PUBLISH)],
+            lambda _: key,
+        )
+
+    assert reason("Worker77", "orders", (310, "orders")) is None
+    assert reason("Worker77", "orders", (310, "orders")) is None
+    assert asked == ["orders"]
+    assert "does not fit" in (reason("Worker77", "orders", (310, "orders"), "wrong") or "")
+    assert reason("Worker88", "orders", (310, "orders")) is not None
+    assert reason("Worker77", "flights", (310, "flights")) is not None
+    assert reason("Worker88", "flights", (310, "flights")) is None
+    assert reason("Worker77", "flights", (310, "flights")) is not None, (
+        "a refusal is not remembered, and nobody answers for another"
+    )
+    assert reason("Worker77", "orders", None) is None
+    assert len(asked) == 6
+
+
+def test_what_is_remembered_stays_small_whatever_is_asked() -> None:
+    acl = PlainAcl(
+        {"f": {"accounts": [{"accessKey": "Anything", "secretKey": "any-secret", "defaultTopicPerm": "PUB"}]}}
+    )
+    anybody = sender("Anything", "any-secret")
+    for name in [*(f"a{number}" for number in range(10_000)), "x" * 1_000_000]:
+        assert acl.refusal("h", anybody, SEND, lambda _, n=name: [need(n, PUBLISH)], lambda _, n=name: (310, n)) is None
+    allowed = acl.accounts["Anything"].allowed
+    assert 0 < len(allowed) <= 4_096
+    assert max(len(name) for _, name in allowed) <= 255
 
 
 def test_a_wrong_signature_is_refused_without_the_secret() -> None:
@@ -134,7 +192,9 @@ def test_a_reply_needs_a_consumer_whom_nobody_denied_it() -> None:
     def reply(**account: Any) -> str | None:
         made = {"accessKey": "Replier7", "secretKey": "replier-secret", **account}
         wanted = Need("Topic", "DefaultCluster_REPLY_TOPIC", REPLY)
-        return PlainAcl({"f": {"accounts": [made]}}).refusal("1.2.3.4", "Replier7", lambda _: True, lambda: [wanted])
+        return PlainAcl({"f": {"accounts": [made]}}).refusal(
+            "1.2.3.4", sender("Replier7", "replier-secret"), SEND, lambda _: [wanted]
+        )
 
     assert reply(groupPerms=["g=SUB"]) is None
     assert reply(defaultTopicPerm="SUB") is None

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from golden.pipeline.scenes import request, send_fields
 from sprocketmq.core.access.need_readers import PARKING_TOPICS, Place
-from sprocketmq.core.access.request_needs import needs_of
+from sprocketmq.core.access.request_needs import needs_key, needs_of
+from sprocketmq.core.access.rights import Need
 from sprocketmq.errors import ProtocolError
+from sprocketmq.wire import headers
 from sprocketmq.wire.bodies import ConsumerData, HeartbeatData, LockBatchRequestBody, SubscriptionData
-from sprocketmq.wire.frames.command import Command
+from sprocketmq.wire.frames.command import Command, decode_command
+from sprocketmq.wire.frames.raw_command import RawCommand
 from sprocketmq.wire.records.message import MessageQueue
 from sprocketmq.wire.requests.access import REPLY
+from sprocketmq.wire.requests.readers import READERS
 
 RECORDS = {7: "orders", 8: "%RETRY%g", 9: "", 10: "RMQ_SYS_TRANS_HALF_TOPIC"}
 PLACE = Place("my-cluster", RECORDS.get)
@@ -141,3 +146,37 @@ def test_only_the_reply_topic_may_be_replied_to_by_any_consumer() -> None:
             assert (need.right == REPLY) is may
     (need,) = needs_of(Command(310, ext_fields={"b": "my-cluster_REPLY_TOPIC"}), PLACE)
     assert need.right != REPLY
+
+
+@pytest.mark.parametrize("topic", ["orders", "%RETRY%g", "SCHEDULE_TOPIC_XXXX", "", " "])
+@pytest.mark.parametrize("binary", [False, True], ids=["JSON", "binary"])
+@pytest.mark.parametrize("code", [310, 320, 10, 11, 361])
+def test_a_typed_header_names_what_its_fields_name(code: int, binary: bool, topic: str) -> None:
+    """As a connection reads what comes by the hundred thousand: nobody decodes it a second time for its topic."""
+    if code == 10:
+        sent = headers.SendMessageRequestHeader("p", topic, "d", 4, 0, 0, 1, 0, "i").to_ext()
+    elif code in (11, 361):
+        sent = headers.PullMessageRequestHeader("readers", topic, 0, 0, 32, 0, 0, 0, 0).to_ext()
+    else:
+        sent = send_fields(b=topic)
+    frame = request(code, sent, binary=binary)
+    size = int.from_bytes(frame[5:8], "big")
+    reader = READERS[frame[8:10] if binary else frame[16:20]]
+    command, ordinary = reader(frame[8 : 8 + size], memoryview(b"")), decode_command(memoryview(frame)[4:])
+    assert command is not None
+    if isinstance(command, RawCommand):
+        typed = command.typed_header
+        assert needs_or_error(command) == needs_or_error(ordinary)
+        names = (topic, "readers") if code in (11, 361) else topic
+        assert needs_key(command) == (code, names)
+        assert needs_key(ordinary) is None
+        assert command.typed_header is typed is not None
+    else:  # an empty name in a binary header is an absent one
+        assert (binary, topic) == (True, "")
+
+
+def needs_or_error(command: Command) -> list[Need] | str:
+    try:
+        return list(needs_of(command, PLACE))
+    except ProtocolError as error:
+        return str(error)

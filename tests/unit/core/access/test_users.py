@@ -20,6 +20,9 @@ from sprocketmq.wire.bodies import (
     PolicyInfo,
     UserInfo,
 )
+from sprocketmq.wire.frames.acl_signature import SigningKey
+from sprocketmq.wire.frames.command import Buffer, Command
+from sprocketmq.wire.frames.signed_request import SignedRequest
 from sprocketmq.wire.requests.access import REPLY, Right
 
 HERE = "10.1.2.3"
@@ -135,6 +138,18 @@ def test_an_entry_with_a_wrong_value_is_refused_by_name(arguments: Any, named: s
         PolicyEntry.of(*arguments)
 
 
+SEND = Command(310)
+
+
+class Sender(SignedRequest):
+    """Who signed with this password."""
+
+    password: str = ""
+
+    def is_signed_with(self, key: SigningKey, body: Buffer) -> bool:
+        return key.signature("text", body) == SigningKey(self.password).signature("text", body)
+
+
 # -- users -------------------------------------------------------------------------------------------------------------------------
 
 
@@ -148,36 +163,57 @@ def table() -> UserTable:
 
 
 def test_a_request_is_authentic_only_with_a_known_enabled_user_and_his_password(table: UserTable) -> None:
-    assert table.not_authentic("worker", lambda password: password == "worker-password") is None
-    assert "does not fit" in (table.not_authentic("worker", lambda password: False) or "")
-    assert "does not exist" in (table.not_authentic("stranger", lambda password: True) or "")
-    assert "names no user" in (table.not_authentic(None, lambda password: True) or "")
+    assert table.not_authentic(Sender("worker", "", "worker-password"), b"") is None
+    assert table.not_authentic(Sender("worker", "", "root-password"), b"") is not None
+    assert "does not fit" in (table.not_authentic(Sender("worker", "", "wrong"), b"") or "")
+    assert "does not exist" in (table.not_authentic(Sender("stranger", "", "worker-password"), b"") or "")
+    assert "names no user" in (table.not_authentic(Sender("", "", "worker-password"), b"") or "")
     table.update_user(UserInfo("worker", user_status="disable"))
-    assert "disabled" in (table.not_authentic("worker", lambda password: True) or "")
+    assert "disabled" in (table.not_authentic(Sender("worker", "", "worker-password"), b"") or "")
 
 
 def test_a_super_user_may_do_everything_and_another_what_his_policies_allow(table: UserTable) -> None:
-    assert table.not_authorized("root", HERE, lambda: (need("Cluster:c", "Update"),)) is None
-    assert table.not_authorized("worker", HERE, lambda: (need("Topic:orders"),)) is None
-    reason = table.not_authorized("worker", HERE, lambda: (need("Topic:orders"), need("Topic:flights")))
+    assert table.not_authorized("root", HERE, SEND, lambda _: (need("Cluster:c", "Update"),)) is None
+    assert table.not_authorized("worker", HERE, SEND, lambda _: (need("Topic:orders"),)) is None
+    reason = table.not_authorized("worker", HERE, SEND, lambda _: (need("Topic:orders"), need("Topic:flights")))
     assert reason == "user worker has no permission to Pub Topic:flights from 10.1.2.3: no policy allows it"
 
 
 def test_a_remembered_decision_ends_with_any_change(table: UserTable) -> None:
     wanted = (need("Topic:flights"),)
-    assert table.not_authorized("worker", HERE, lambda: wanted) is not None
+    assert table.not_authorized("worker", HERE, SEND, lambda _: wanted) is not None
     table.update_acl("worker", [PolicyInfo(None, [PolicyEntryInfo("Topic:*", ["All"], None, "Allow")])])
-    assert table.not_authorized("worker", HERE, lambda: wanted) is None
+    assert table.not_authorized("worker", HERE, SEND, lambda _: wanted) is None
     table.update_acl("worker", [PolicyInfo(None, [PolicyEntryInfo("Topic:flights", ["Pub"], None, "Deny")])])
-    assert table.not_authorized("worker", HERE, lambda: wanted) is not None
+    assert table.not_authorized("worker", HERE, SEND, lambda _: wanted) is not None
     table.delete_acl("worker", None, "Topic:flights")
-    assert table.not_authorized("worker", HERE, lambda: wanted) is None
+    assert table.not_authorized("worker", HERE, SEND, lambda _: wanted) is None
     table.delete_acl("worker", None, "Topic:*")
-    assert table.not_authorized("worker", HERE, lambda: wanted) is not None
+    assert table.not_authorized("worker", HERE, SEND, lambda _: wanted) is not None
     table.update_user(UserInfo("worker", user_type="Super"))
-    assert table.not_authorized("worker", HERE, lambda: wanted) is None
+    assert table.not_authorized("worker", HERE, SEND, lambda _: wanted) is None
     table.delete_user("worker")
-    assert table.not_authorized("worker", HERE, lambda: wanted) is not None
+    assert table.not_authorized("worker", HERE, SEND, lambda _: wanted) is not None
+
+
+def test_a_decision_about_a_request_is_remembered_for_one_user_and_one_address(table: UserTable) -> None:
+    asked: list[str] = []
+
+    def reason(username: str, host: str, key: object, name: str) -> str | None:
+        return table.not_authorized(username, host, SEND, lambda _: (asked.append(name) or need(name),), lambda _: key)
+
+    table.create_user(UserInfo("other", "other-password"))
+    assert reason("worker", HERE, (310, "orders"), "Topic:orders") is None
+    assert reason("worker", HERE, (310, "orders"), "Topic:orders") is None
+    assert asked == ["Topic:orders"]
+    assert reason("other", HERE, (310, "orders"), "Topic:orders") is not None
+    assert reason("worker", "10.9.9.9", (310, "orders"), "Topic:orders") is None
+    assert reason("worker", HERE, (310, "flights"), "Topic:flights") is not None
+    assert reason("worker", HERE, (310, "flights"), "Topic:flights") is not None
+    assert reason("worker", HERE, None, "Topic:orders") is None
+    assert len(asked) == 6
+    table.delete_acl("worker", None, "Topic:orders")
+    assert reason("worker", HERE, (310, "orders"), "Topic:orders") is not None
 
 
 def test_a_refused_change_leaves_everything_as_it_was(table: UserTable) -> None:
@@ -269,12 +305,12 @@ class Changes(RuleBasedStateMachine):
     def revoke(self, name: str, kind: str | None, resource: str | None) -> None:
         self.attempt(self.table.delete_acl, name, kind, resource)
 
-    @rule(name=names)
-    def ask(self, name: str) -> None:
-        remembered = self.table.not_authorized(name, HERE, lambda: (need("Topic:a"),))
+    @rule(name=names, key=st.sampled_from([None, (310, "a")]))
+    def ask(self, name: str, key: object) -> None:
+        remembered = self.table.not_authorized(name, HERE, SEND, lambda _: (need("Topic:a"),), lambda _: key)
         fresh = UserTable()
         fresh.load([user.info() for user in self.table.users()], self.table.acls())
-        assert remembered == fresh.not_authorized(name, HERE, lambda: (need("Topic:a"),))
+        assert remembered == fresh.not_authorized(name, HERE, SEND, lambda _: (need("Topic:a"),))
 
     @invariant()
     def laws_hold(self) -> None:
@@ -306,10 +342,12 @@ def test_a_reply_needs_a_consumer_whom_no_policy_denies_it() -> None:
 def test_what_is_remembered_stays_small_whatever_is_asked(table: UserTable) -> None:
     table.update_acl("worker", [PolicyInfo("Custom", [PolicyEntryInfo("Topic:a*", ["Pub"], None, "Allow")])])
     for number in range(10_000):
-        assert table.not_authorized("worker", HERE, lambda n=number: (need(f"Topic:a{n}"),)) is None
-        assert table.not_authorized("worker", HERE, lambda n=number: (need(f"Topic:b{n}"),)) is not None
-    assert table.not_authorized("worker", HERE, lambda: (need("Topic:a" + "x" * 1_000_000),)) is None
-    refused = table.not_authorized("worker", HERE, lambda: (need("Topic:b" + "x" * 1_000_000),)) or ""
+        asked = lambda _, n=number: (need(f"Topic:a{n}"),)  # noqa: E731
+        assert table.not_authorized("worker", HERE, SEND, asked, lambda _, n=number: (310, f"a{n}")) is None
+        assert table.not_authorized("worker", HERE, SEND, lambda _, n=number: (need(f"Topic:b{n}"),)) is not None
+    long = "a" + "x" * 1_000_000
+    assert table.not_authorized("worker", HERE, SEND, lambda _: (need(f"Topic:{long}"),), lambda _: (310, long)) is None
+    refused = table.not_authorized("worker", HERE, SEND, lambda _: (need("Topic:b" + "x" * 1_000_000),)) or ""
     assert len(refused) < 1_000
     assert len(table._allowed) <= 4_096
-    assert max(len(wanted.name) for _, _, wanted in table._allowed) <= 255
+    assert max(len(one.name if isinstance(one, Need) else one[1]) for _, _, one in table._allowed) <= 255

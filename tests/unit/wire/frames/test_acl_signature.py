@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import base64
+import hmac
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from decoded_frames import decoded
 from golden import GoldenFrame, frames
-from sprocketmq.wire.frames.acl_signature import sign, signed_fields
+from sprocketmq.wire.frames.acl_signature import SigningKey, sign, signed_fields, signed_text
 from sprocketmq.wire.frames.frame import FrameDecoder
 
 
@@ -29,6 +34,22 @@ def test_a_signature_covers_every_field_and_the_body_but_not_itself() -> None:
         sign({**fields, "bname": "b"}, b"body", "secret"),
     ]
     assert fields["Signature"] not in changed
+
+
+@given(st.text(max_size=130), st.text(max_size=20), st.binary(max_size=3_000))
+def test_a_signature_is_an_hmac_of_text_and_body(secret_key: str, text: str, body: bytes) -> None:
+    """Whatever the length of the key: up to a block of the hash it is filled up, a longer one is hashed first."""
+    expected = base64.b64encode(hmac.digest(secret_key.encode(), text.encode() + body, "sha1"))
+    key = SigningKey(secret_key)
+    for _ in range(2):  # it is used again and again
+        assert key.signature(text, memoryview(body)) == expected
+        assert key.signature(text, body) == expected
+
+
+@given(st.dictionaries(st.text(max_size=3), st.text(max_size=3), max_size=6))
+def test_values_are_signed_in_the_order_of_java_strings(fields: dict[str, str]) -> None:
+    in_order = sorted(fields, key=lambda name: name.encode("utf-16-be", "surrogatepass"))
+    assert signed_text({**fields, "Signature": "left out"}) == "".join(fields[name] for name in in_order)
 
 
 SIGNED = [frame for frame in frames(kind="request", sender="client") if frame.shows.endswith("signed")]

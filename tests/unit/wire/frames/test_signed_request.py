@@ -1,0 +1,100 @@
+"""What a request says of its sender is the same whether it is read from the raw header or from ext fields."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from golden.pipeline.scenes import pull, request, send, send_fields, text_frame
+from sprocketmq.wire.frames.acl_signature import SigningKey, signed_fields
+from sprocketmq.wire.frames.command import Command, decode_command
+from sprocketmq.wire.frames.raw_command import RawCommand
+from sprocketmq.wire.frames.signed_request import signed_request
+from sprocketmq.wire.requests.readers import READERS
+
+KEY, SECRET = "producer", "12345678"
+BODY = b"body"
+NAMES = st.sampled_from(
+    (*"abcdehimn", "AccessKey", "Signature", "SecurityToken", "ns", "nsd", "lo", "oway", "bname", "zz", "ключ")
+)
+VALUES = st.sampled_from(("", "x", "1", "producer", "é", "\x00", 7, 1.5, True, None, {"a": [1]}, "token"))
+
+
+def read(frame: bytes) -> Command:
+    size = int.from_bytes(frame[5:8], "big")
+    found = READERS[frame[8:10] if frame[4] else frame[16:20]](frame[8 : 8 + size], memoryview(frame)[8 + size :])
+    return found or decode_command(memoryview(frame)[4:])
+
+
+def both(frame: bytes) -> tuple[Command, Command]:
+    """As a connection reads it, and as an ordinary command."""
+    return read(frame), decode_command(memoryview(frame)[4:])
+
+
+def says(command: Command) -> tuple[Any, ...]:
+    asked = signed_request(command)
+    return asked.access_key, *(asked.is_signed_with(SigningKey(key), command.body) for key in (SECRET, "other-secret"))
+
+
+@settings(max_examples=500, deadline=None)
+@example({"zz": "nobody"}, {}, True)
+@example({}, {"e": "2"}, True)
+@example({"SecurityToken": "token"}, {}, True)
+@example({"i": "a\x01é\x02"}, {}, True)
+@example({}, {"_UNIQUE_KEY_QUERY": "true"}, True)
+@given(st.dictionaries(NAMES, VALUES, max_size=3), st.dictionaries(NAMES, VALUES, max_size=1), st.booleans())
+def test_raw_headers_and_fields_say_the_same(more: dict[str, Any], changed: dict[str, Any], signed: bool) -> None:
+    fields = {**send_fields(), **more}
+    if signed:
+        texts = {name: value for name, value in fields.items() if isinstance(value, str)}
+        fields = {**fields, **signed_fields(texts, BODY, KEY, SECRET)}
+    header = {"code": 310, "extFields": {**fields, **changed}, "flag": 0, "language": "JAVA", "opaque": 7}
+    raw, ordinary = both(text_frame(header, BODY))
+    assert says(raw) == says(ordinary)
+
+
+@pytest.mark.parametrize("binary", [False, True], ids=["JSON", "binary"])
+@pytest.mark.parametrize("code", [310, 11])
+def test_the_sender_is_known_and_the_request_keeps_its_typed_header(code: int, binary: bool) -> None:
+    fields = send_fields() if code == 310 else decode_command(memoryview(pull())[4:]).ext_fields
+    frame = request(code, signed_fields(fields, BODY, KEY, SECRET), BODY, binary=binary)
+    command = read(frame)
+    assert isinstance(command, RawCommand)
+    typed = command.typed_header
+    assert says(command) == (KEY, True, False)
+    assert command.typed_header is typed is not None
+    assert command.raw_header is not None
+
+
+def test_a_field_that_was_added_after_signing_is_left_out() -> None:
+    """Java: MixAll.UNIQUE_MSG_QUERY_FLAG."""
+    fields = signed_fields({"topic": "t"}, BODY, KEY, SECRET)
+    late = Command(12, ext_fields={**fields, "_UNIQUE_KEY_QUERY": "true"}, body=BODY)
+    assert says(late) == (KEY, True, False)
+    other = Command(12, ext_fields={**fields, "UNIQUE_KEY_QUERY": "true"}, body=BODY)
+    assert says(other) == (KEY, False, False)
+
+
+@pytest.mark.parametrize("more", [{}, {"Signature": ""}, {"Signature": "x"}, {"Signature": "é"}, {"AccessKey": ""}])
+def test_nobody_signed(more: dict[str, str]) -> None:
+    for asked in both(send(BODY, **more)):
+        assert says(asked) == ("", False, False)
+
+
+def test_the_body_counts() -> None:
+    fields = signed_fields(send_fields(), BODY, KEY, SECRET)
+    for asked in both(request(310, fields, b"b0dy")):
+        assert says(asked) == (KEY, False, False)
+
+
+def test_of_two_equal_names_the_last_counts_in_both() -> None:
+    fields = signed_fields(send_fields(b="second"), BODY, KEY, SECRET)
+    text = "".join(f'"{name}":"{value}",' for name, value in {"b": "first"}.items())
+    whole = request(310, fields, BODY)
+    doubled = whole[8:].replace(b'"extFields":{', b'"extFields":{' + text.encode(), 1)
+    header = doubled[: -len(BODY)]
+    for asked in both(text_frame(header, BODY)):
+        assert says(asked) == (KEY, True, False)
