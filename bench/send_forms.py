@@ -135,6 +135,7 @@ def forms(folder: Path) -> dict[str, Form]:
         "SYNC_FLUSH": Form(
             sends(), settings={"store_path_root_dir": str(folder / "sync"), "flush_disk_type": "SYNC_FLUSH"}
         ),
+        "SYNC_FLUSH, no disk": Form(sends(), settings={"flush_disk_type": "SYNC_FLUSH"}),
         "pull of 8": Form(pull(queueId="1", maxMsgNums="8") * IN_ONE_READ),
         "pull of 8, binary": Form(pull(queueId="1", maxMsgNums="8", binary=True) * IN_ONE_READ),
         **{name: Form(batch * 4, 4, 4) for name, batch in batches().items()},
