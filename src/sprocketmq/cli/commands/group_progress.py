@@ -149,19 +149,21 @@ def clone(
             raise ConfigurationError(
                 f"group {source!r} has no progress{f' in {topic}' if topic else ''}, so there is nothing to take along"
             )
-        online = admin.consumer_ids(destination)
+        exists = destination in admin.groups()
+        online = admin.consumer_ids(destination) if exists else []
         if online:
             raise ConfigurationError(
                 f"group {destination!r} has members online ({', '.join(online)}), which would overwrite it; stop them first"
             )
-        before = {queue: at.consumer_offset for queue, at in admin.consumer_progress(destination, topic).items()}
+        known = admin.consumer_progress(destination, topic) if exists else {}
+        before = {queue: at.consumer_offset for queue, at in known.items()}
         rows = _rows(plan, before)
         if not output.is_json:
             output.table(_COLUMNS, rows)
         sentence = f"let group {destination} begin where {source} is, in {len(plan)} queues"
         if not change.begins(sentence, group=destination, queues=rows):
             return
-        if destination not in admin.groups():
+        if not exists:
             note(f"sprocketmq: group {destination} is made, as no broker knew it")
             admin.create_group(destination)
         cloned = admin.clone_offsets(source, destination, topic)

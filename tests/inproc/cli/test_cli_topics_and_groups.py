@@ -1,0 +1,195 @@
+"""``topic``, ``group`` and ``lag`` beyond the 25 tasks: what a dry run leaves alone, what is refused, what JSON says, exit codes."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+import sprocketmq as rmq
+from cli_run import CommandLine
+from sprocketmq.testing import EmbeddedRocketMQ
+
+
+def send(server: EmbeddedRocketMQ, topic: str, count: int) -> None:
+    with server.producer() as producer:
+        for number in range(count):
+            producer.send(rmq.Message(topic, b"%d" % number))
+
+
+def test_a_dry_run_changes_nothing_whatever_the_command(server: EmbeddedRocketMQ, line: CommandLine) -> None:
+    line.ok("topic create dry --queues 2")
+    line.ok("group create dry")
+    line.ok("group reset dry --topic dry --to earliest --yes")
+    send(server, "dry", 5)
+
+    def state() -> tuple[object, ...]:
+        with server.admin() as admin:
+            settings = {
+                key: value for key, value in admin.broker_config("broker-a").items() if not key.startswith("timer")
+            }
+            return (
+                admin.topic_config("dry"),
+                admin.group_config("dry"),
+                admin.consumer_progress("dry"),
+                settings,
+                admin.topics(),
+                admin.groups(),
+            )
+
+    before = state()
+    for command in (
+        "topic create dry2",
+        "topic alter dry --queues 9",
+        "topic perm dry r",
+        "topic delete dry",
+        "group create dry2",
+        "group alter dry --disable",
+        "group delete dry --progress",
+        "group reset dry --topic dry --to latest",
+        "group reset dry --topic dry --queue broker-a/0 --offset 1",
+        "group clone dry dry3",
+        "broker config set broker-a maxMessageSize=1000",
+        "broker drain broker-a",
+        "dead-letters purge dry",
+    ):
+        ended = line.ok(f"{command} --dry-run")
+        assert "would " in ended.out, command
+        assert line.ok(f"{command} --dry-run --json").json["dry_run"] is True
+    assert state() == before
+
+
+def test_what_exists_is_not_made_again_and_what_is_not_there_is_said(line: CommandLine) -> None:
+    line.ok("topic create twice")
+    line.ok("group create twice")
+    for command, code, said in (
+        ("topic create twice", 2, "exists already; sprocketmq topic alter changes it"),
+        ("group create twice", 2, "exists already; sprocketmq group alter changes it"),
+        ("topic create 'no name'", 2, "has characters that are not allowed"),
+        ("topic alter twice", 2, "nothing to change is given"),
+        ("group alter twice", 2, "nothing to change is given"),
+        ("topic show nowhere", 1, "topic 'nowhere' does not exist"),
+        ("topic delete nowhere --yes", 1, "topic 'nowhere' does not exist"),
+        ("group show nobody", 1, "no broker knows the consumer group 'nobody'"),
+        ("group delete nobody --yes", 1, "no broker knows the consumer group 'nobody'"),
+        ("group alter nobody --disable", 1, "no broker knows the consumer group 'nobody'"),
+        ("lag nobody", 1, "nobody"),
+        ("topic create x --broker broker-z", 2, "broker 'broker-z' is unknown"),
+        ("group reset twice --topic twice --yes", 2, "where to?"),
+        ("group reset twice --topic twice --to earliest --offset 3 --yes", 2, "where to?"),
+        ("group clone nobody other --yes", 1, "nobody"),
+        ("topic delete twice", 2, "needs --yes where nobody can be asked"),
+    ):
+        ended = line.run(command)
+        assert (ended.code, ended.out) in ((code, ""), (2, "") if "nobody" in command else (code, "")), (command, ended)
+        assert said in ended.err, (command, ended)
+
+
+def test_a_topic_is_shown_with_its_queues_and_who_reads_it(server: EmbeddedRocketMQ, line: CommandLine) -> None:
+    line.ok("topic create shown --queues 2 --perm r --attribute message.type=NORMAL")
+    line.ok("topic perm shown rw")
+    send(server, "shown", 3)
+    line.ok("group create reader")
+    line.ok("group reset reader --topic shown --to earliest --yes")
+    found = line.ok("topic show shown --json").json
+    assert found["messages"] == 3
+    assert found["brokers"] == [
+        {
+            "broker_name": "broker-a",
+            "read_queues": 2,
+            "write_queues": 2,
+            "perm": 6,
+            "order": False,
+            "attributes": {"message.type": "NORMAL"},
+        }
+    ]
+    assert sorted(row["max_offset"] for row in found["queues"]) == [1, 2]
+    assert [(row["group"], row["lag"]) for row in found["groups"]] == [("reader", 3)]
+    text = line.ok("topic show shown").out
+    assert "message.type=NORMAL" in text
+    assert re.search(r"^reader +3 ", text, re.MULTILINE)
+
+
+def test_lists_hide_what_is_the_systems(line: CommandLine) -> None:
+    line.ok("topic create listed-a")
+    line.ok("topic create listed-b")
+    topics = {row["topic"] for row in line.ok("topic list --json").json}
+    every = {row["topic"] for row in line.ok("topic list --all --json").json}
+    assert not {
+        topic for topic in topics if topic.startswith(("%", "rmq_sys", "RMQ_SYS")) or topic in ("TBW102", "broker-a")
+    }
+    assert topics | {"TBW102", "SCHEDULE_TOPIC_XXXX"} <= every
+    assert [row["topic"] for row in line.ok("topic list --match 'listed-*' --json").json] == ["listed-a", "listed-b"]
+    line.ok("group create listed")
+    groups = {row["group"] for row in line.ok("group list --json").json}
+    assert "listed" in groups
+    assert "TOOLS_CONSUMER" not in groups
+    assert "TOOLS_CONSUMER" in {row["group"] for row in line.ok("group list --all --json").json}
+
+
+def test_a_group_goes_on_where_it_is_told(server: EmbeddedRocketMQ, line: CommandLine) -> None:
+    line.ok("topic create moved --queues 1")
+    line.ok("group create moved")
+    send(server, "moved", 10)
+    line.ok("group reset moved --topic moved --to latest --yes")
+    ended = line.ok("group reset moved --topic moved --queue broker-a/0 --offset 4 --yes --json").json
+    assert ended["queues"] == [
+        {"topic": "moved", "broker_name": "broker-a", "queue_id": 0, "from_offset": 10, "to_offset": 4}
+    ]
+    assert server.consumer_offset("moved", "moved") == {0: 4}
+    ended = line.ok("group reset moved --topic moved --to earliest --yes")
+    assert ended.out.endswith("4 messages come again, 0 are left out\n")
+    assert server.consumer_offset("moved", "moved") == {0: 0}
+    line.ok("group clone moved copied --yes")
+    assert server.consumer_offset("copied", "moved") == {0: 0}
+    line.ok("group delete moved --progress --yes")
+    assert "moved" not in {row["group"] for row in line.ok("group list --json").json}
+
+
+def test_lag_is_told_in_messages_and_time_and_fails_over_a_limit(server: EmbeddedRocketMQ, line: CommandLine) -> None:
+    line.ok("topic create behind --queues 2")
+    line.ok("group create behind")
+    line.ok("group reset behind --topic behind --to earliest --yes")
+    send(server, "behind", 10)
+    found = line.ok("lag behind --json").json
+    assert found["lag"] == 10
+    assert 0 < found["waiting_ms"] < 60_000
+    assert all(row["consumer_offset"] == 0 and row["lag"] == 5 for row in found["queues"])
+    for limit, code in (("10", 0), ("9", 3), ("1h", 0), ("1ms", 3)):
+        ended = line.run(f"lag behind --fail-over {limit}")
+        assert ended.code == code, (limit, ended)
+        assert ("is further behind than" in ended.err) is (code == 3)
+    assert line.run("lag behind --watch 1s --fail-over 3").code == 2
+
+
+def test_members_and_stacks_of_a_group(server: EmbeddedRocketMQ, line: CommandLine) -> None:
+    line.ok("topic create manned --queues 4")
+    line.ok("group create manned")
+    assert line.ok("group members manned").err == "no member of group manned is online\n"
+    consumer = server.push_consumer("manned")
+    consumer.subscribe("manned")
+    consumer.on_message(lambda message: None)
+    with consumer:
+        server.wait_until(lambda: line.ok("group members manned --json").json)
+        (member,) = line.ok("group members manned --json").json
+        assert member["client_id"] == consumer.client_id
+        assert member["topics"] == ["%RETRY%manned", "manned"]
+        assert member["version"].startswith("SprocketMQ ")
+        (stack,) = line.ok(f"group stack manned {consumer.client_id} --json").json
+        assert "STATE: " in stack["stack"]
+        assert line.run("group stack manned nobody").code == 2
+        (row,) = [row for row in line.ok("group list --json").json if row["group"] == "manned"]
+        assert row["members"] == 1
+        found = line.ok("group show manned --json").json
+        assert (found["members"], found["message_model"]) == (1, "CLUSTERING")
+        assert {"topic": "manned", "queues": 4, "lag": 0, "subscription": "*"} in found["topics"] or found["topics"][
+            -1
+        ]["subscription"] == "*"
+        ended = line.run("group clone behind manned --yes")
+        assert ended.code == 2
+        assert "has members online" in ended.err
+
+
+@pytest.mark.parametrize("noun", ["topics", "topic list"])
+def test_an_old_name_is_understood(noun: str, line: CommandLine) -> None:
+    assert isinstance(line.ok(f"{noun} --json").json, list)
