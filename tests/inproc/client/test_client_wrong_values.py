@@ -226,6 +226,7 @@ def _valid(name: str, server: EmbeddedRocketMQ) -> Any:
         "topic": "flights",
         "queue": rmq.MessageQueue("flights", "broker-a", 0),
         "queues": [rmq.MessageQueue("flights", "broker-a", 0)],
+        "positions": {rmq.MessageQueue("flights", "broker-a", 0): 0},
         "broker": "broker-a",
         "listener": print,
         "callback": print,
