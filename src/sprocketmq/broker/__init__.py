@@ -5,7 +5,7 @@ Each runs on one owner loop: handlers are plain functions of (broker, connection
 
 from __future__ import annotations
 
-import sprocketmq.logs  # noqa: F401 - its loggers tell what peers say in one line
+import sprocketmq.logs  # noqa: F401 - escapes text of peers in log lines
 from sprocketmq.broker.broker import Broker
 from sprocketmq.broker.namesrv.namesrv import NameServer
 from sprocketmq.broker.settings.config import BrokerConfig, NameServerConfig

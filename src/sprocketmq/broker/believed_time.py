@@ -15,7 +15,7 @@ _BELIEVED_JUMP_MS: Final = 3_600_000
 
 
 class BelievedTime:
-    """The clock's time, unless the clock was set forward by more than an hour: set so by mistake, it would end all of them at once."""
+    """The clock's time. A jump forward by more than an hour is ignored, because by mistake it would expire everything at once."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -1,8 +1,8 @@
-"""The broker for those who start one: its arguments, and who serves which request (Java: BrokerStartup).
+"""The broker as users start it: its arguments, and which handler serves which request (Java: BrokerStartup).
 
     connection --command--> the gate, with access control --> handlers/<family>(broker, connection, command, now)
 
-The table of handlers is made here, above handlers and ``BrokerController``: so handlers may import the controller that they are given.
+The table of handlers is made here, above handlers and ``BrokerController``, so that handlers can import the controller that they get.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Broker(BrokerController):
 
     Args:
         namesrv_addr: name servers to register with, ``host:port``, several joined by ``;``. Default: ``config``, else the environment
-            variable ``NAMESRV_ADDR``; without any the broker serves those who know its address.
+            variable ``NAMESRV_ADDR``; without any the broker serves clients that know its address.
         host: address to listen on, 127.0.0.1 by default.
         port: 10911 by default; 0 takes any free one, see :attr:`port` after the start.
         store_dir: directory of messages and configuration in Apache RocketMQ's format; None (default) keeps everything in memory.
@@ -58,7 +58,7 @@ class Broker(BrokerController):
             there, too. Without one such a change lasts until the next start.
 
     Use ``start()`` and ``stop()`` or ``with`` from blocking code, ``astart()`` and ``astop()`` or ``async with`` inside a loop. Set
-    ``intercept`` to a function ``(connection, command, handler) -> answer`` to stand in front of every request.
+    ``intercept`` to a function ``(connection, command, handler) -> answer`` to intercept every request.
 
     Raises:
         ConfigurationError: an argument is out of range; at the start: the port is taken.
@@ -79,7 +79,7 @@ class Broker(BrokerController):
         engine: Engine | None = None,
         config_file: str | os.PathLike[str] | None = None,
     ) -> None:
-        # NumPy and lark load with the first request that needs them: too late to say that they are not installed.
+        # NumPy and lark are imported with the first request that needs them, which is too late to report that they are not installed.
         needs_extra("the broker", "broker", "lark", "numpy", "yaml")
         given: dict[str, Any] = {
             "namesrv_addr": namesrv_addr,
@@ -92,7 +92,7 @@ class Broker(BrokerController):
         given = {field: value for field, value in given.items() if value is not None}
         settings = BrokerConfig(**{**msgspec.structs.asdict(config or BrokerConfig()), **given})
         super().__init__(settings, clock, engine, None if config_file is None else Path(config_file))
-        # What serves a request, and what a request meets first: the gate, when access control is on.
+        # The handlers; with access control, every request passes the gate first.
         self._behind_the_gate = self._handlers = handler_table()
         requests.check_handlers(Peer.BROKER, self._handlers)
         if self._access is not None:
@@ -131,7 +131,7 @@ class Broker(BrokerController):
             return response(command, ResponseCode.SERVICE_NOT_AVAILABLE, str(error))
 
     def before_request(self, code: int, look: Callable[[Connection, Command], Command | None]) -> None:
-        """From now on ``look`` sees each request with ``code`` that passed the gate; an answer of its own takes the handler's place."""
+        """Call ``look`` with each request with ``code`` that access control allowed. If it returns an answer, the handler is not called."""
         behind = self._behind_the_gate
         if code in behind:
             behind[code] = with_interceptor(behind[code], look)
@@ -140,12 +140,12 @@ class Broker(BrokerController):
         connection, command = pull.connection, pull.command
         if connection.is_closed:
             return
-        if connection.is_congested:  # its peer does not read: what it waits for stays in the store until it does
+        if connection.is_congested:  # its peer does not read: the messages stay in the store until it does
             connection.when_writable(lambda: self.parked.again(pull))
             return
         group = pull.header.consumer_group
         try:
-            if group not in self.groups:  # deleted while the pull waited; to look for it would make it again
+            if group not in self.groups:  # deleted while the pull waited; a lookup would create it again
                 remark = f"consumer group {group} does not exist; create it first"
                 connection.send(response(command, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark))
                 return

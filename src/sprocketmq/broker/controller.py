@@ -5,8 +5,9 @@
                     put --> schedule (delay levels), parked (long polling)                      woken by what was stored
                     timers: registration 30 s, offsets 5 s, delay progress 10 s, silent clients 10 s, old files 10 s
 
-Everything runs on one loop, so a handler sees and leaves consistent tables without a lock. Order of stopping: leave the name servers, stop
-what produces messages (schedule), answer who waits (pulls, SYNC_FLUSH), close connections, write the config files, close the store.
+Everything runs on one loop, so handlers see and leave consistent tables without locks. Order of stopping: leave the name servers, stop
+the parts that produce messages (schedule), answer waiting requests (pulls, SYNC_FLUSH), close connections, write the config files, close
+the store.
 """
 
 from __future__ import annotations
@@ -87,14 +88,14 @@ log = logging.getLogger("sprocketmq.broker")
 
 SYNC_MASTER: Final = "SYNC_MASTER"
 
-# Answers one request: what it returns, or later by itself where it returns None.
+# Answers one request: returns the answer, or None if it sends the answer later itself.
 Handler = Callable[["BrokerController", Connection, Command, int], "Command | None"]
 
 
 class BrokerController(Service):
-    """A broker as its handlers see it: the store, the tables, what runs beside the requests, and the order of starting and stopping.
+    """A broker as its handlers see it: the store, the tables, the background parts, and the order of starting and stopping.
 
-    Which requests there are and who serves them stands above, in ``Broker``: handlers import this class, and it imports none of them.
+    ``Broker`` has the table of requests and handlers: handlers import this class, and it imports none of them.
     """
 
     def __init__(
@@ -130,7 +131,7 @@ class BrokerController(Service):
         self._periodic: list[Periodic] = []
 
     def _make_tables(self, root: Path | None) -> None:
-        """What requests read and change."""
+        """Make the tables that requests read and change."""
         config, now_ms = self.config, self.start_ms
         self.topics = TopicTable(lambda: self.config, now_ms, self._topics_changed)
         self.groups = GroupTable(lambda: self.config, now_ms, self._groups_changed)
@@ -155,7 +156,7 @@ class BrokerController(Service):
         self.initial_max_offset = 0
 
     def _make_delivery(self, root: Path | None) -> None:
-        """Who waits for a message, and which messages wait."""
+        """Make the parts for waiting pulls and waiting messages."""
         config = self.config
         self.undeliverable = Undeliverable(self.clock, self.store, self.topics, self.put)
         self.schedule = ScheduleMessageService(
@@ -189,7 +190,7 @@ class BrokerController(Service):
         self.lazy_imports = LateLibraries()
 
     def _make_replication(self, root: Path | None) -> None:
-        """Where messages have to be before a send is answered."""
+        """Make the parts that wait for disk and slaves before a send is answered."""
         config = self.config
         self._slave_addresses = config.slave_addresses()
         self.replication = Replication(
@@ -203,7 +204,7 @@ class BrokerController(Service):
             self._durable = DurableAnswers(self.store, config.sync_flush_timeout_ms, self._answer_when_replicated)
 
     def _make_access(self, root: Path | None) -> None:
-        """Who may do what."""
+        """Make access control."""
         config = self.config
         place = Place(config.broker_cluster_name, topic_at(self.store))
         self.plain_access: PlainAccessValidator | None = None
@@ -214,7 +215,7 @@ class BrokerController(Service):
         self._access: AccessValidator | None = self.users if config.authentication_enabled else self.plain_access
 
     def _make_parts(self, root: Path | None, config_file: Path | None) -> None:
-        """What runs beside the requests."""
+        """Make the background parts."""
         self._config_store = ConfigStore(
             root, self.clock, self.store, self.topics, self.groups, self.offsets, self.schedule
         )
@@ -224,10 +225,10 @@ class BrokerController(Service):
         self.metrics = BrokerMetrics(self)
         self.housekeeping = Housekeeping(self, self.clock, self._believed_time, self._config_store)
         self.index_building = IndexBuilding(self.store)
-        # In the order of starting; each is stopped in the opposite order.
+        # In the order of starting; they are stopped in the opposite order.
         self.parts: list[Part] = [
             self.filters,
-            self.transactions,  # before any that stores messages: a commit that was cut off is the last of the log
+            self.transactions,  # before parts that store messages: an interrupted commit must be the last record of the log
             self.schedule,
             self.timers,
             self.replication,
@@ -242,12 +243,12 @@ class BrokerController(Service):
 
     @property
     def address(self) -> str:
-        """``host:port`` that clients are told."""
+        """The ``host:port`` that is reported to clients."""
         return joined_address(self.announced_host, self.port)
 
     @property
     def ha_address(self) -> str:
-        """``host:port`` that slaves are told; empty without a replication port."""
+        """The ``host:port`` that is reported to slaves; empty without a replication port."""
         host = self.config.broker_ip2 or self.announced_host
         return joined_address(host, self.replication.port) if self.replication.port else ""
 
@@ -258,22 +259,22 @@ class BrokerController(Service):
 
     @property
     def has_tls(self) -> bool:
-        """Whether clients may, or must, speak TLS."""
+        """Whether clients may or must use TLS."""
         return self._tls is not None
 
     @property
     def connection_count(self) -> int:
-        """Connections that are open now."""
+        """Number of open connections."""
         return self._ports.connection_count
 
     @property
     def refused_connections(self) -> int:
-        """Connections since the start that were one too many."""
+        """Number of connections that were refused since the start."""
         return self._ports.refused_connections
 
     @property
     def cut_off_connections(self) -> int:
-        """Connections since the start that were closed because their peers did not read."""
+        """Number of connections that were closed since the start because their peers did not read."""
         return self._ports.cut_off_connections
 
     def __repr__(self) -> str:
@@ -283,14 +284,14 @@ class BrokerController(Service):
 
     @abstractmethod
     def before_request(self, code: int, look: Callable[[Connection, Command], Command | None]) -> None:
-        """From now on ``look`` sees each request with ``code`` that passed the gate; an answer of its own takes the handler's place."""
+        """Call ``look`` with each request with ``code`` that access control allowed. If it returns an answer, the handler is not called."""
 
     @abstractmethod
     def _new_server(self) -> Server: ...
 
     @abstractmethod
     def _answer_pull_again(self, pull: PullRequest) -> None:
-        """Answer a pull that waited, or let it wait on."""
+        """Answer a pull that waited, or let it continue to wait."""
 
     # -- life ------------------------------------------------------------------------------------------------------------------
 
@@ -307,7 +308,7 @@ class BrokerController(Service):
         self.topics.adopt(self.store.queues(), now_ms)
         for topic in self.topics.deleted.keys() - self.topics.table:
             self.offsets.forget_topic(topic)  # a kill came between the two files
-        await self.saved(offsets=self.offsets.is_dirty)  # before anybody makes such a topic again, or stores anything
+        await self.saved(offsets=self.offsets.is_dirty)  # before such a topic is created again, and before any append
         self.initial_max_offset = self.store.max_physical_offset
         self._tls = tls_of(self.config)
         self.port = await self._ports.open(
@@ -368,11 +369,11 @@ class BrokerController(Service):
 
     @property
     def sends_wait(self) -> bool:
-        """Whether the answer to a send waits for the disk or for a slave."""
+        """Whether the answer to a send waits for the disk or a slave."""
         return self._durable is not None or self.config.broker_role == SYNC_MASTER
 
     def _may_copy(self, host: str) -> bool:
-        """Whether a slave may come from there. The setting decides, and where clients prove who they are it is needed."""
+        """Whether a slave may connect from this address. The setting decides; with access control it is required."""
         if self._slave_addresses:
             return any(pattern.matches(host) for pattern in self._slave_addresses)
         if self.plain_access is not None:  # the documented place of slaves at 4.9's accounts; they sign nothing
@@ -380,11 +381,11 @@ class BrokerController(Service):
         return not self.config.authentication_enabled and not (self._tls is not None and self._tls.is_enforcing)
 
     def may_send(self, connection: Connection, topic: str) -> bool:
-        """Whether a client, by its last heartbeat, may send to a topic: then it may be asked about half messages for it."""
+        """Whether a client, by its last heartbeat, may send to a topic. Then the broker may ask it about half messages for the topic."""
         return self._access is None or self._access.may_send(connection, topic)
 
     def connection_closed(self, connection: Connection) -> None:
-        """A client has gone: it waits for nothing, and is a member of nothing. Harmless when it was told before."""
+        """Remove a disconnected client from all groups and waiting requests. Does nothing the second time."""
         self.parked.connection_closed(connection)
         self.producers.connection_closed(connection)
         self.consumers.connection_closed(connection)
@@ -392,10 +393,10 @@ class BrokerController(Service):
     # -- what handlers use -----------------------------------------------------------------------------------------------------------
 
     def put(self, message: StoredMessage, now_ms: int, *, is_new: bool = True) -> AppendResult:
-        """Store one message and wake who waits for it.
+        """Store one message and wake the pulls that wait for it.
 
         Args:
-            is_new: False for the copy of a message that was taken already: ``maxMessageSize``, which may be lower by now, is for new ones.
+            is_new: False for a copy of an accepted message: ``maxMessageSize``, which may be lower by now, only limits new messages.
 
         Raises:
             ConfigurationError: over a limit; nothing was written.
@@ -425,7 +426,7 @@ class BrokerController(Service):
     def answer_when_durable(
         self, connection: Connection, command: Command, answer: Command, end: int, waits: bool
     ) -> Command | None:
-        """``answer`` now, or under SYNC_FLUSH once the log up to ``end`` is on the disk (unless the message says WAIT=false)."""
+        """Send ``answer`` now, or under SYNC_FLUSH once the log up to ``end`` is on the disk (unless the message says WAIT=false)."""
         if not waits or not self.sends_wait:
             return answer
         # The request is let go: its body and fields are in the log, and must not be held a second time for seconds.
@@ -437,7 +438,7 @@ class BrokerController(Service):
         return None
 
     def _answer_when_replicated(self, connection: Connection, answer: Command | None, end: int) -> None:
-        """What the disk holds may still have to reach a slave."""
+        """Send an answer whose record is on the disk, perhaps after a slave has the record, too."""
         if self.config.broker_role == SYNC_MASTER:
             self.replication.wait(connection, answer, end)
         elif answer is not None:
@@ -446,31 +447,31 @@ class BrokerController(Service):
     def answer_when_saved(
         self, connection: Connection, command: Command, answer: Command, *, offsets: bool = False
     ) -> None:
-        """``answer`` once the topics and groups, with ``offsets`` those too, are on the disk as they are now; an error where they cannot be
-        written."""
+        """Send ``answer`` once topics and groups (and offsets, with ``offsets``) are on the disk in their present state, or an error if
+        they cannot be written."""
         answer_when_saved(connection, command, answer, partial(self._config_store.when_saved, offsets=offsets))
 
     async def saved(self, *, offsets: bool = False) -> StoreError | None:
-        """Returns when topics and groups, with ``offsets`` those too, are on the disk as they are now, or why they cannot be written."""
+        """Wait until topics and groups (and offsets, with ``offsets``) are on the disk in their present state; return the error if any."""
         return await once_saved(partial(self._config_store.when_saved, offsets=offsets))
 
     def earliest_store_time(self) -> int:
-        """Store time of the oldest message in the log, -1 when it is empty."""
+        """Store time of the oldest message in the log, -1 if it is empty."""
         first = self.store.record_at(self.store.min_physical_offset)  # a file of the log begins with a record
         return -1 if first is None else RecordView(first).store_timestamp_ms
 
     def save_offsets(self) -> None:
-        """Write ``consumerOffset.json`` as soon as the log that it speaks of is on the disk, and not within the next 5 s."""
+        """Write ``consumerOffset.json`` as soon as the log that it refers to is on the disk, without waiting for the next 5 s."""
         self._config_store.save_offsets()
 
     async def registered(self) -> None:
-        """Returns when every reachable name server knows the topics as they are now."""
+        """Wait until every reachable name server knows the present topics."""
         if self._registration is not None:
             await self._registration.settled()
 
     # -- timers and changes ----------------------------------------------------------------------------------------------------------
 
-    # Before there is a registration the tables are being loaded; all of them are written at the end of the start.
+    # Without a registration the tables are being loaded; all of them are written at the end of the start.
 
     def _topics_changed(self) -> None:
         if self._registration is not None:

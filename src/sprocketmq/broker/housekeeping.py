@@ -1,9 +1,9 @@
-"""What a broker does by the clock: offsets to the disk, silent clients out, old files away (Java: ClientHousekeepingService and the
+"""Periodic tasks of a broker: write offsets, remove silent clients, delete old files (Java: ClientHousekeepingService and the
 scheduled tasks of BrokerController and DefaultMessageStore).
 
-    each 5 s   consumerOffset.json, if something was committed (flushConsumerOffsetInterval)
-    each 10 s  delayOffset.json, if something was delivered (flushDelayOffsetInterval)
-    each 10 s  a round: clients without a heartbeat, idle subscriptions and filters, expired locks, statistics, retention
+    every 5 s   consumerOffset.json, if something was committed (flushConsumerOffsetInterval)
+    every 10 s  delayOffset.json, if something was delivered (flushDelayOffsetInterval)
+    every 10 s  a round: clients without a heartbeat, idle subscriptions and filters, expired locks, statistics, retention
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ROUND_INTERVAL_MS: Final = 10_000  # ClientHousekeepingService, and cleanResour
 
 
 class TendedBroker(Protocol):
-    """What a round looks after."""
+    """The parts of a broker on which a round works."""
 
     config: BrokerConfig
     store: MessageStore
@@ -53,7 +53,7 @@ class TendedBroker(Protocol):
 
 
 class Housekeeping:
-    """The periodic tasks of one broker, a part of it."""
+    """The periodic tasks of one broker."""
 
     def __init__(
         self, broker: TendedBroker, clock: Clock, believed_time: BelievedTime, config_store: ConfigStore
@@ -79,7 +79,7 @@ class Housekeeping:
 
     def _round(self) -> None:
         broker, config, now_ms = self._broker, self._broker.config, self._clock.now_ms()
-        steady_ms = self._clock.steady_ms()  # of what has been silent too long: a clock that is set must not end it
+        steady_ms = self._clock.steady_ms()  # for silence: setting the clock must not expire anything
         self._close_silent_clients(steady_ms)
         broker.consumers.forget_idle(now_ms, config.subscription_expired_timeout_ms)
         believed_ms = self._believed_time.now_ms()

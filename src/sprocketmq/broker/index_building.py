@@ -1,8 +1,8 @@
-"""Keeping the store's index by key close behind the log, beside the requests (Java: ReputMessageService).
+"""Keeps the store's index by key close behind the log, in the background (Java: ReputMessageService).
 
-Nothing is done per message. While messages come, the records of the last few milliseconds are indexed together, a bounded number per turn
-of the loop, in which one with many keys counts as several; without messages the looks become rare. A query does not wait for the next
-look: it lets the store catch up first.
+Nothing is done for a single message. While messages arrive, the records of the last few milliseconds are indexed together: a limited number
+per turn of the loop, where a record with many keys counts as several. Without messages, checks become rare. A query does not wait for
+the next check; it lets the store catch up first.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _RECORDS_PER_TURN: Final = 1_000
 _BUSY_S: Final = 0.02
 _IDLE_S: Final = 0.32
 _AFTER_FAILURE_S: Final = 5.0
-# A query catches up with at most so many records; an index that is being rebuilt from a long log answers with what it has.
+# A query indexes at most so many records first; while the index is being rebuilt from a long log, queries use the present part.
 _RECORDS_PER_QUERY: Final = 20_000
 
 
 class IndexBuilding:
-    """The part of a broker that builds the index. Runs on the broker's loop; real time, because no decision hangs on it."""
+    """The part of a broker that builds the index. It runs on the broker's loop in real time, because no decision depends on it."""
 
     def __init__(self, store: MessageStore) -> None:
         self._store: Final = store
@@ -64,7 +64,7 @@ class IndexBuilding:
         done = 0
         if self._store.undispatched_bytes:
             if self._ready is None:
-                # NumPy takes a tenth of a second to load; not on the loop, and not before there is a message.
+                # Importing NumPy takes a tenth of a second: do it on a thread, and only if there is a message.
                 self._ready = loop.run_in_executor(None, importlib.import_module, "sprocketmq.store.log.record_batch")
             if self._ready.done():
                 try:
@@ -73,7 +73,7 @@ class IndexBuilding:
                     self._failing = False
                 except StoreError as error:
                     self._failed(error)
-                except (OSError, ImportError) as error:  # a library cannot be read: the process has no more descriptors
+                except (OSError, ImportError) as error:  # the library cannot be read: no file descriptors are left
                     self._ready = None
                     self._failed(error)
         if self._failing:

@@ -1,13 +1,13 @@
-"""Libraries that few requests need, loaded beside the loop with the first of these.
+"""Libraries that few requests need; they are imported on a thread with the first of these requests.
 
-lark (SQL92 filters, with the tables of its parser) and NumPy (queries by key) take a tenth of a second to load, on a busy machine more than
-a second. On the loop every send would wait that long; so the request that needs them waits, and all others go on.
+lark (SQL92 filters, with the tables of its parser) and NumPy (queries by key) take a tenth of a second to import, on a busy machine more
+than a second. On the loop every send would wait that long. So only the request that needs them waits.
 
 Laws
-1. A request is handled when what it needs is loaded, by the handler it came for; not at all when its connection has closed meanwhile.
+1. A request is handled by its handler when its library is loaded, and not at all if its connection has closed meanwhile.
 2. Requests that wait for one library are handled in the order in which they came.
-3. At most ``MOST_WAITING`` wait: more are asked to come again (bounded memory).
-4. A library that cannot be loaded is told by the handler itself, which fails as it would have.
+3. At most ``MOST_WAITING`` requests wait; further ones are answered "try again" (bounded memory).
+4. If a library cannot be loaded, the handler runs and fails with its own error.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ MOST_WAITING: Final = 1_000
 
 
 class Library(Enum):
-    """What may be missing still."""
+    """The libraries that are imported late."""
 
     SQL92 = "lark and the parser's tables"
     NUMPY = "NumPy"
@@ -48,13 +48,13 @@ def is_loaded(library: Library) -> bool:
 
 
 class LateLibraries:
-    """What of one broker waits for a library."""
+    """The requests of one broker that wait for a library."""
 
     def __init__(self) -> None:
         self._waiting: dict[Library, list[tuple[Connection, Command]]] = {}
 
     def wait_for(self, library: Library, connection: Connection, command: Command) -> Command | None:
-        """Have ``command`` handled when ``library`` is loaded. Not None: the answer that it gets instead (law 3)."""
+        """Handle ``command`` when ``library`` is loaded. Returns an answer if it cannot wait (law 3), else None."""
         waiting = self._waiting.get(library)
         if waiting is None:
             self._waiting[library] = waiting = []
@@ -93,7 +93,7 @@ def once_loaded(
     handler: Callable[[B, Connection, Command, int], Command | None],
     needs: Callable[[Command], bool] = lambda command: True,
 ) -> Callable[[B, Connection, Command, int], Command | None]:
-    """``handler`` for requests some of which, those that ``needs`` says, need ``library``."""
+    """Return a handler for requests of which some need ``library``; ``needs`` says which."""
 
     def handle(broker: B, connection: Connection, command: Command, now_ms: int) -> Command | None:
         if library not in _loaded and needs(command):

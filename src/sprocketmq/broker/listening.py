@@ -1,4 +1,4 @@
-"""From the settings of broker and name server: their TLS and the limits of their connections (Java: NettyServerConfig, TlsHelper)."""
+"""TLS and limits of connections from the settings of broker and name server (Java: NettyServerConfig, TlsHelper)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _POLL_INTERVAL_MS: Final = 500  # FileWatchService
 
 
 def limits_of(config: NetworkConfig) -> Limits:
-    """The limits that a server of this configuration keeps."""
+    """The limits of a server with this configuration."""
     return Limits(
         max_connections=config.max_connections,
         max_idle_s=config.server_channel_max_idle_time_seconds,
@@ -41,7 +41,7 @@ def limits_of(config: NetworkConfig) -> Limits:
 
 
 def queued_bytes_of(config: NetworkConfig) -> QueuedBytes:
-    """What all servers of this configuration count together."""
+    """The counter of queued bytes that all servers with this configuration share."""
     limit_bytes = config.max_queued_bytes
     if not limit_bytes:
         limit_bytes = min(max(memory_bytes() // _QUEUED_SHARE, _LEAST_QUEUED_BYTES), _MOST_QUEUED_BYTES)
@@ -49,7 +49,7 @@ def queued_bytes_of(config: NetworkConfig) -> QueuedBytes:
 
 
 def tls_of(config: NetworkConfig) -> ServerTls | None:
-    """The TLS that a server of this configuration speaks, None when it is disabled.
+    """The TLS of a server with this configuration; None if it is disabled.
 
     Raises:
         ConfigurationError: a file cannot be read, or the settings contradict each other.
@@ -74,7 +74,7 @@ def tls_of(config: NetworkConfig) -> ServerTls | None:
 
 
 def client_tls_of(config: NetworkConfig) -> ssl.SSLContext | None:
-    """What this server speaks TLS with where it is the client, None for plain. As in Apache, names in certificates are not checked.
+    """The SSL context with which this server is a client itself; None for plain. As in Apache, names in certificates are not checked.
 
     Raises:
         ConfigurationError: a file cannot be read.
@@ -102,12 +102,12 @@ def client_tls_of(config: NetworkConfig) -> ssl.SSLContext | None:
 
 
 def watched_certificates(clock: Clock, tls: ServerTls | None) -> list[Periodic]:
-    """What reads the certificates again when they change."""
+    """The periodic task that reads the certificates again when they change."""
     return [] if tls is None else [Periodic(clock, _POLL_INTERVAL_MS, tls.reload_if_changed)]
 
 
 def _with_file(config: NetworkConfig) -> NetworkConfig:
-    """The settings with those of ``tls.config.file`` where they do not say anything themselves."""
+    """The settings, completed with those of ``tls.config.file`` that are not set."""
     if not config.tls_config_file:
         return config
     try:

@@ -1,7 +1,7 @@
 """Notices that a consumer group has changed, pushed in steps (Java: NotifyConsumerIdsChanged, DefaultConsumerIdsChangeListener).
 
-One heartbeat may join a thousand groups, and one closed connection leaves them, each with members to tell. So much is told in one turn of
-the loop, the rest in the next ones. Of a group that changes again meanwhile its members hear once.
+One heartbeat may join a thousand groups, and one closed connection may leave them, each with members to notify. A turn of the loop sends a
+limited number of notices, the next turns send the rest. Members of a group that changes again meanwhile get one notice.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _NOBODY: Final[tuple[Connection, ...]] = ()
 
 
 class MemberNotices:
-    """``tell(group)`` tells the members of a group, at once while this turn of the loop has not told many others."""
+    """``tell(group)`` notifies the members of a group; at once, if this turn of the loop has not sent many notices yet."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, ConsumerGroup] = {}
-        self._left = CHUNK_SIZE  # pushes of this turn
-        self._is_counting = False  # a next turn is asked for
+        self._left = CHUNK_SIZE  # remaining pushes of this turn
+        self._is_counting = False  # a next turn is scheduled
         self._name, self._frame = "", b""
-        self._members: Iterator[Connection] = iter(_NOBODY)  # of the group that is being told
+        self._members: Iterator[Connection] = iter(_NOBODY)  # of the group that is being notified
 
     def notify(self, group: ConsumerGroup) -> None:
         self._waiting.pop(group.name, None)
@@ -60,7 +60,7 @@ class MemberNotices:
 
     def _begin(self, group: ConsumerGroup) -> None:
         header = NotifyConsumerIdsChangedRequestHeader(consumer_group=group.name)
-        # One-way, and the opaque is of no use to the peer: a member that cannot be told rebalances by its own timer.
+        # One-way, and the peer does not use the opaque. A member that cannot be notified rebalances by its own timer.
         command = requests.consumers.NOTIFY_CONSUMER_IDS_CHANGED.command(header, oneway=True)
         self._name, self._frame, self._members = group.name, encode_command(command), iter(list(group.members))
         self._left -= 1

@@ -1,6 +1,6 @@
-"""The two ports a broker listens on: the one that clients are told, and the one two below it (Java: remotingServer, fastRemotingServer).
+"""The two ports of a broker: the one that is reported to clients, and the one two below it (Java: remotingServer, fastRemotingServer).
 
-Slaves ask for topics on the lower one, and clients with ``vipChannelEnabled`` send to it; it is opened only where replication is wanted.
+Slaves request topics on the lower one, and clients with ``vipChannelEnabled`` send to it; it is opened only with replication.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["Ports"]
 
 log = logging.getLogger("sprocketmq.broker")
 
-_TRIES: Final = 20  # of finding a port whose lower neighbour is free too, when any port will do
+_TRIES: Final = 20  # to find a port whose lower neighbour is free too, if any port may be used
 
 
 class Ports:
@@ -33,17 +33,17 @@ class Ports:
 
     @property
     def connection_count(self) -> int:
-        """Connections that are open now, on both."""
+        """Number of open connections on both ports."""
         return sum(len(server.connections) for server in (self._server, self._fast_server) if server is not None)
 
     @property
     def refused_connections(self) -> int:
-        """Connections that were one too many."""
+        """Number of refused connections."""
         return sum(server.refused_connections for server in (self._server, self._fast_server) if server is not None)
 
     @property
     def cut_off_connections(self) -> int:
-        """Connections that were closed because their peers did not read."""
+        """Number of connections that were closed because their peers did not read."""
         return sum(server.cut_off_connections for server in (self._server, self._fast_server) if server is not None)
 
     async def open(self, host: str, port: int, *, with_fast_port: bool) -> int:

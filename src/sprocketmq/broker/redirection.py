@@ -1,7 +1,7 @@
-"""A message on its way round: parked in a topic of the broker's own with its destination among its properties, or copied from its record.
+"""Redirected messages: stored in a topic of the broker's own with their destination in their properties, or copied from their record.
 
-Delay levels, the timer and half messages park alike: REAL_TOPIC and REAL_QID say where to (read back by ``waiting_records.destination``).
-Java: ScheduleMessageService, TimerMessageStore, TransactionalMessageBridge, which each have this for themselves.
+Delay levels, the timer and half messages do this in the same way: REAL_TOPIC and REAL_QID hold the destination (which
+``waiting_records.destination`` reads). Java: ScheduleMessageService, TimerMessageStore, TransactionalMessageBridge, each by itself.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _END: Final = b"\x02"
 
 
 def redirect(message: StoredMessage, raw: bytes, topic: str, queue_id: int) -> None:
-    """Park ``message``, whose properties become ``raw`` and where it was going to, in a queue of ``topic``."""
+    """Redirect ``message`` to a queue of ``topic``, with ``raw`` and its destination as properties."""
     if _ALREADY in raw or not raw.endswith(_END):
         raw = props.set_property(raw, props.REAL_TOPIC, message.topic)
         message.properties = props.set_property(raw, props.REAL_QID, str(message.queue_id))

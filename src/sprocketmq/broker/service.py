@@ -1,4 +1,4 @@
-"""What broker and name server share: starting inside a running loop (``astart``) or on an engine of their own (``start``)."""
+"""The common base of broker and name server: starting inside a running loop (``astart``) or on an engine of their own (``start``)."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ S = TypeVar("S", bound="Service")
 
 _SLOW_REQUEST_MS: Final = 100  # slowRequestMs of a broker's configuration
 
-# Stands in front of the handler of every request: answers itself, calls the handler, or does nothing (fault injection in tests).
+# Called in place of the handler of every request: it answers itself, calls the handler, or does nothing (fault injection in tests).
 Interceptor = Callable[[Connection, Command, RequestHandler], "Command | None"]
 
 
 class Part(Protocol):
-    """What runs beside the requests of a broker: delay levels, transaction checks, replication.
+    """A background part of a broker: delay levels, transaction checks, replication.
 
-    ``start`` is called once the store is loaded and the port is known, ``stop`` before the store is closed, also after a start that
-    failed half way; both on the broker's loop.
+    ``start`` is called when the store is loaded and the port is known, ``stop`` before the store is closed, also after a start that
+    failed half-way; both on the broker's loop.
     """
 
     async def start(self) -> None: ...
@@ -42,7 +42,7 @@ class Part(Protocol):
 
 
 class Periodic:
-    """Calls ``callback`` each ``interval_ms`` of ``clock``, first after ``first_ms`` (default: the interval), until cancelled."""
+    """Calls ``callback`` every ``interval_ms`` of ``clock``, first after ``first_ms`` (default: the interval), until cancelled."""
 
     def __init__(
         self, clock: Clock, interval_ms: float, callback: Callable[[], object], first_ms: float | None = None
@@ -58,14 +58,14 @@ class Periodic:
     def _tick(self) -> None:
         try:
             self._callback()
-        except Exception:  # one failed round (a full disk while persisting) must not end all later ones
+        except Exception:  # one failed round (such as a full disk) must not end all later ones
             log.exception("a periodic task failed, it is tried again in %s ms", self._interval_ms)
         if self._timer is not None:
             self._timer = self._clock.call_later(self._interval_ms, self._tick)
 
 
 class _Continuation:
-    """What is left of a coroutine whose first step was taken by hand."""
+    """The rest of a coroutine whose first step was run directly."""
 
     def __init__(self, coroutine: Coroutine[Any, Any, Command]) -> None:
         self._coroutine = coroutine
@@ -81,7 +81,7 @@ class _Continuation:
 
 
 class Service(ABC):
-    """Start and stop in both worlds. A service starts once; make a new one to start again."""
+    """Start and stop, blocking and asynchronous. A service starts once; create a new one to start again."""
 
     def __init__(self, name: str, engine: Engine | None) -> None:
         self.intercept: Interceptor | None = None
@@ -92,11 +92,11 @@ class Service(ABC):
         self._state = "new"
         self._stopping: asyncio.Task[None] | None = None
         self.making_long_answer = asyncio.Lock()
-        """Held by whoever works on one; they are made one after the other."""
+        """Held while a long answer is made; they are made one after the other."""
         self._long_answers: set[asyncio.Task[None]] = set()
         self._later_answers: set[asyncio.Task[None]] = set()
         self.ended = asyncio.Event()
-        """Set when it has stopped, whoever asked for that."""
+        """Set when the service has stopped for any reason."""
 
     @property
     def is_running(self) -> bool:
@@ -120,7 +120,7 @@ class Service(ABC):
         self._engine = engine
 
     def stop(self) -> None:
-        """Stop and return when everything is on disk and closed. Harmless when stopped already."""
+        """Stop, and return when everything is on the disk and closed. Does nothing if stopped already."""
         engine, self._engine = self._engine, None
         if engine is None:
             if self._state == "running":
@@ -133,7 +133,7 @@ class Service(ABC):
                 engine.close()
 
     async def astart(self) -> None:
-        """Start on the running loop, which owns it from now on. Raises as :meth:`start`."""
+        """Start on the running loop, to which it belongs from now on. Raises as :meth:`start`."""
         if self._state != "new":
             raise ClosedError(f"this {type(self).__name__} was started before; make a new one")
         self._state = "starting"
@@ -146,7 +146,7 @@ class Service(ABC):
         self._state = "running"
 
     async def astop(self) -> None:
-        """Stop; the twin of :meth:`astart`. Harmless when stopped already."""
+        """Stop; the counterpart of :meth:`astart`. Does nothing if stopped already."""
         if self._stopping is not None and self._stopping is not asyncio.current_task():
             await asyncio.shield(self._stopping)
         if self._state != "running":
@@ -159,7 +159,7 @@ class Service(ABC):
             self.ended.set()
 
     def stop_soon(self) -> None:
-        """Stop by itself, after the present request was answered; on the service's own loop."""
+        """Stop after the present request has been answered; called on the service's own loop."""
         if self._stopping is None:
             self._stopping = asyncio.get_running_loop().create_task(self.astop())
             self._stopping.add_done_callback(self._told)
@@ -174,20 +174,20 @@ class Service(ABC):
 
     @abstractmethod
     async def _stop(self) -> None:
-        """Undo what ``_start`` did, also when it did only a part."""
+        """Undo what ``_start`` did, also if it did only a part."""
 
     @abstractmethod
     def _handle(self, connection: Connection, command: Command, is_intercepted: bool = False) -> Command | None:
-        """Answer one request by its code; where there is an interceptor, ask that first, once."""
+        """Answer one request by its code; an interceptor is called first, once."""
 
     def answer_in_chunks(
         self, connection: Connection, command: Command, answer: Coroutine[Any, Any, Command]
     ) -> Command | None:
-        """The answer at once if ``answer`` needs one step only (see ``steps``), else None: it is sent when all steps are done.
+        """Return the answer if ``answer`` needs one step only (see ``steps``), else None: it is sent when all steps are done.
 
-        Long answers are made one after the other, however many peers ask for one, and no further request of such a peer is looked at
-        before: each would take a step in each turn of the loop. ``answer`` waits for nothing but the loop's next turn. An error of its
-        first step is raised here, a later one is the answer.
+        Long answers are made one after the other, even if many peers request one, and further requests of such a peer wait. Otherwise
+        each would take a step in each turn of the loop. ``answer`` only waits for the loop's next turn. An error of its first step is
+        raised here; a later error is the answer.
         """
         try:
             answer.send(None)
@@ -221,7 +221,7 @@ class Service(ABC):
     def answer_later(
         self, connection: Connection, command: Command, answer: Coroutine[Any, Any, Command | None]
     ) -> None:
-        """Send what ``answer`` returns, once it does; until then the request counts as kept for this connection."""
+        """Send what ``answer`` returns; until then the bytes of the request count for this connection (``Connection.hold``)."""
         kept_bytes = bytes_while_waiting(command)
 
         async def send() -> None:
@@ -232,7 +232,7 @@ class Service(ABC):
         def ended(task: asyncio.Task[None]) -> None:
             self._later_answers.discard(task)
             connection.release(kept_bytes)
-            answer.close()  # of a task that was cancelled before it began
+            answer.close()  # the task was cancelled before it began
 
         connection.hold(kept_bytes)
         task = asyncio.get_running_loop().create_task(send())
@@ -240,12 +240,12 @@ class Service(ABC):
         task.add_done_callback(ended)
 
     def cancel_answers(self) -> None:
-        """At the end: what is not answered yet stays without an answer."""
+        """At the end: requests that are not answered yet get no answer."""
         for task in (*self._later_answers, *self._long_answers):
             task.cancel()
 
     def _ask_interceptor(self, connection: Connection, command: Command) -> Command | None:
-        """Let ``intercept`` answer. It gets ordinary commands: a copy with changes says what was changed (``RawCommand``)."""
+        """Let ``intercept`` answer. It gets ordinary commands, so that a changed copy has the changes (``RawCommand``)."""
         assert self.intercept is not None
         _ = command.ext_fields
         return self.intercept(connection, command, self._handle_behind_interceptor)

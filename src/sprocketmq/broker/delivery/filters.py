@@ -5,11 +5,11 @@
     consumerFilter.json <--> start and change
 
 Laws
-1. A filter is replaced only by one of a higher version; the same version brings a dead one back to life, nothing else.
-2. An expression that cannot be compiled is no filter: a first one is not taken, a newer one removes what was there (the group's pulls are
-   then told FILTER_DATA_NOT_EXIST, and never get messages that nobody judged).
-3. A topic that the group's heartbeat does not name any more has its filter dead at once.
-4. Compiling costs once per text, refusals included: heartbeats repeat every 30 s.
+1. A filter is replaced only by one of a higher version; the same version only revives a dead filter.
+2. An expression that cannot be compiled gives no filter: a first one is not accepted, a newer one removes the former filter. (The group's
+   pulls are then answered with FILTER_DATA_NOT_EXIST and never get unfiltered messages.)
+3. The filter of a topic is dead as soon as the group's heartbeat does not name the topic any more.
+4. Each text is compiled once, also if it is refused, because heartbeats repeat every 30 s.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ log = logging.getLogger("sprocketmq.broker")
 _FIXED: Final = RECORD.subset("magic", "sys_flag", "body_length")
 _LENGTHS_BYTES: Final = TOPIC_LENGTH_V1.size + PROPERTIES_LENGTH.size
 _TIME_SLICE_S: Final = 0.01
-# Expressions come from the network: remember some, not all. A character of the most costly ones takes some 200 bytes when it is compiled.
+# Expressions come from the network, so the cache is limited. A character of the most expensive ones takes some 200 bytes compiled.
 _MAX_COMPILED: Final = 1024
 _MAX_COMPILED_LENGTH: Final = 128 * 1024
 _MAX_FILTERS_LENGTH: Final = 512 * 1024  # of all groups together
@@ -58,17 +58,17 @@ _DEAD_BEFORE_LOAD_MS: Final = (
 
 
 class PullFilter(NamedTuple):
-    """What a pull wants of its queue: ``match`` judges the tags code of a queue entry, ``match_record`` the bytes of the record.
+    """The filter of a pull: ``match`` checks the tags code of a queue entry, ``match_record`` the bytes of the record.
 
-    None lets everything pass; a pull with neither takes the short way through the store.
+    None lets everything pass; a pull with neither uses the unfiltered read of the store.
     """
 
     match: Callable[[int], bool] | None = None
     match_record: Callable[[memoryview], bool] | None = None
 
     def within_time_slice(self) -> Callable[[memoryview], bool | None] | None:
-        """``match_record`` for one read. It judges one record, and others for as long as a share of the loop's time (``_TIME_SLICE_S``)
-        lasts; then it says None. A long expression over long properties takes milliseconds for each."""
+        """``match_record`` for one read. It checks the first record, and further ones until a share of the loop's time (``_TIME_SLICE_S``)
+        is used up; then it returns None. A long expression over long properties takes milliseconds for each record."""
         match_record = self.match_record
         if match_record is None:
             return None
@@ -88,7 +88,7 @@ NO_FILTER: Final = PullFilter()
 
 
 class ConsumerFilter(Struct):
-    """One filter: what is written down, and what it compiles to."""
+    """One filter: its stored form and its compiled form."""
 
     data: ConsumerFilterData
     predicate: Predicate
@@ -107,7 +107,7 @@ class FilterTable:
         self._on_disk = ConfigFile(None if root is None else root / "config" / "consumerFilter.json")
         self._file = TableFile(self._on_disk, lambda: self.content().encode())
         self._by_group: dict[str, dict[str, ConsumerFilter]] = {}
-        self._compiled: dict[tuple[str, str], Predicate | str] = {}  # the text: why it is refused
+        self._compiled: dict[tuple[str, str], Predicate | str] = {}  # a text is the reason of a refusal
         self._compiled_length = 0
         self._dirty = False
 
@@ -123,9 +123,9 @@ class FilterTable:
     # -- what consumers say ------------------------------------------------------------------------------------------------------
 
     def register(self, group: str, subscriptions: Iterable[SubscriptionData], now_ms: int) -> None:
-        """Take over what a heartbeat names."""
+        """Register the filters that a heartbeat names."""
         named: dict[str, SubscriptionData] = {}
-        for subscription in subscriptions:  # of one topic the newest
+        for subscription in subscriptions:  # for one topic the newest counts
             other = named.get(subscription.topic)
             if other is None or other.sub_version < subscription.sub_version:
                 named[subscription.topic] = subscription
@@ -138,7 +138,7 @@ class FilterTable:
                 self._dirty = True
 
     def unregister(self, group: str, now_ms: int) -> None:
-        """The group has no member any more."""
+        """Mark the filters of a group dead, because it has no member any more."""
         for known in self._by_group.get(group, {}).values():
             if not known.is_dead:
                 known.data.dead_time = now_ms
@@ -148,7 +148,7 @@ class FilterTable:
         return sum(map(len, self._by_group.values()))
 
     def _length(self) -> int:
-        """Characters of all expressions; asked when a text is new, as the number of filters is."""
+        """Number of characters of all expressions; computed only for new texts, like the number of filters."""
         return sum(
             len(known.data.expression or "") for filters in self._by_group.values() for known in filters.values()
         )
@@ -171,7 +171,7 @@ class FilterTable:
                     raise ConfigurationError(f"the expression type is {expression_type!r}, TAG and SQL92 are allowed")
                 known = compile_sql92(key[1])
             except ConfigurationError as error:
-                known = str(error)  # not the error, which holds the frames of the parser
+                known = str(error)  # not the error itself, which refers to the frames of the parser
             length = len(key[1])
             if len(self._compiled) >= _MAX_COMPILED or self._compiled_length + length > _MAX_COMPILED_LENGTH:
                 self._compiled.clear()
@@ -183,7 +183,7 @@ class FilterTable:
         return known
 
     def wanted_in_retry_topic(self, group: str) -> PullFilter:
-        """Under ``filterSupportRetry``: a copy is judged by the filter of the topic it came from. Java: ExpressionForRetryMessageFilter."""
+        """With ``filterSupportRetry``: check a retry copy with the filter of its original topic. Java: ExpressionForRetryMessageFilter."""
 
         def match_record(record: memoryview) -> bool:
             raw = raw_properties(record)
@@ -236,7 +236,7 @@ class FilterTable:
     # -- time and disk -----------------------------------------------------------------------------------------------------------
 
     def clean(self, now_ms: int, dead_for_ms: int) -> None:
-        """Forget what has been dead for so long, then write down what changed since the last time."""
+        """Remove filters that have been dead long enough, then write the table if it has changed."""
         for group in list(self._by_group):
             filters = self._by_group[group]
             for topic, known in list(filters.items()):
@@ -248,18 +248,18 @@ class FilterTable:
         self.save()
 
     def save(self) -> None:
-        """Write down what changed, beside the loop; and again what could not be written."""
+        """Write the table on a thread if it has changed, or if the last write failed."""
         self._file.retry()
         if self._dirty:
             self._dirty = False
             self._file.changed()
 
     def load(self, content: ConsumerFilterWrapper) -> None:
-        """Take over what ``consumerFilter.json`` holds, all of it dead until the groups come back. What cannot be compiled is left out."""
+        """Load ``consumerFilter.json``. All filters are dead until their groups come back; those that cannot be compiled are left out."""
         now_ms = self._clock.now_ms()
         for topic, by_group in content.filter_data_by_topic.items():
             for group, data in by_group.group_filter_data.items():
-                if self.get(group, topic) is not None:  # a heartbeat was faster than the file
+                if self.get(group, topic) is not None:  # a heartbeat came before the file was loaded
                     continue
                 try:
                     predicate = self.compiled(data.expression_type, data.expression)
@@ -287,7 +287,7 @@ class FilterTable:
 
 
 def record_filter(predicate: Predicate) -> PullFilter:
-    """Records whose properties fulfil ``predicate``; a record that cannot be read goes to the client, as it does without a filter."""
+    """A check whether a record's properties fulfil ``predicate``. A record that cannot be read passes, as without a filter."""
 
     def match_record(record: memoryview) -> bool:
         try:
@@ -299,10 +299,10 @@ def record_filter(predicate: Predicate) -> PullFilter:
 
 
 def raw_properties(record: memoryview) -> bytes:
-    """The properties of a whole record in their text form. Asked for each message that a filter looks at: the common form first.
+    """The properties of a whole record in their text form. Used for each message that a filter checks, so the common form comes first.
 
     Raises:
-        ProtocolError: it is no whole record.
+        ProtocolError: it is not a whole record.
     """
     try:
         magic, sys_flag, body_bytes = _FIXED.unpack_from(record)
@@ -316,10 +316,10 @@ def raw_properties(record: memoryview) -> bytes:
 
 
 class ArrivalProbe:
-    """Whether a parked pull with a filter on records should be run again, asked in place of a tags code when messages arrived.
+    """Whether a parked pull with a filter on records should be run again; used in place of a tags code when messages have arrived.
 
-    It reads on from where the last answer was no, so each message is judged once per waiting pull, and a pull that filters is woken by
-    what it wants only (Java: NotifyMessageArrivingListener hands the properties over; here nothing is added to the path of a send).
+    It reads on from the last record that did not match. So each message is checked once per waiting pull, and only a matching message wakes
+    the pull (Java: NotifyMessageArrivingListener passes the properties; here nothing is added to the path of a send).
     """
 
     __slots__ = ("_header", "_offset", "_store", "_wanted")
@@ -333,8 +333,8 @@ class ArrivalProbe:
         match_record = wanted.within_time_slice()
         found = self._store.read(header.topic, header.queue_id, self._offset, 1, 1, wanted.match, match_record)
         if found.status is ReadStatus.OFFSET_OVERFLOW_ONE:
-            return False  # judged already: several codes arrived in one turn of the loop
+            return False  # checked already: several codes arrived in one turn of the loop
         if found.status is not ReadStatus.NO_MATCHED_MESSAGE:
-            return True  # found, or nothing that this probe may judge
+            return True  # found, or not to be checked by this probe
         self._offset = found.next_offset
-        return found.next_offset < found.max_offset  # the scan limit was hit: the client shall see how far it is
+        return found.next_offset < found.max_offset  # the scan limit was reached: report progress to the client

@@ -1,13 +1,13 @@
 """Pulls that wait: the driver of core.long_poll (Java: PullRequestHoldService, NotifyMessageArrivingListener).
 
 Laws (those of the waiting room are in core.long_poll)
-1. Arrivals are gathered and waiters woken once per turn of the loop: 64 sends that came in one read make one answer with 64 messages.
-   Nothing can be missed in between, because a pull reads and parks in one step of the same loop; and what arrives while the waiters of its
-   queue are being looked at is looked at by all of them once more.
+1. Arrivals are gathered, and waiting pulls are woken once per turn of the loop: 64 sends of one read give one answer with 64 messages.
+   No message is missed, because a pull reads and parks in one step of the same loop. If a message arrives while the waiting pulls of its
+   queue are being checked, all of them are checked once more.
 2. A woken pull is run again without the right to park, so it is answered exactly once.
-3. One timer, for the earliest deadline; none while nobody waits.
-4. No more wait than ``limit``, and of one connection no more than ``limit_per_connection``: one peer must not fill the memory, nor the room
-   of the others. The same for their bytes: a pull may carry long texts. Fields that its header does not know are let go.
+3. One timer is set for the earliest deadline, and none while no pull waits.
+4. At most ``limit`` pulls wait, and at most ``limit_per_connection`` of one connection, so that one peer fills neither the memory nor the
+   room of the others. Their bytes are limited, too, because a pull may carry long texts. Fields that are not in its header are dropped.
 5. Waking many pulls is interrupted after a time slice (``_TIME_SLICE_S``), so that other requests are served in between. Queues take
    turns: a waiting pull does not wait for those of all other queues.
 """
@@ -42,7 +42,7 @@ _EXPIRED: Final = "expired"
 
 @dataclass(slots=True)
 class PullRequest:
-    """What is needed to run a pull again."""
+    """Everything that is needed to run a pull again."""
 
     connection: Connection
     command: Command
@@ -65,7 +65,7 @@ class ParkedPulls:
         self._limit, self._limit_per_connection = limit, limit_per_connection
         self._room: LongPoll[PullRequest] = LongPoll()
         self._arrived: dict[tuple[str, int], set[int]] = {}
-        # What is being gone through: the waiters of queues, by queue, and those whose time is over; and who has the next turns.
+        # Work in progress: the waiting pulls to check, by queue, and those whose time is over; and the order of the next turns.
         self._passes: dict[object, Iterator[ParkedPull[PullRequest] | None]] = {}
         self._turns: deque[object] = deque()
         self._again: deque[PullRequest] = deque()
@@ -84,7 +84,7 @@ class ParkedPulls:
         match: Callable[[int], bool] | None,
         deadline_ms: int,
     ) -> bool:
-        """Hold the pull until a message for it arrives, or ``deadline_ms``; False when there is no room for it."""
+        """Hold the pull until a message for it arrives, or until ``deadline_ms``; False if there is no room for it."""
         room, size_bytes = self._room, _bytes_of(header, command.language)
         if len(room) >= self._limit or room.count_of(connection) >= self._limit_per_connection:
             return False
@@ -93,8 +93,8 @@ class ParkedPulls:
             or room.bytes_of(connection) + size_bytes > _MOST_BYTES_PER_CONNECTION
         ):
             return False
-        # Neither the body, a view of the whole read that it came in, nor fields that nobody reads again are kept alive for 15 s.
-        command.ext_fields = {}  # first: a raw command would make them before anything else of it is changed
+        # Do not keep the body (a view of a whole read) or unused fields alive for 15 s.
+        command.ext_fields = {}  # first, because any other change makes a raw command decode its fields
         command.body = b""
         if command.remark:
             command.remark = None
@@ -114,18 +114,18 @@ class ParkedPulls:
         return True
 
     def waiting(self, topic: str, queue_id: int) -> bool:
-        """Whether anybody would be woken at all."""
+        """Whether any pull waits."""
         return (topic, queue_id) in self._room.queues
 
     def arrived(self, topic: str, queue_id: int, tags_code: int) -> None:
-        """A message was stored; wakes at the end of this turn of the loop."""
+        """Note that a message was stored; waiting pulls are woken at the end of this turn of the loop."""
         if (topic, queue_id) not in self._room.queues:
             return
         self._arrived.setdefault((topic, queue_id), set()).add(tags_code)
         self._schedule()
 
     def again(self, request: PullRequest) -> None:
-        """Answer a pull that was woken before, and whose peer did not read."""
+        """Answer a pull that was woken before while its peer did not read."""
         self._again.append(request)
         self._schedule()
 
@@ -134,7 +134,7 @@ class ParkedPulls:
             self._room.discard_owner(connection)
 
     def stop(self) -> None:
-        """Answer everybody with what there is, so that no client runs into a timeout because the broker stops."""
+        """Answer all pulls with the present state, so that no client runs into a timeout because the broker stops."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -170,7 +170,7 @@ class ParkedPulls:
         self._turns.append(what)
 
     def _step(self, what: object) -> None:
-        """One waiter."""
+        """Check one waiting pull."""
         self._turns.append(what)
         try:
             pull = next(self._passes[what])
@@ -207,7 +207,7 @@ class ParkedPulls:
 
 
 def _bytes_of(header: PullMessageRequestHeader, language: str) -> int:
-    """What a waiting pull takes, with all its texts: some are not read, and kept all the same."""
+    """The memory of a waiting pull with all its texts, also those that are not used."""
     subscription = header.subscription or ""
     texts = f"{header.topic}{header.consumer_group}{subscription}{language}{header.expression_type}"
     if header.bname or header.proxy_froward_client_id:

@@ -13,7 +13,7 @@ Levels that are due take turns. Each delivers one step, then the event loop serv
 the level or at a limit of messages or bytes. After a step with deliveries the next step of the level waits some milliseconds even if the
 head is due sooner, so that a stream of messages is delivered in groups.
 
-Progress is stored twice. ``delayOffset.json`` is written each 10 s, after the delivered copies are on the disk. Apache reads it, and the
+Progress is stored twice. ``delayOffset.json`` is written every 10 s, after the delivered copies are on the disk. Apache reads it, and the
 broker returns to it after a power failure. ``delayOffset.live`` has each message (``store.files.mapped_progress``), so a kill repeats one
 at most.
 
@@ -59,9 +59,9 @@ _NEVER_MS: Final = 2**63 - 1
 
 
 class ScheduleMessageService:
-    """The deliverer of delayed messages. ``put(message, now_ms)`` is the broker's; ``start`` once the store is loaded.
+    """Delivers delayed messages. ``put(message, now_ms)`` is the broker's; call ``start`` when the store is loaded.
 
-    ``live`` keeps each step of the progress; by default nowhere.
+    ``live`` stores each step of the progress; by default it is not stored.
     """
 
     def __init__(
@@ -81,13 +81,13 @@ class ScheduleMessageService:
         self._turns: deque[int] = deque()  # levels that are due, in the order of their steps
         self._turn: Timer | None = None
         self._live = live or MappedProgress(None)
-        self._late: set[int] = set()  # levels whose delivery was refused, and that was said
+        self._late: set[int] = set()  # levels whose delivery was refused, and was logged
         self._running = False
 
     # -- life ------------------------------------------------------------------------------------------------------------------
 
     def load(self, content: DelayOffsetSerializeWrapper) -> None:
-        """Take over what ``delayOffset.json`` holds."""
+        """Load ``delayOffset.json``."""
         self._progress = dict(content.offset_table)
         if content.data_version is not None:  # 4.9 writes none
             self.data_version = content.data_version
@@ -121,7 +121,7 @@ class ScheduleMessageService:
     # -- parking ---------------------------------------------------------------------------------------------------------------
 
     def park(self, message: StoredMessage, level: int, now_ms: int) -> None:
-        """Redirect ``message`` into the queue of its level; the caller then puts it as ever. Java: transformDelayLevelMessage."""
+        """Redirect ``message`` into the queue of its level; the caller then stores it as usual. Java: transformDelayLevelMessage."""
         raw = message.properties
         if level > self.levels.max_level:
             level = self.levels.max_level
@@ -130,7 +130,7 @@ class ScheduleMessageService:
         message.tags_code = self.levels.due_ms(level, now_ms)
 
     def stored(self, queue_id: int) -> None:
-        """The broker put a message into SCHEDULE_TOPIC_XXXX."""
+        """Note that the broker stored a message in SCHEDULE_TOPIC_XXXX."""
         level = delay_level_of_queue(queue_id)
         if self._running and level not in self._timers and level not in self._turns:
             self._watch(level)
@@ -153,7 +153,7 @@ class ScheduleMessageService:
         return min(max(self._progress.get(level, 0), first), end)
 
     def _latest_due_ms(self, level: int, now_ms: int) -> int:
-        """What is due later than this is due now: the clock went back, or the level was longer."""
+        """A delivery time after this counts as due now: the clock went back, or the level was longer."""
         return self.levels.latest_due_ms(level, now_ms) if level <= self.levels.max_level else _NEVER_MS  # law 6
 
     def _watch(self, level: int, pause_ms: int = 0) -> None:
@@ -188,7 +188,7 @@ class ScheduleMessageService:
         try:
             more = self._deliver_due(level)
         except RocketMQError as error:  # law 5
-            if level not in self._late:  # said once: a full disk must not fill itself with complaints
+            if level not in self._late:  # logged once, so that a full disk is not filled by its own log
                 self._late.add(level)
                 log.error("messages of delay level %d are late, tried again every %d ms: %s", level, _RETRY_MS, error)
             self._set_timer(level, _RETRY_MS)
@@ -202,7 +202,7 @@ class ScheduleMessageService:
             self._resume_soon()
 
     def _deliver_due(self, level: int) -> bool:
-        """One step; whether the level has more that is due."""
+        """Do one step; returns whether the level has more due messages."""
         store, queue_id, position = self._store, queue_of_delay_level(level), self._position(level)
         now_ms, records = self._clock.now_ms(), WaitingRecords(store)
         latest_ms = self._latest_due_ms(level, now_ms)
@@ -225,7 +225,7 @@ class ScheduleMessageService:
             look *= 2
 
     def _deliver(self, records: WaitingRecords, unit: Unit, now_ms: int) -> None:
-        """The message goes to its real topic. DELAY, REAL_TOPIC and REAL_QID stay in the properties, as Java leaves them."""
+        """Store the message in its real topic. DELAY, REAL_TOPIC and REAL_QID stay in the properties, as in Java."""
         record = records.get(unit.physical_offset)
         if record is None:
             log.error("the delayed message at commit log offset %d is gone", unit.physical_offset)
@@ -244,7 +244,7 @@ class ScheduleMessageService:
             self._live.save([self._progress.get(number, 0) for number in range(1, last + 1)])
 
     def _note(self, level: int, position: int) -> None:
-        """The level's next message is at ``position`` (law 1: called after the append)."""
+        """Record that the level's next message is at ``position`` (law 1: called after the append)."""
         self._progress[level] = position
         self.is_dirty = True
         self._live.change(level - 1, position)

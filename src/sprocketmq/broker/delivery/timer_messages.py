@@ -1,6 +1,6 @@
-"""Timer messages: delivered at any moment that was asked for, to the second (Java: TimerMessageStore, HookUtils).
+"""Timer messages: delivered at any requested time, to the second (Java: TimerMessageStore, HookUtils).
 
-    send with TIMER_*  --> rmq_sys_wheel_timer, queue 0     REAL_TOPIC, REAL_QID, TIMER_OUT_MS say where to and when
+    send with TIMER_*  --> rmq_sys_wheel_timer, queue 0     with REAL_TOPIC, REAL_QID and TIMER_OUT_MS for place and time
                              |  read in order: queue_offset
                              v
                            slot of its second (timer wheel, timer log)          the second has passed already: delivered at once
@@ -75,11 +75,11 @@ _WALK: Final = 1_000  # links followed between two returns to the loop
 _RETRY_MS: Final = 1_000
 _LONGEST_SLEEP_MS: Final = 10_000  # the loop's timers do not notice that the clock was set
 _NEVER_ENQUEUED: Final = 2**63 - 1  # Java's mark in TIMER_ENQUEUE_MS of a message that was due when it was read
-# TIMER_ENQUEUE_MS, TIMER_DEQUEUE_MS and TIMER_ROLL_TIMES, each with a Long: what a copy is longer than the message that waits.
+# The extra length of a copy: TIMER_ENQUEUE_MS, TIMER_DEQUEUE_MS and TIMER_ROLL_TIMES, each with a Long.
 _STAMPS_BYTES: Final = 3 * (len("TIMER_DEQUEUE_MS") + 1 + 20 + 1)
 _COPIED: Final = (f"{props.TIMER_ENQUEUE_MS}\x01".encode(), f"{props.TIMER_DEQUEUE_MS}\x01".encode())
-# The real topic of the message that takes another one back, and what it names. Apache looks at the name alone, so who may send to one topic
-# could take back what waits for any other; a recall (370) always goes to its message's own topic.
+# The real topic of a recall, and the key that it names. Apache compares only the key, so a client that may send to one topic could recall
+# the messages of any other; a recall (370) always goes to its message's own topic.
 _Named = tuple[str, str]
 _TOPIC_BYTES: Final = TIMER_TOPIC.encode()
 _topic_hash = functools.lru_cache(maxsize=1024)(java_hash)
@@ -93,7 +93,7 @@ class TimerRefusal(Struct, frozen=True):
 
 
 class _Round(Struct):
-    """One slot on its way: its list is walked backwards from ``position`` to ``until``, then delivered forwards."""
+    """One slot that is being delivered: its list is followed backwards from ``position`` to ``until``, then delivered forwards."""
 
     slot_ms: int
     last: int
@@ -101,12 +101,12 @@ class _Round(Struct):
     until: int = -1
     units: list[TimerUnit] = field(default_factory=list)
     deletes: list[TimerUnit] = field(default_factory=list)
-    keys: dict[_Named, bool] | None = None  # what is to be taken back -> whether it was found; None: still walking
+    keys: dict[_Named, bool] | None = None  # keys to recall -> whether they were found; None before the list's end
     at: int = 0
 
 
 class TimerMessages:
-    """The timer of one broker. ``deliver(message, now_ms)`` and ``roll``, to wait on, are the broker's ways from a waiting place."""
+    """The timer of one broker. ``deliver(message, now_ms)`` stores a due message, ``roll`` stores one that has to wait again."""
 
     def __init__(
         self,
@@ -134,9 +134,9 @@ class TimerMessages:
         self._round: _Round | None = None
         self._timer: Timer | None = None
         self._armed_for = 0
-        self._reading = False  # the queue is being read, or a timer will
+        self._reading = False  # the queue is being read, or a timer will start reading
         self._read_timer: Timer | None = None
-        self._counts: dict[str, int] = {}  # of the step under way, topic -> change
+        self._counts: dict[str, int] = {}  # changes of the present step by topic
         self._save_timer: Timer | None = None
         self._saving: asyncio.Future[None] | None = None
         self._flushed_position = 0
@@ -183,7 +183,8 @@ class TimerMessages:
     # -- parking ---------------------------------------------------------------------------------------------------------------
 
     def park(self, message: StoredMessage, now_ms: int) -> TimerRefusal | None:
-        """Redirect a message that asks for a moment; the caller then puts it as ever. The refusal, or None. Java: transformTimerMessage."""
+        """Redirect a message with a delivery time; the caller then stores it as usual. Returns a refusal or None. Java:
+        transformTimerMessage."""
         if not self.enabled:
             return TimerRefusal(
                 ResponseCode.SYSTEM_ERROR,
@@ -218,9 +219,9 @@ class TimerMessages:
 
     @staticmethod
     def direct_send_problem(raw: bytes, queues_of: Callable[[str], int]) -> str | None:
-        """Why a message that a client sends straight to rmq_sys_wheel_timer, as Apache lets it, could not be delivered from there.
+        """Why a message that a client sends directly to rmq_sys_wheel_timer, as Apache allows, could not be delivered from there; or None.
 
-        ``queues_of`` says how many queues a topic has that may be sent to. What says neither when nor where is passed over when it is read.
+        ``queues_of`` returns the number of writable queues of a topic. A message without time and place is skipped when it is read.
         """
         topic, queue_id = destination(raw)
         if not topic or props.get_property(raw, props.TIMER_OUT_MS) is None:
@@ -234,7 +235,7 @@ class TimerMessages:
         return None
 
     def stored(self) -> None:
-        """The broker put a message into rmq_sys_wheel_timer; it is read at the end of this turn of the loop."""
+        """Note that the broker stored a message in rmq_sys_wheel_timer; it is read at the end of this turn of the loop."""
         if self._running and not self._reading:
             self._reading = True
             self._read_timer = asyncio.get_running_loop().call_soon(self._read_queue)
@@ -243,7 +244,7 @@ class TimerMessages:
 
     @property
     def read_ms(self) -> int:
-        """All slots before this time are delivered; the present slot when nothing waits."""
+        """The time before which all slots are delivered; the present slot if no message waits."""
         if self._round is not None:
             return min(self._round.slot_ms, self._due[0] if self._due else self._round.slot_ms)
         now_slot = self.rules.floor(self._clock.now_ms())
@@ -251,7 +252,7 @@ class TimerMessages:
 
     @property
     def waiting(self) -> int:
-        """Messages that wait, less those taken back."""
+        """Number of waiting messages without recalled ones."""
         return self.files.wheel.total()
 
     def checkpoint(self) -> bytes:
@@ -263,7 +264,7 @@ class TimerMessages:
         return TimerMetricsSerializeWrapper(timing_count=dict(self.metrics), data_version=self.data_version)
 
     def forget_topic(self, topic: str) -> None:
-        """``topic`` was deleted: its count goes. Its messages still wait, as in Apache; ``undeliverable`` says what becomes of them."""
+        """Remove the count of a deleted topic. Its messages still wait, as in Apache; ``undeliverable`` handles them later."""
         self.metrics.pop(topic, None)
 
     def runtime_info(self) -> dict[str, str]:
@@ -279,7 +280,7 @@ class TimerMessages:
         }
 
     def check_invariants(self) -> None:
-        """A timer is set if something waits (law 4), and the heap and the wheel know the same slots."""
+        """Check that a timer is set if something waits (law 4), and that heap and wheel have the same slots."""
         assert set(self._due) == set(self.files.wheel.slots), "heap and wheel know different slots"
         if self._running and self._due:
             assert self._timer is not None, "something waits and no timer is set"
@@ -298,7 +299,7 @@ class TimerMessages:
             return None
 
     def _read_queue(self) -> None:
-        """Link what is new in the queue, in steps; a refusal of the store is tried again later."""
+        """Link new entries of the queue, in steps; if the store refuses, retry later."""
         self._read_timer = None
         if not self._running:
             return
@@ -323,7 +324,7 @@ class TimerMessages:
             self.files.caught_up()
 
     def _link_new(self, now_ms: int) -> int:
-        """One step of reading; what is left of it at the queue's end, at most 0 when the end was not reached."""
+        """Do one step of reading. Returns the unused part of the step at the queue's end; 0 or less if the end was not reached."""
         files, records = self.files, WaitingRecords(self._store)
         write_ms, look, left = self.rules.floor(now_ms), _FIRST_LOOK, _STEP_MESSAGES
         left_bytes = _STEP_BYTES
@@ -340,9 +341,9 @@ class TimerMessages:
         return 0
 
     def _link(self, records: WaitingRecords, entry: Unit, write_ms: int, now_ms: int) -> int:
-        """Put one queue entry into its slot, or deliver it when that is over. Java: enqueue, putMessageToTimerWheel, doEnqueue.
+        """Link one queue entry into its slot, or deliver it if the slot is over. Java: enqueue, putMessageToTimerWheel, doEnqueue.
 
-        How many bytes were stored.
+        Returns the number of stored bytes.
         """
         record = records.get(entry.physical_offset)
         if record is None or self.files.is_known(entry.physical_offset):
@@ -404,7 +405,7 @@ class TimerMessages:
         self._step()
 
     def _step(self) -> None:
-        """A part of the round; comes back through a timer that is due at once, so that the loop breathes in between."""
+        """Do a part of the round; continues with a timer that is due at once, so that the loop serves other requests in between."""
         self._timer, part = None, self._round
         if not self._running or part is None:
             return
@@ -428,12 +429,12 @@ class TimerMessages:
         self._timer = self._clock.call_later(delay_ms, self._step)
 
     def _walk(self, part: _Round) -> None:
-        """Follow the slot's list backwards, then learn what was taken back."""
+        """Follow the slot's list backwards, then find the recalled messages."""
         for _ in range(_WALK):
             if part.position == part.until or part.position < 0:
                 break
             unit = self.files.log.read(part.position)
-            # Links lead backwards and stay in their slot: else a bit has flipped, and the list would go round or deliver too early.
+            # Links lead backwards and stay in their slot. If not, a bit has flipped, and the list could be circular or deliver too early.
             if (
                 unit is None
                 or unit.previous >= part.position
@@ -487,9 +488,9 @@ class TimerMessages:
         raw = record[2]
         if keys:
             unique_key, topic = props.get_property(raw, props.UNIQ_KEY) or "", destination(raw)[0]
-            for key in (unique_key, f"{topic}+{unique_key}"):  # 5.4 names the key alone, others the topic too
+            for key in (unique_key, f"{topic}+{unique_key}"):  # 5.4 names only the key, other versions also the topic
                 if (topic, key) in keys:
-                    keys[topic, key] = True  # nothing to give back when the slot is done
+                    keys[topic, key] = True  # found: its -1 stays when the slot is done
                     return
         if unit.deletes and not unit.rolls:
             return
@@ -500,10 +501,10 @@ class TimerMessages:
 
     def _finish(self, part: _Round) -> None:
         for (topic, _), is_found in (part.keys or {}).items():
-            if not is_found:  # took nothing back: Java gives its -1 back too
+            if not is_found:  # it recalled nothing: Java also reverts its -1
                 self._counts[topic] = self._counts.get(topic, 0) + 1
         slot = self.files.wheel.slots[part.slot_ms]
-        if slot.last != part.last:  # the clock went back meanwhile, and something was linked behind us
+        if slot.last != part.last:  # the clock went back meanwhile, and a unit was linked behind this position
             self._round = _Round(part.slot_ms, slot.last, slot.last, until=part.last)
             return
         self.files.wheel.forget(part.slot_ms)
@@ -517,13 +518,13 @@ class TimerMessages:
         self._changed()
 
     def _log_once(self, what: str, error: RocketMQError) -> None:
-        """Once until it works again: a full disk must not fill itself with complaints."""
+        """Log an error once until it works again, so that a full disk is not filled by its own log."""
         if not self._waits_for_store:
             self._waits_for_store = True
             log.error("%s, tried again every %d ms: %s", what, _RETRY_MS, error)
 
     def _note_counts(self, now_ms: int) -> None:
-        """What the step changed, once for each topic."""
+        """Apply the changes of the step, once for each topic."""
         if not self._counts:
             return
         for topic, change in self._counts.items():
@@ -536,7 +537,7 @@ class TimerMessages:
     # -- the disk --------------------------------------------------------------------------------------------------------------
 
     def _changed(self) -> None:
-        """Something is to be written down; once a flush interval."""
+        """Write progress soon, once per flush interval."""
         if self._save_timer is None and self.files.root is not None and self._running:
             self._save_timer = self._clock.call_later(self._settings().timer_flush_interval_ms, self._save)
 
@@ -550,7 +551,7 @@ class TimerMessages:
         self._saving.add_done_callback(self._saved)
 
     def _sync(self, end: int, check: TimerCheck, metrics: bytes) -> None:
-        """On a thread, as what is due must not wait for the disk: first the copies that progress speaks of (law 2), then our own files."""
+        """Write on a thread, so that due messages do not wait: first the copies that progress refers to (law 2), then our own files."""
         self._store.when_durable(end).result()
         self.files.sync(self._flushed_position, check)
         self._flushed_position = check.last_timer_log_flush_pos
@@ -566,7 +567,7 @@ class TimerMessages:
 
 
 def _copy(record: WaitingRecord, enqueue_ms: int, now_ms: int, *, rolls: bool) -> StoredMessage:
-    """The message for its real topic, or for another wait. Java: convert, convertMessage; REAL_TOPIC and REAL_QID stay."""
+    """The message for its real topic, or for another time of waiting. Java: convert, convertMessage; REAL_TOPIC and REAL_QID stay."""
     raw = record[2]
     topic, queue_id = (TIMER_TOPIC, 0) if rolls else destination(raw)
     if not rolls and raw[-1:] == b"\x02" and _COPIED[0] not in raw and _COPIED[1] not in raw:

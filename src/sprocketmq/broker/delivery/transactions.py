@@ -5,7 +5,7 @@ Java: TransactionalMessageServiceImpl, TransactionalMessageBridge, AbstractTrans
     send with TRAN_MSG --> RMQ_SYS_TRANS_HALF_TOPIC queue 0; REAL_TOPIC and REAL_QID keep the destination
     END_TRANSACTION commit   --> a record in the real topic, then an op message: RMQ_SYS_TRANS_OP_HALF_TOPIC, tag d, body = half offset
     END_TRANSACTION rollback --> an op message
-    each transactionCheckInterval --> a round over the open half messages: core.transaction_check decides about each
+    every transactionCheckInterval --> a round over the open half messages: core.transaction_check decides about each
 
 Progress is kept as in Apache: offsets of the group CID_RMQ_SYS_TRANS in both topics (``consumerOffset.json``). An op message names one half
 message without a comma, the form that 4.9 and 5.x both read. So a store with open transactions can move to an Apache broker and back.
@@ -69,20 +69,20 @@ log = logging.getLogger("sprocketmq.broker")
 
 TRANSACTION_GROUP: Final = "CID_RMQ_SYS_TRANS"
 OP_TAG: Final = "d"
-# Ours, on an op message: its half has a newer copy. Without it the next start would take the mark of an older copy for the end of the
-# transaction, and so would an END that names that copy; Apache does not look at it and only has to know that the half is done.
+# Our property of an op message: its half has a newer copy. Without it the next start would treat the mark of an older copy as the end of
+# the transaction, and so would an END that names that copy. Apache ignores it and only has to know that the half is done.
 SET_ASIDE: Final = "SPROCKET_SET_ASIDE"
 _HOUR_MS: Final = 3_600_000
-_OPEN_PER_TURN: Final = 64  # halves judged between two returns to the loop
-_DONE_PER_TURN: Final = 20_000  # settled halves passed between two returns to the loop; they cost next to nothing
+_OPEN_PER_TURN: Final = 64  # half messages that are checked between two returns to the loop
+_DONE_PER_TURN: Final = 20_000  # settled half messages that are skipped between two of them; they cost very little
 _SCAN_UNITS: Final = 512
-# TRANSACTION_CHECK_TIMES and TRAN_PREPARED_QUEUE_OFFSET, each with a Long: what a copy is longer than the first half.
+# The extra length of a copy: TRANSACTION_CHECK_TIMES and TRAN_PREPARED_QUEUE_OFFSET, each with a Long.
 MAX_HALF_PROPERTIES_BYTES: Final = props.MAX_PROPERTIES_BYTES - 2 * (len("TRAN_PREPARED_QUEUE_OFFSET") + 1 + 20 + 1)
 _COPY_MARKS: Final = (b"TRANSACTION_CHECK_TIMES\x01", b"TRAN_PREPARED_QUEUE_OFFSET\x01")
 
 
 class TransactionBroker(Protocol):
-    """What half messages need of their broker beside its tables."""
+    """The parts of a broker that half messages need in addition to its tables."""
 
     @property
     def config(self) -> BrokerConfig: ...
@@ -99,7 +99,7 @@ class TransactionBroker(Protocol):
 
 
 class Transactions:
-    """The half messages of one broker. A part of it: started once the store is loaded."""
+    """The half messages of one broker; started when the store is loaded."""
 
     def __init__(
         self,
@@ -119,13 +119,13 @@ class Transactions:
         self._table = TransactionTable(0, 0)
         self._periodic: Periodic | None = None
         self._deaf = RateLimitedLog(log)
-        self._round: tuple[int, int] | None = None  # when the running round began, and the half offset where it ends
+        self._round: tuple[int, int] | None = None  # begin of the running round, and the half offset at which it ends
         self._next_turn: Timer | None = None
         self.ended: Counter[Outcome] = Counter()  # since the start
 
     @property
     def open_count(self) -> int:
-        """Half messages whose transaction has not ended."""
+        """Number of half messages whose transaction has not ended."""
         return self._table.open_halves(self._store.max_offset(HALF_TOPIC, 0))
 
     # -- life ------------------------------------------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ class Transactions:
         self._round = None
 
     def _read_queues(self) -> None:
-        """Both queues from where the last run stopped: what is settled, and which halves have newer copies."""
+        """Read both queues from where the last run stopped: which half messages are settled, and which have newer copies."""
         store = self._store
         half_end, op_end = store.max_offset(HALF_TOPIC, 0), store.max_offset(OP_TOPIC, 0)
         self._table = table = TransactionTable(
@@ -188,8 +188,8 @@ class Transactions:
             offset = units[-1].queue_offset + 1 if units else half_end
 
     def _mark_superseded(self) -> None:
-        """Progress on the disk was behind the last round, so halves and their copies are both ahead of it. We see that, Apache would not:
-        the older ones are marked."""
+        """Mark half messages that have newer copies. Progress on the disk was behind the last round, so both are ahead of it. Apache would
+        not notice that."""
         for offset in self._table.superseded:
             half = self._half_in_queue(offset)
             if half is not None:
@@ -205,7 +205,7 @@ class Transactions:
         return min(max(self._offsets.query(TRANSACTION_GROUP, topic, 0), first), end)
 
     def _finish_cut_off_commit(self) -> None:
-        """A kill between record and op of a commit leaves that record as the last of the log; its op is written now."""
+        """Write the op message of a commit that a kill interrupted: then the record of the commit is the last one of the log."""
         store = self._store
         last: RecordView | None = None
         for topic, queue_id in store.queues():
@@ -228,8 +228,8 @@ class Transactions:
     # -- half messages and their end -----------------------------------------------------------------------------------------------
 
     def prepare(self, message: StoredMessage) -> None:
-        """Redirect ``message`` into the half queue; the caller then puts it as ever. Java: parseHalfMessageInner."""
-        # A transaction is not delayed: its clients drop the level themselves, and Apache loses a half that still has one.
+        """Redirect ``message`` into the half queue; the caller then stores it as usual. Java: parseHalfMessageInner."""
+        # A transaction is never delayed: clients remove the level themselves, and Apache loses a half message that still has one.
         raw = props.remove_property(message.properties, props.DELAY)
         unique_key = props.get_property(raw, props.UNIQ_KEY)
         if unique_key is not None:
@@ -238,7 +238,7 @@ class Transactions:
         redirect(message, raw, HALF_TOPIC, 0)
 
     def half_at(self, physical_offset: int) -> RecordView | None:
-        """The half message whose record begins there; None when something else, or nothing, does."""
+        """The half message whose record begins there; None if there is no record or another one."""
         chunk = self._store.record_at(physical_offset)
         if chunk is None:
             return None
@@ -253,11 +253,11 @@ class Transactions:
         )
 
     def end(self, half: RecordView, outcome: Outcome, now_ms: int) -> Outcome | None:
-        """End the transaction of ``half``: commit stores its message, both mark the half.
+        """End the transaction of ``half``: a commit stores its message; commit and rollback mark the half message.
 
-        Returns how the transaction had ended before, None when this is its first end.
+        Returns how the transaction ended before; None if this is its first end.
 
-        A transaction ends once, whatever it is told later and by whichever copy of its half (laws of core.transaction_check).
+        A transaction ends once, whatever later ENDs say and whichever copy of the half message they name (laws of core.transaction_check).
 
         Raises:
             StoreError: the message could not be stored; nothing has changed.
@@ -274,7 +274,7 @@ class Transactions:
         return settlement.before
 
     def resume(self, record: RecordView, now_ms: int) -> None:
-        """Put a discarded half back, as if it had never been checked. Raises as ``BrokerController.put``."""
+        """Store a discarded half message again, as if it had never been checked. Raises as ``BrokerController.put``."""
         raw = props.set_property(record.raw_properties, props.TRANSACTION_CHECK_TIMES, "0")
         copy_offset = self._broker.put(_copy(record, HALF_TOPIC, raw), now_ms, is_new=False).queue_offset
         self._table.copied(-1, _transaction_id(record), copy_offset)
@@ -282,11 +282,11 @@ class Transactions:
     def _try_mark(self, half_offset: int, transaction: TransactionId, now_ms: int, *, set_aside: bool = False) -> None:
         try:
             self._mark(half_offset, transaction, now_ms, set_aside=set_aside)
-        except RocketMQError as error:  # what was ended stays ended: the next round writes the mark
+        except RocketMQError as error:  # the transaction stays ended: the next round writes the mark
             log.error("half message %d is ended, but its mark could not be written: %s", half_offset, error)
 
     def _mark(self, half_offset: int, transaction: TransactionId, now_ms: int, *, set_aside: bool = False) -> None:
-        """Write the op message that says: the half at ``half_offset`` is settled; with ``set_aside``, and its transaction is not."""
+        """Write the op message that marks the half message at ``half_offset`` as settled; with ``set_aside`` its transaction stays open."""
         stamps = self._broker.stamps
         named = {props.TAGS: OP_TAG, props.UNIQ_KEY: stamps.new_unique_key(now_ms)}
         if set_aside:
@@ -315,7 +315,7 @@ class Transactions:
         self._turn()
 
     def _turn(self) -> None:
-        """A piece of the round, then back to the loop."""
+        """Do a piece of the round, then return to the loop."""
         self._next_turn = None
         if self._round is None:
             return
@@ -327,12 +327,12 @@ class Transactions:
         self._save_progress()
         if finished:
             self._round = None
-            self._broker.save_offsets()  # at once: after a kill before it halves and their copies are ahead of progress
+            self._broker.save_offsets()  # at once: after an earlier kill, half messages and their copies would be ahead of progress
         else:
             self._next_turn = self._clock.call_later(0, self._turn)
 
     def _judge_some(self, round_ms: int, end: int) -> bool:
-        """Whether the round is over."""
+        """Check some half messages; returns whether the round is over."""
         table = self._table
         for _ in range(_OPEN_PER_TURN):
             offset = table.next_open(end, _DONE_PER_TURN)
@@ -379,7 +379,7 @@ class Transactions:
         return verdict
 
     def _copied(self, offset: int, transaction: TransactionId, copied: AppendResult | None) -> None:
-        """The half has a copy, or is set aside because it can have none: then it is given up like one that was checked too often."""
+        """Store a copy of the half message. If that is impossible, discard it like one that was checked too often."""
         if copied is None:
             self._table.discarded(offset, transaction)
         else:
@@ -398,7 +398,7 @@ class Transactions:
         self._table.discarded(half.queue_offset, transaction)
 
     def _ask(self, half: RecordView, raw: bytes, queue_offset: int, physical_offset: int) -> None:
-        """CHECK_TRANSACTION_STATE to one member of the producer group. Java: sendCheckMessage."""
+        """Send CHECK_TRANSACTION_STATE to one member of the producer group. Java: sendCheckMessage."""
         group = props.get_property(raw, props.PGROUP) or ""
         topic, queue_id = destination(raw)
         connection = self._producers.available(group, lambda peer: self._broker.may_send(peer, topic))
@@ -444,7 +444,7 @@ class Transactions:
     def _save_progress(self) -> None:
         offsets, table = self._offsets, self._table
         for topic, offset in ((HALF_TOPIC, table.half_progress), (OP_TOPIC, table.op_progress)):
-            # As Java: a broker without transactions leaves no trace of them in its files.
+            # As in Java: a broker without transactions writes nothing about them into its files.
             if offset > max(0, offsets.query(TRANSACTION_GROUP, topic, 0)):
                 offsets.commit(TRANSACTION_GROUP, topic, 0, offset)
 
@@ -464,7 +464,7 @@ def _transaction_id(half: RecordView) -> TransactionId:
 
 
 def _copy(record: RecordView, topic: str, raw: bytes) -> StoredMessage:
-    """The message of a half for another place. Java loses the application's flag here, we do not."""
+    """The message of a half message for another place. Java loses the application's flag here, we do not."""
     return copy_of_record(record, topic, raw, record.store_host)
 
 

@@ -8,10 +8,10 @@
 
 A temporary refusal (no space, a failed disk) is different: the message waits and is tried again. If only the files of one topic cannot be
 created (a file in place of its folder, another owner), the message and those after it wait for a minute. Then the messages for that queue
-are set aside until the queue accepts messages again. Apache retries for ever and delivers nothing after such a message.
+are set aside until the queue accepts messages again. Apache retries forever and delivers nothing after such a message.
 
 A message that cannot be delivered later is normally refused when it is sent. The messages handled here were stored by an older version, by
-an Apache broker, or under other settings. Apache drops such a timer message, retries such a delayed message for ever, and stores a message
+an Apache broker, or under other settings. Apache drops such a timer message, retries such a delayed message forever, and stores a message
 for a deleted topic in a queue that nobody can read until the topic is created again.
 """
 
@@ -37,8 +37,8 @@ __all__ = ["Put", "Undeliverable"]
 log = logging.getLogger("sprocketmq.broker")
 
 REASON: Final = "UNDELIVERABLE_REASON"
-_HELD_MS: Final = 60_000  # long enough to mend it, short enough for those behind
-# No space, no descriptors and a disk that fails are of all queues; these are of one path. The store as a whole refuses the set-aside too.
+_HELD_MS: Final = 60_000  # long enough to repair the cause, short enough for the messages behind
+# Errors of one path. No space, no descriptors and a failing disk concern all queues; then the store refuses the set-aside, too.
 _OF_ONE_PATH: Final = {
     errno.EACCES,
     errno.EPERM,
@@ -48,7 +48,7 @@ _OF_ONE_PATH: Final = {
     errno.ENAMETOOLONG,
     errno.ELOOP,
 }
-# What the broker adds to a message on its way: without these it is as it was stored, and fits.
+# Properties that the broker adds to a waiting message. Without these it is as it was stored, and fits.
 _ADDED: Final = (
     props.TIMER_ENQUEUE_MS,
     props.TIMER_DEQUEUE_MS,
@@ -59,36 +59,36 @@ _ADDED: Final = (
 
 
 class Put(Protocol):
-    """Store one message and wake who waits for it; see ``BrokerController.put``."""
+    """Store one message and wake the pulls that wait for it; see ``BrokerController.put``."""
 
     def __call__(self, message: StoredMessage, now_ms: int, *, is_new: bool = True) -> AppendResult: ...
 
 
 class Undeliverable:
-    """Stores each message that waited, in its real topic or for another wait, or sets it aside."""
+    """Stores messages that have waited, in their real topic or to wait again, or sets them aside."""
 
     def __init__(self, clock: Clock, store: MessageStore, topics: TopicTable, put: Put) -> None:
         self._clock, self._store, self._topics = clock, store, topics
         self._put = put
-        # Queues whose files cannot be made: since when, by the steady clock, and where they ended then.
+        # Queues whose files cannot be created: since when, by the steady clock, and their end at that time.
         self._refused_since: dict[tuple[str, int], tuple[int, int]] = {}
         self.counts: Counter[str] = Counter()  # topic that the message was for -> how many, since the start
 
     def deliver(self, message: StoredMessage, now_ms: int) -> None:
-        """Store a message that is due in its real topic, or set it aside: also where that topic is one of those in which messages wait,
-        since it would wait there for ever, or go round without end. Raises as :meth:`put`."""
+        """Store a due message in its real topic, or set it aside; also if that topic is one in which messages wait, because the message
+        would wait there forever, or circulate without end. Raises as :meth:`put`."""
         if message.topic in DELIVERY_FORBIDDEN:
             self._set_aside(message, f"{message.topic} is a topic of the broker's own", now_ms)
         elif self._is_deleted(message.topic):
-            # Its queue would be there again, and the next start would take it for a topic whose configuration was lost.
+            # Its queue would exist again, and the next start would treat it as a topic whose configuration was lost.
             self._set_aside(message, f"topic {message.topic} was deleted", now_ms)
         elif self.put(message, now_ms) is not None and self._topics.get(message.topic) is None:
-            # A send made it and was acknowledged, and a kill came before ``topics.json`` was written.
+            # A send created the topic and was acknowledged, and a kill came before ``topics.json`` was written.
             self._topics.adopt([(message.topic, message.queue_id)], now_ms)
 
     def wait_on(self, message: StoredMessage, now_ms: int) -> None:
-        """Store a message whose time has not come for another wait, or set it aside where its topic is deleted: that is remembered as long
-        as the log has what waited then, and a new record would outlive it. Raises as :meth:`put`."""
+        """Store a message that is not due yet, to wait again; or set it aside if its topic was deleted. A deletion is remembered only as
+        long as the log has the records from before, and a new record would outlive that. Raises as :meth:`put`."""
         topic, queue_id = destination(message.properties)
         if self._is_deleted(topic):
             self._set_aside(replace(message, topic=topic, queue_id=queue_id), f"topic {topic} was deleted", now_ms)
@@ -99,7 +99,7 @@ class Undeliverable:
         return topic in self._topics.deleted and self._topics.get(topic) is None
 
     def put(self, message: StoredMessage, now_ms: int) -> AppendResult | None:
-        """Store a message that waited, to wait on or to be read; None: it was refused for good and is set aside.
+        """Store a message that has waited, to wait again or to be consumed. None: it was refused for good and is set aside.
 
         Raises:
             StoreNotWritable: nothing was written, try again later.
@@ -119,15 +119,15 @@ class Undeliverable:
         return place
 
     def _is_held_long(self, message: StoredMessage, error: StoreNotWritable) -> bool:
-        """Whether the files of the message's own queue are what cannot be written, and have been for long."""
+        """Whether only the files of the message's own queue cannot be written, and this has lasted long."""
         if not (isinstance(error.__cause__, OSError) and error.__cause__.errno in _OF_ONE_PATH):
             return False
         if message.topic in DELIVERY_FORBIDDEN:
-            return False  # no other topic stands behind it, and what goes aside is given up
+            return False  # it does not block other topics, and a message that is set aside is given up
         queue, now_ms = (message.topic, message.queue_id), self._clock.steady_ms()
         end = self._store.max_offset(*queue)
         since_ms, end_then = self._refused_since.get(queue, (now_ms, -1))
-        if end != end_then:  # refused for the first time, or it has taken a send since
+        if end != end_then:  # refused for the first time, or the queue has stored a message since
             since_ms = now_ms
         self._refused_since[queue] = since_ms, end
         return now_ms - since_ms >= _HELD_MS
@@ -137,7 +137,7 @@ class Undeliverable:
         for name in _ADDED:
             if len(raw) > props.MAX_PROPERTIES_BYTES:
                 raw = props.remove_property(raw, name)
-        if props.get_property(raw, props.REAL_TOPIC) is None:  # a committed message is without
+        if props.get_property(raw, props.REAL_TOPIC) is None:  # a committed message does not have it
             raw = props.set_property(raw, props.REAL_TOPIC, topic)
         told = props.set_property(raw, REASON, reason[:200].replace("\x01", " ").replace("\x02", " "))
         if len(told) <= props.MAX_PROPERTIES_BYTES:
@@ -147,7 +147,7 @@ class Undeliverable:
         key = props.get_property(raw, props.UNIQ_KEY)
         try:
             place = self._put(aside, now_ms, is_new=False)
-        except ConfigurationError as error:  # its record fits no file of this log
+        except ConfigurationError as error:  # its record does not fit into a file of this log
             log.error(
                 "the waiting message %r for topic %r is dropped: %s; to set it aside: %s", key, topic, reason, error
             )

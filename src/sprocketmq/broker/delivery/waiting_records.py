@@ -31,7 +31,7 @@ _PARKED: Final = f"\x02{props.REAL_TOPIC}\x01".encode()  # as parking leaves it:
 
 
 class WaitingRecords:
-    """For one step: what it hands out holds the log's memory."""
+    """The records of one step. Its results are views of the log and hold its memory."""
 
     def __init__(self, store: MessageStore) -> None:
         self._store = store
@@ -49,7 +49,7 @@ class WaitingRecords:
         return record if self._window[begin:end] == TOPIC_LENGTH_V1.pack(len(topic)) + topic else None
 
     def get(self, physical_offset: int) -> WaitingRecord | None:
-        """The record that begins there, None when it is gone or damaged."""
+        """The record that begins there; None if it is gone or damaged."""
         at = physical_offset - self._start
         if not 0 <= at < len(self._window):
             window = self._store.log_data(physical_offset, _WINDOW_BYTES)
@@ -61,14 +61,14 @@ class WaitingRecords:
         except ProtocolError:
             return None
         head, _, raw = record
-        # A page that never reached the disk leaves zeros: lengths add up by chance at most, and the text does not end in one.
+        # A page that never reached the disk leaves zeros. Then the lengths rarely add up, and the text would end in a zero.
         if head[_PHYSICAL_OFFSET] == physical_offset and raw[-1:] != b"\x00":
             return record
         return None
 
 
 def destination(raw: bytes) -> tuple[str, int]:
-    """Topic and queue that a waiting message is for; an empty topic when it does not say. A queue that is no number is 0."""
+    """The topic and queue for which a message waits; an empty topic if it has none. A queue that is not a number is 0."""
     at = raw.rfind(_PARKED)
     if at >= 0 and len(raw) - at <= _LONGEST_TAIL_BYTES:
         topic, queue_id = _cached_destination(raw[at:])  # there are few tails

@@ -66,7 +66,7 @@ _FAMILIES: Final[tuple[Mapping[Any, Handler], ...]] = (
 
 
 def handler_table() -> dict[int, Handler]:
-    """All handlers by request code; a request that two families claim is a bug that shows at the first start."""
+    """All handlers by request code. If two families have the same request, the start fails."""
     table: dict[int, Handler] = {}
     for family in _FAMILIES:
         for request, handler in family.items():
@@ -76,7 +76,7 @@ def handler_table() -> dict[int, Handler]:
 
 
 def with_interceptor(handler: Handler, look: Callable[[Connection, Command], Command | None]) -> Handler:
-    """``handler`` with ``look`` in front of it: what that answers takes the place of the handler's answer."""
+    """Return a handler that calls ``look`` first; if that returns an answer, ``handler`` is not called."""
 
     def looked(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
         return look(connection, command) or handler(broker, connection, command, now_ms)

@@ -1,4 +1,4 @@
-"""What one request may name, and one heartbeat may bring: one sentence each for what is too much. Ours: Apache's broker takes anything."""
+"""Limits for the names in one request and the content of one heartbeat, each with an error. Apache's broker has no such limits."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 __all__ = ["REMEMBERED_LENGTH", "answer_in_a_frame", "expression_problem", "heartbeat_limit_problem", "too_many_named"]
 
 REMEMBERED_LENGTH: Final = 1024
-"""Of a peer's text that a table of a fixed number of entries keeps; what is longer is worked out each time."""
-# Of the groups of one connection. Each takes memory for as long as the group has members.
+"""Length of a peer's text that is cached in a table with a fixed number of entries; longer texts are decoded each time."""
+# Limits for the groups of one connection. Each subscription takes memory for as long as the group has members.
 _MOST_SUBSCRIPTIONS: Final = 10_000
 _MOST_TAGS: Final = 20_000
-_EXPRESSIONS_OF_A_CLIENT: Final = 4  # as long as one may be: 0.2 s of the loop, if all are new
+_EXPRESSIONS_OF_A_CLIENT: Final = 4  # of the largest length: 0.2 s of the loop, if all are new
 _MOST_ANSWER_BYTES: Final = MAX_FRAME_BYTES - 64 * 1024
 
 
 def too_many_named(broker: BrokerController, things: str, count: int) -> str | None:
-    """Why one request may not name so many ``things``; None when it may."""
+    """Why one request may not name so many ``things``; None if it may."""
     allowed = broker.config.max_names_per_request
     if count <= allowed:
         return None
@@ -35,7 +35,7 @@ def too_many_named(broker: BrokerController, things: str, count: int) -> str | N
 
 
 def answer_in_a_frame(command: Command, header: Header | None, body: bytes, instead: str) -> Command:
-    """The answer, or one sentence where its body is larger than a frame may be: the asker would close the connection over that."""
+    """The answer, or an error if its body exceeds the size of a frame, because the client would close the connection then."""
     if len(body) <= _MOST_ANSWER_BYTES:
         return response(command, header=header, body=body)
     remark = f"the answer would have {len(body)} bytes, {_MOST_ANSWER_BYTES} are allowed; {instead}"
@@ -43,7 +43,7 @@ def answer_in_a_frame(command: Command, header: Header | None, body: bytes, inst
 
 
 def expression_problem(broker: BrokerController, expression: str | None) -> str | None:
-    """Why the filter is too long; None when it is not."""
+    """Why the filter is too long; None if it is not."""
     allowed = broker.config.max_expression_length
     if expression is None or len(expression) <= allowed:
         return None
@@ -53,7 +53,7 @@ def expression_problem(broker: BrokerController, expression: str | None) -> str 
 
 
 def heartbeat_limit_problem(broker: BrokerController, connection: Connection, data: HeartbeatData) -> str | None:
-    """Why the heartbeat is not taken, as one sentence; None when it is."""
+    """Why the heartbeat is refused, as one sentence; None if it is accepted."""
     config = broker.config
     allowed = config.max_groups_per_connection
     consumers = broker.consumers.groups_with(connection, (group.group_name for group in data.consumer_data_set))
@@ -64,8 +64,8 @@ def heartbeat_limit_problem(broker: BrokerController, connection: Connection, da
                 f"this connection would be in {count} {kind} groups, {allowed} are allowed; "
                 "use more clients, or raise maxGroupsPerConnection"
             )
-    # A client's heartbeat names all groups of the client, so this asks nothing more of it. Who sends one heartbeat for each of a thousand
-    # groups leaves no more behind.
+    # A heartbeat of an official client names all its groups. A client that sends a heartbeat for each of a thousand groups must not get
+    # more than the same limits.
     named = {consumer.group_name for consumer in data.consumer_data_set}
     kept = list(broker.consumers.subscriptions_beside(connection, named))
     problem = _in_all_problem(
@@ -90,7 +90,7 @@ def heartbeat_limit_problem(broker: BrokerController, connection: Connection, da
 
 
 def _in_all_problem(broker: BrokerController, subscriptions: list[SubscriptionData]) -> str | None:
-    """Why the groups of one connection may not subscribe to so much."""
+    """Why the groups of one connection may not subscribe to so much; None if they may."""
     count = len(subscriptions)
     if count > _MOST_SUBSCRIPTIONS:
         return (

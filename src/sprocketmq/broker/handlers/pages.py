@@ -1,7 +1,7 @@
-"""Pages of a table, as 5.x's tools and slaves ask for topics and groups (codes 21 and 201). Java: subTopicConfigTable, subGroupTable.
+"""Pages of a table, as tools and slaves of 5.x request topics and groups (codes 21 and 201). Java: subTopicConfigTable, subGroupTable.
 
-A page begins at a sequence number of the names in their order. It is counted for one state of the table: a caller that names another
-state (dataVersion), or none, begins again at the first name, so that it can never miss what was inserted before its place.
+A page begins at a sequence number of the names in their order. The number is valid for one state of the table. A caller that names another
+state (dataVersion), or none, begins again at the first name, so that it never misses a row that was inserted before its place.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ V = TypeVar("V")
 def page_of(
     table: Mapping[str, V], version: DataVersion, first: int | None, wanted: str | None, most: int
 ) -> dict[str, V]:
-    """Up to ``most`` rows from number ``first`` on; from 0 on when ``wanted`` is not the state the table is in.
+    """Up to ``most`` rows from number ``first`` on; from 0 on if ``wanted`` is not the present state of the table.
 
     Raises:
-        ProtocolError: there is no first number, or a negative one; or ``wanted`` is no state.
+        ProtocolError: the first number is missing or negative; or ``wanted`` is not a state.
     """
     if first is None or first < 0 or most < 1:
         raise ProtocolError(

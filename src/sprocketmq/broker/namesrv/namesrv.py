@@ -1,7 +1,7 @@
-"""The name server: brokers say what they have, clients ask where a topic is (Java: NamesrvController).
+"""The name server: brokers register their topics, clients request routes (Java: NamesrvController).
 
-Routes are in memory and come back within 30 s from the brokers themselves; only the key-value configuration is stored. The rules are in
-core.namesrv_table, the requests in broker.namesrv_requests; here are the connections, the scan for silent brokers, and the settings.
+Routes are in memory only, because brokers register again within 30 s; the key-value configuration is stored. The rules are in
+core.namesrv_table, the requests in broker.namesrv_requests; this module has the connections, the scan for silent brokers, and the settings.
 
 Gaps: static topics; the controller of 5.x.
 """
@@ -52,7 +52,7 @@ class NameServer(Service):
         engine: an :class:`~sprocketmq.net.process.engine.Engine` to run on; a thread of its own by default.
 
     Use ``start()`` and ``stop()`` or ``with`` from blocking code, ``astart()`` and ``astop()`` or ``async with`` inside a loop. Set
-    ``intercept`` to a function ``(connection, command, handler) -> answer`` to stand in front of every request.
+    ``intercept`` to a function ``(connection, command, handler) -> answer`` to intercept every request.
 
     Raises (at the start):
         ConfigurationError: the port is taken.
@@ -88,7 +88,7 @@ class NameServer(Service):
 
     @property
     def address(self) -> str:
-        """``host:port``, what clients and brokers take as their name server address."""
+        """The ``host:port`` that clients and brokers use as name server address."""
         return joined_address(self.host, self.port)
 
     namesrv_addr = address
@@ -176,7 +176,7 @@ class NameServer(Service):
     # -- what handlers use ---------------------------------------------------------------------------------------------------------
 
     def update_config(self, changes: dict[str, str]) -> None:
-        """Change settings while running, by Apache's keys; keys that are not known are named in the log.
+        """Change settings while running, by Apache's keys; unknown keys are logged.
 
         Raises:
             ConfigurationError: a value is not allowed; nothing was changed.
@@ -198,13 +198,13 @@ class NameServer(Service):
             self._scan = Periodic(self.clock, self.config.scan_not_active_broker_interval_ms, self._scan_silent_brokers)
 
     def notify_min_broker_id_changes(self) -> None:
-        """Who is left of groups that lost a broker, about those changes that the table has noted."""
+        """Notify the remaining brokers of groups that lost a broker, for the changes that the table has noted."""
         changes, self.table.min_id_changes = self.table.min_id_changes, []
         for change in changes:
             self.notify_min_broker_id_change(change)
 
     def notify_min_broker_id_change(self, change: MinIdChange) -> None:
-        """Tell the brokers of a 5.x group who has its lowest id now; only if the settings say so. Java: notifyMinBrokerIdChanged."""
+        """Notify the brokers of a 5.x group of its lowest id, if the settings say so. Java: notifyMinBrokerIdChanged."""
         if not self.config.notify_min_broker_id_changed or self._pool is None:
             return
         header = NotifyMinBrokerIdChangeRequestHeader(
@@ -217,7 +217,7 @@ class NameServer(Service):
             self.run_in_background(self._notify(self._pool, address, header))
 
     def run_in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Run it beside the requests; a stop cancels it."""
+        """Run a task in the background; a stop cancels it."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

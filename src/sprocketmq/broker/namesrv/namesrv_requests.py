@@ -80,7 +80,7 @@ __all__ = ["HANDLERS", "NamesrvHandler", "changing_codes", "handler_table"]
 
 
 class NamesrvParts(Protocol):
-    """What the handlers use of a name server."""
+    """The parts of a name server that the handlers use."""
 
     config: NameServerConfig
     table: NamesrvTable
@@ -101,8 +101,8 @@ class NamesrvParts(Protocol):
 NamesrvHandler = Callable[[NamesrvParts, Connection, Command, int], "Command | None"]
 
 _ZONE_NAME: Final = "__ZONE_NAME"
-_ZLIB: Final = 0x78  # how a zlib stream begins, and no JSON
-# A broker may ask for its own timeout; an hour of a dead broker in the routes is enough.
+_ZLIB: Final = 0x78  # the first byte of a zlib stream, with which no JSON begins
+# A broker may choose its own timeout; a dead broker should not be in the routes for more than an hour.
 _MAX_SILENCE_MS: Final = 3_600_000
 
 
@@ -121,7 +121,7 @@ def register_broker(server: NamesrvParts, connection: Connection, command: Comma
         return response(command, ResponseCode.SYSTEM_ERROR, "the body does not have the announced checksum bodyCrc32")
     topics = RegistrationTopics(DataVersion(), 0, iter(()))
     if body:
-        # A 5.x broker with compressedRegister=true compresses and says that it did not; its own name servers refuse it for that.
+        # A 5.x broker with compressedRegister=true compresses but says that it does not, for which Apache's name servers refuse it.
         compressed = header.compressed or body[0] == _ZLIB
         topics = RegistrationTopics.of_request(body, server.config.max_registration_bytes, compressed=compressed)
     server.table.check_capacity(header.broker_name, header.broker_addr, topics.count)  # before the long work
@@ -173,14 +173,14 @@ async def _register_in_chunks(
     topics: RegistrationTopics,
     now_ms: int,
 ) -> Command:
-    """All topics are read and looked at before the first is taken; of many, others are served in between."""
+    """Register a broker: all topics are decoded and checked before the first is registered. Other requests are served between steps."""
     shares = []
     async for (share,) in in_chunks(topics.shares(CHUNK_SIZE), 1):
         problem = _problem_of(share)
         if problem is not None:
             return response(command, ResponseCode.INVALID_PARAMETER, problem)
         shares.append(share)
-    if connection.is_closed:  # nobody would take it out again
+    if connection.is_closed:  # no event would remove the registration again
         return response(command)
     begun = _begun(server, connection, command, header, topics, now_ms)
     if isinstance(begun, Command):
@@ -242,14 +242,14 @@ def route(server: NamesrvParts, connection: Connection, command: Command, now_ms
     header = command.header(GetRouteInfoRequestHeader)
     config = server.config
     if config.need_wait_for_service and now_ms - server.start_ms < config.wait_seconds_for_service * 1000:
-        # Brokers have not all registered yet: half a route would move all load to the first of them.
+        # Not all brokers have registered yet: an incomplete route would move all load to the first of them.
         return response(command, ResponseCode.SYSTEM_ERROR, "name server not ready")
     order = server.kv_config.get(ORDER_TOPIC_CONFIG, header.topic) if config.order_message_enable else None
     found = server.table.route(header.topic, order)
     if found is None:
         remark = f"no broker has topic {header.topic}; create it, or check its name"
         return response(command, ResponseCode.TOPIC_NOT_EXIST, remark)
-    # Clients from 4.9.4 on, and those who ask for it, get JSON with quoted keys; older Java clients cannot tell the two apart.
+    # Clients from 4.9.4 on, and those that request it, get JSON with quoted keys; older Java clients cannot read that.
     standard = command.version >= Version.V4_9_4 or bool(header.accept_standard_json_only)
     return response(command, body=found.encode_standard() if standard else found.encode())
 
@@ -309,7 +309,7 @@ def delete_topic(server: NamesrvParts, connection: Connection, command: Command,
 def register_topic(server: NamesrvParts, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(RegisterTopicRequestHeader)
     _given(command, topic=header.topic)
-    if command.body:  # queues of a broker that is not known here are dropped without a word, as Apache does
+    if command.body:  # queues of an unknown broker are ignored silently, as in Apache
         queue_datas = TopicRouteData.of_request(command.body).queue_datas
         problem = next(filter(None, (queues_problem({header.topic: data}) for data in queue_datas)), None)
         if problem is not None:
@@ -424,5 +424,5 @@ def handler_table() -> dict[int, NamesrvHandler]:
 
 
 def changing_codes() -> frozenset[int]:
-    """What brokers and administrators ask; whoever reaches the port may ask the rest, as clients do."""
+    """The requests of brokers and administrators; all other requests are open to any client."""
     return frozenset(int(one.code) for one in requests.served_by(Peer.NAME_SERVER) if one.access != ANY_ADDRESS)

@@ -1,6 +1,6 @@
-"""How much a broker did: totals per topic and per group, and rates over the last 10 s, 1 min and 10 min (Java: StoreStatsService).
+"""Counters of a broker: totals per topic and per group, and rates over the last 10 s, 1 min and 10 min (Java: StoreStatsService).
 
-The paths that store and pull only count here, one call per request; ``statistics`` reads these tallies every ten seconds.
+Storing and pulling only count here, with one call per request; ``statistics`` reads these counters every ten seconds.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _SPANS_MS: Final = (10_000, 60_000, 600_000)
 
 
 class Rate:
-    """Events per second out of samples of a running total; ``sample`` is called every few seconds, a query costs nothing before."""
+    """Events per second, from samples of a running total; ``sample`` is called every few seconds."""
 
     def __init__(self) -> None:
         self._samples: deque[tuple[int, int]] = deque()
@@ -25,7 +25,7 @@ class Rate:
             self._samples.popleft()
 
     def per_second(self, span_ms: int, now_ms: int) -> float:
-        """Over the samples of the last ``span_ms``; 0.0 while there are not two."""
+        """The rate over the samples of the last ``span_ms``; 0.0 while there are fewer than two."""
         inside = [sample for sample in self._samples if sample[0] >= now_ms - span_ms]
         if len(inside) < 2 or inside[-1][0] == inside[0][0]:
             return 0.0
@@ -33,12 +33,12 @@ class Rate:
         return (last - first) * 1000 / (last_ms - first_ms)
 
     def text(self, now_ms: int) -> str:
-        """The three spans as mqadmin expects them, separated by blanks."""
+        """The three rates as mqadmin expects them, separated by blanks."""
         return " ".join(f"{self.per_second(span_ms, now_ms):.2f}" for span_ms in _SPANS_MS)
 
 
 class Tally:
-    """What one topic stored, or one group pulled out of one topic: messages, their record bytes, and in how many requests."""
+    """Counts of one topic's stored messages, or of a group's pulled messages of a topic: messages, bytes of their records, and requests."""
 
     __slots__ = ("bytes", "messages", "requests")
 
@@ -49,7 +49,7 @@ class Tally:
 class Counters:
     """``put`` and ``pulled`` count messages since the start; the tables hold a tally per topic, and per (topic, group).
 
-    Anybody may pull from any topic as any group: of the latter there are at most ``max_tallies``, what comes later is in the totals only.
+    Any client may pull from any topic as any group, so there are at most ``max_tallies`` per group; further ones count in the totals only.
     """
 
     __slots__ = ("gets", "max_tallies", "pulled", "pulled_tps", "put", "put_tps", "puts", "send_backs")
@@ -65,7 +65,7 @@ class Counters:
         self.pulled_tps = Rate()
 
     def stored(self, topic: str, messages: int, size_bytes: int) -> None:
-        """One request stored ``messages``, whose records take ``size_bytes``."""
+        """Count a request that stored ``messages`` with records of ``size_bytes``."""
         self.put += messages
         tally = self.puts.get(topic)
         if tally is None:
@@ -75,7 +75,7 @@ class Counters:
         tally.requests += 1
 
     def pulled_by(self, topic: str, group: str, messages: int, size_bytes: int) -> None:
-        """One pull of ``group`` was answered with ``messages``."""
+        """Count a pull of ``group`` that was answered with ``messages``."""
         self.pulled += messages
         tally = self.gets.get((topic, group))
         if tally is None:
@@ -87,7 +87,7 @@ class Counters:
         tally.requests += 1
 
     def sent_back(self, topic: str, group: str) -> None:
-        """``group`` sent one message of ``topic`` back, to be retried or buried."""
+        """Count a message of ``topic`` that ``group`` sent back, for a retry or as a dead letter."""
         if len(self.send_backs) >= self.max_tallies and (topic, group) not in self.send_backs:
             return
         tally = self.send_backs.setdefault((topic, group), Tally())
@@ -95,7 +95,7 @@ class Counters:
         tally.requests += 1
 
     def forget_topic(self, topic: str) -> None:
-        """The tallies of a deleted topic; totals keep what it did."""
+        """Remove the counters of a deleted topic; the totals stay."""
         self.puts.pop(topic, None)
         for table in (self.gets, self.send_backs):
             for key in [key for key in table if key[0] == topic]:

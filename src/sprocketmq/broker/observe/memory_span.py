@@ -1,4 +1,4 @@
-"""What of the commit log counts as being in memory: its newest part, as large as a share of this machine's RAM.
+"""The part of the commit log that counts as being in memory: the newest part, as large as a share of this machine's RAM.
 
 Java: DefaultMessageStore.checkInDiskByCommitOffset, StoreUtil.TOTAL_PHYSICAL_MEMORY_SIZE.
 """
@@ -11,12 +11,12 @@ __all__ = ["memory_bytes", "memory_span_bytes"]
 
 
 def memory_span_bytes(ratio: int) -> int:
-    """How far behind the end of the log a record is still in memory; ``ratio`` is accessMessageInMemoryMaxRatio, per cent of RAM."""
+    """The distance from the log's end within which records are in memory; ``ratio`` is accessMessageInMemoryMaxRatio, percent of RAM."""
     return memory_bytes() * ratio // 100
 
 
 def memory_bytes() -> int:
-    """RAM of this machine; 8 GiB where the system does not tell (Windows)."""
+    """RAM of this machine; 8 GiB if the system does not report it (Windows)."""
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):

@@ -1,14 +1,14 @@
 """Metrics for Prometheus, under the names that Apache RocketMQ 5.x uses where it has the same number (Java: BrokerMetricsManager).
 
-    GET /metrics --HTTP thread--> a look at the tables on the broker's loop, in steps --> families --> text
+    GET /metrics --HTTP thread--> reading the tables on the broker's loop, in steps --> families --> text
 
-Nothing is counted for metrics alone: a scrape reads the tallies, offsets and store positions that the broker keeps anyway, so the paths
-that store and pull do not know that somebody watches. Switched on by Apache's own key ``metricsExporterType=PROM``; the page is served on
+Nothing is counted only for metrics: a scrape reads the counters, offsets and store positions that the broker keeps anyway, so metrics do
+not slow down storing and pulling. Apache's own key ``metricsExporterType=PROM`` enables them; the page is served on
 ``metricsPromExporterHost:metricsPromExporterPort`` (5557).
 
 Labels are Apache's: ``cluster``, ``node_type``, ``node_id`` on each, and ``topic``, ``consumer_group``, ``is_retry``, ``is_system``,
-``language``, ``version``, ``consume_mode`` where they apply; ``metricsLabel=key:value,...`` adds fixed ones. Left out is ``message_type``
-of rocketmq_messages_in_total, which would have to be found out for each message.
+``language``, ``version``, ``consume_mode`` where they apply; ``metricsLabel=key:value,...`` adds fixed ones. The label ``message_type``
+of rocketmq_messages_in_total is missing, because it would have to be computed for each message.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ __all__ = ["BrokerMetrics", "Sample", "collect_samples", "fixed_labels"]
 log = logging.getLogger("sprocketmq.broker")
 
 _SCRAPE_TIMEOUT_S: Final = 30.0
-_SAMPLES_PER_STEP: Final = 200  # of up to 50 us each, where a group reads many queues
+_SAMPLES_PER_STEP: Final = 200  # a sample takes up to 50 us if a group reads many queues
 _MOST_SCRAPES: Final = 8
 _SILENT_SCRAPE_S: Final = 10.0
 _SYSTEM_GROUP_PREFIX: Final = "cid_rmq_sys_"
@@ -112,7 +112,7 @@ _FAMILIES: Final = {
 
 
 class ObservedBroker(Protocol):
-    """What a scrape reads."""
+    """The parts of a broker that a scrape reads."""
 
     host: str
     config: BrokerConfig
@@ -159,14 +159,14 @@ class BrokerMetrics:
 
     @property
     def port(self) -> int:
-        """Where the page is; 0 while it is not."""
+        """The port of the page; 0 while it is not served."""
         return 0 if self._server is None else int(self._server.server_port)
 
     async def start(self) -> None:
         config = self._broker.config
         if config.metrics_exporter_type != "PROM":
             return
-        # Here and not at the top: a broker that nobody watches should not pay for the library at its start.
+        # Imported here, so that a broker without metrics does not import the library.
         needs_extra("metricsExporterType=PROM", "metrics", "prometheus_client")
         from prometheus_client import CollectorRegistry, start_http_server
 
@@ -186,14 +186,14 @@ class BrokerMetrics:
 
     async def stop(self) -> None:
         if self._server is not None and self._thread is not None:
-            # In a thread: a scrape that is under way waits for this loop.
+            # In a thread, because a scrape that is under way waits for this loop.
             await asyncio.to_thread(self._server.shutdown)
             self._server.server_close()
             await asyncio.to_thread(self._thread.join)
         self._server = self._thread = None
 
     def samples(self) -> list[Sample]:
-        """A look at the broker, taken on its loop; called by the HTTP server's thread."""
+        """The samples of the broker, computed on its loop; called by the HTTP server's thread."""
         if self._loop is None:
             return []
 
@@ -213,14 +213,14 @@ class BrokerMetrics:
         return fixed_labels(config.metrics_label, config.broker_cluster_name, config.broker_name)
 
 
-class _OnLoop:  # a prometheus_client Collector by its shape: the class itself is not imported at the start
-    """What the registry asks at each scrape."""
+class _OnLoop:  # has the methods of a prometheus_client Collector, which is not imported at the start
+    """The collector that the registry calls at each scrape."""
 
     def __init__(self, metrics: BrokerMetrics) -> None:
         self._metrics = metrics
 
     def describe(self) -> Iterable[Metric]:
-        return []  # else register() would take a look before the broker serves
+        return []  # else register() would collect before the broker serves
 
     def collect(self) -> Iterator[Metric]:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -238,7 +238,7 @@ class _OnLoop:  # a prometheus_client Collector by its shape: the class itself i
 
 
 def _limit_scrapes(server: WSGIServer) -> None:
-    """At most so many at once, each with a thread and a descriptor; one that asks nothing is closed after a while."""
+    """Limit parallel scrapes, each of which has a thread and a descriptor. A connection without a request is closed after a while."""
     places, serve = threading.BoundedSemaphore(_MOST_SCRAPES), server.process_request_thread  # type: ignore[attr-defined]
 
     def serve_one(request: Any, address: Any) -> None:
@@ -254,14 +254,14 @@ def _limit_scrapes(server: WSGIServer) -> None:
 
 
 def fixed_labels(metrics_label: str, cluster_name: str, broker_name: str) -> dict[str, str]:
-    """The labels that stand on every number: those of ``metricsLabel`` (``key:value,key:value``), then Apache's three."""
+    """The labels of every sample: those of ``metricsLabel`` (``key:value,key:value``), then Apache's three."""
     pairs = (pair.partition(":") for pair in metrics_label.split(","))
     labels = {key.strip(): value.strip() for key, colon, value in pairs if colon}
     return {**labels, "node_type": "broker", "cluster": cluster_name, "node_id": broker_name}
 
 
 def collect_samples(broker: ObservedBroker) -> Iterator[Sample]:
-    """Every number of a broker; to be called on its loop, where its tables may change between one number and the next."""
+    """All samples of a broker. Call it on the broker's loop; tables may change between two samples."""
     now_ms = broker.clock.now_ms()
     yield "rocketmq_broker_permission", {}, broker.config.broker_permission
     yield "rocketmq_topic_number", {}, len(broker.topics.table)
@@ -349,7 +349,7 @@ def _progress(broker: ObservedBroker, now_ms: int) -> Iterator[Sample]:
 
 
 def _stored_ms(broker: ObservedBroker, topic: str, queue_id: int, offset: int, end: int, now_ms: int) -> int:
-    """When the message at ``offset`` was stored; now when there is none, which makes no lag."""
+    """When the message at ``offset`` was stored; the present time if there is none, so that the lag is 0."""
     if offset >= end:
         return now_ms
     stored_ms = broker.store.store_time(topic, queue_id, max(offset, broker.store.min_offset(topic, queue_id)))

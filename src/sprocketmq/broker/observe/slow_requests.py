@@ -29,7 +29,7 @@ _LINES_PER_SPAN: Final = 10
 
 
 class SlowRequests:
-    """Writes one line per request that took ``threshold_ms`` or longer; ``threshold_s`` is what a caller compares with."""
+    """Writes a line for each request that took ``threshold_ms`` or longer; callers compare with ``threshold_s``."""
 
     def __init__(self, threshold_ms: int) -> None:
         self.threshold_s: Final = threshold_ms / 1000
@@ -65,7 +65,7 @@ class SlowRequests:
 
 
 def _named_in(command: Command) -> dict[str, str]:
-    """``topic`` and ``group``: the names for which the request needs a right. Of other fields nothing is told."""
+    """``topic`` and ``group``: the names for which the request needs a right. Other fields are not logged."""
     named: dict[str, str] = {}
     for kind, field in _NAMING.get(command.code, ()):
         name = command.ext_fields.get(field)

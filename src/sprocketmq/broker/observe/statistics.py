@@ -3,13 +3,13 @@
     Counters (running totals) --every 10 s, 10 min, 1 h--> snapshots: 7, 7 and 25 of them --> sum, per second, per request
 
 Laws
-1. A window's sum is the total at its newest snapshot minus the total at its oldest: a query shows what was true up to 10 s (10 min, 1 h)
-   ago, as Java's does, and costs the counting path nothing.
-2. What did not change is not sampled: a broker with 10,000 idle topics compares 10,000 numbers each ten seconds and stores none.
+1. A window's sum is the total at its newest snapshot minus the total at its oldest. So a query shows the state of up to 10 s (10 min, 1 h)
+   ago, as in Java, and counting needs no extra work.
+2. Unchanged counters are not sampled: a broker with 10,000 idle topics compares 10,000 numbers every ten seconds and stores none.
 3. A name that was never counted does not exist; a counted one exists at once, with zeros until the first sample.
 
-Not here: latencies (GROUP_GET_LATENCY, TOPIC_PUT_LATENCY), which would cost each request two readings of the clock to say "below 1 ms";
-per queue numbers (enableDetailStat), and the COMMERCIAL ones, which Apache's broker does not feed by itself either.
+Not implemented: latencies (GROUP_GET_LATENCY, TOPIC_PUT_LATENCY), which would need two readings of the clock for each request to report
+"below 1 ms"; numbers per queue (enableDetailStat), and the COMMERCIAL ones, which Apache's broker does not count by itself either.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sprocketmq.wire.bodies import BrokerStatsData, BrokerStatsItem
 __all__ = ["MINUTE_SAMPLE_MS", "Statistics"]
 
 MINUTE_SAMPLE_MS: Final = 10_000
-# Period of a series' snapshots, and how many it keeps: minute, hour, day.
+# Period and number of the snapshots of a series: minute, hour, day.
 _SERIES: Final = ((MINUTE_SAMPLE_MS, 7), (600_000, 7), (3_600_000, 25))
 
 # time in ms, messages, bytes, requests
@@ -33,7 +33,7 @@ _Snapshot = tuple[int, int, int, int]
 
 
 class _Windows:
-    """The three series of one tally."""
+    """The three series of one counter."""
 
     __slots__ = ("series",)
 
@@ -48,14 +48,14 @@ class _Windows:
         elif series[0][1:] == values == series[-1][1:]:
             return  # law 2
         elif series[-1][0] < now_ms - 2 * period_ms:
-            # Samples were left out while nothing happened: the window must not reach back to before that.
+            # Samples were omitted while nothing happened: the window must not begin before that.
             last = series[-1][1:]
             series.clear()
             series.append((now_ms - period_ms, *last))
         series.append((now_ms, *values))
 
     def shown(self, index: int, value: int, *, per_request: bool) -> BrokerStatsItem:
-        """``value``: which number of the snapshots, 1 messages or 2 bytes."""
+        """The window of one number of the snapshots; ``value``: 1 for messages, 2 for bytes."""
         series = self.series[index]
         if not series:
             return BrokerStatsItem()
@@ -66,14 +66,14 @@ class _Windows:
 
 
 class Statistics:
-    """The windows of all tallies. ``is_system(topic)`` tells the broker's own topics, which count for some totals only."""
+    """The windows of all counters. ``is_system(topic)`` is true for the broker's own topics, which count in some totals only."""
 
     def __init__(self, counters: Counters, cluster_name: str, is_system: Callable[[str], bool], now_ms: int) -> None:
         self._counters, self._cluster_name, self._is_system = counters, cluster_name, is_system
         self._windows: dict[tuple[str, str], _Windows] = {}
         self._next_ms = [now_ms + period_ms for period_ms, _ in _SERIES]
         self._day: tuple[int, int] | None = None
-        # Messages of ordinary topics: (put, pulled) at the midnight before the last, and at the last. Java: BrokerStats.
+        # (put, pulled) messages of ordinary topics at the last two midnights. Java: BrokerStats.
         self.yesterday_morning = self.today_morning = (0, 0)
 
     def sample(self, now_ms: int) -> None:
@@ -82,7 +82,7 @@ class Statistics:
             pass
 
     def sampling(self, now_ms: int) -> Iterator[None]:
-        """The same a tally at a time, for a broker with many of them."""
+        """Take the snapshots one counter at a time, for a broker with many of them."""
         self._watch_midnight(now_ms)
         due = [index for index, next_ms in enumerate(self._next_ms) if now_ms >= next_ms]
         for index in due:
@@ -102,7 +102,7 @@ class Statistics:
             self._windows = {name: windows for name, windows in self._windows.items() if name in seen}
 
     def view(self, name: str, key: str) -> BrokerStatsData | None:
-        """The windows of one statistic by Java's names, None when it does not exist."""
+        """The windows of one statistic by Java's names; None if it does not exist."""
         known = _NAMES.get(name)
         if known is None:
             return None
@@ -118,7 +118,7 @@ class Statistics:
         return self._per_second("puts", topic)
 
     def get_per_second(self, topic: str, group: str) -> float:
-        """Messages that ``group`` pulled out of ``topic`` per second over the last minute."""
+        """Messages that ``group`` pulled from ``topic`` per second over the last minute."""
         return self._per_second("gets", f"{topic}@{group}")
 
     def totals(self) -> tuple[int, int]:

@@ -1,1 +1,1 @@
-"""Masters and slaves, and what name servers are told."""
+"""Slaves, handover, and registration at name servers."""

@@ -1,14 +1,14 @@
 """Answers that wait for the disk under SYNC_FLUSH (Java: CommitLog.GroupCommitService).
 
-    send --> append --> answer waits with the end of its record --+-- durable: answered 0 as it was
-                                                                  +-- 5 s passed: 10 FLUSH_DISK_TIMEOUT (stored, and clients treat it so)
+    send --> append --> answer waits with the end of its record --+-- durable: the answer, code 0
+                                                                  +-- 5 s passed: 10 FLUSH_DISK_TIMEOUT (stored, as clients know)
                                                                   `-- the disk failed: 14 SERVICE_NOT_AVAILABLE
 
 Laws
-1. One flush is asked for at a time, up to the end of what was appended when it was asked; all answers it covers go out together.
-   While it runs, new answers gather for the next: many senders share one fdatasync.
-2. Answers go out in the order of their records.
-3. While a disk is slow, a connection whose answers wait by the thousand sends no more (``Connection.hold``).
+1. One flush is requested at a time, up to the end of the log at that moment; all answers that it covers are sent together.
+   Answers that arrive during a flush wait for the next, so many senders share one fdatasync.
+2. Answers are sent in the order of their records.
+3. While a disk is slow, the broker stops reading from a connection with too many waiting answers (``Connection.hold``).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _send_answer(connection: Connection, answer: Command | None, end: int) -> No
 
 
 class DurableAnswers:
-    """The answers of sends that wait for the disk. ``release`` gets the durable ones; by default it sends them."""
+    """The answers to sends that wait for the disk. ``release`` gets the durable ones; by default it sends them."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class DurableAnswers:
         connection.hold(kept_bytes)
         self._waiting.append((end, connection, answer, connection.now_s(), kept_bytes))
         if not self._flushing:
-            # At the end of this turn: the other sends of the same read join this flush.
+            # At the end of this turn, so that the other sends of the same read join this flush.
             self._flushing = True
             asyncio.get_running_loop().call_soon(self._flush)
         if self._timer is None:

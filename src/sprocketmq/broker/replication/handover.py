@@ -1,8 +1,8 @@
-"""The driver of core.handover: a broker gives its messages to its slave and ends.
+"""The driver of core.handover: a broker gives its messages to its slave and stops.
 
     HANDOVER 30001 start --> requests 21, 43, 45, 201 are watched --> store frozen --> finish: config/handedOver.json, then the broker stops
 
-A store that was given away does not start again: two masters of one name would each take in messages that the other does not have.
+A store that was handed over does not start again: two masters of one name would each store messages that the other does not have.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _WATCHED: Final = {
 
 
 class _HandedOver(msgspec.Struct, rename="camel"):
-    """What ``handedOver.json`` holds."""
+    """The content of ``handedOver.json``."""
 
     to: str
     at_ms: int
@@ -54,7 +54,7 @@ class _HandedOver(msgspec.Struct, rename="camel"):
 
 
 class HandedOverBroker(Protocol):
-    """What a handover does to its broker."""
+    """The parts of a broker that a handover uses."""
 
     def before_request(self, code: int, look: Callable[[Connection, Command], Command | None]) -> None: ...
 
@@ -62,7 +62,7 @@ class HandedOverBroker(Protocol):
 
 
 class HandoverDriver:
-    """One broker's handover, a part of it."""
+    """The handover of one broker."""
 
     def __init__(
         self,
@@ -83,10 +83,10 @@ class HandoverDriver:
         self._timer: asyncio.TimerHandle | None = None
 
     def check_not_handed_over(self) -> None:
-        """Before the store is opened.
+        """Check that the store was not handed over, before it is opened.
 
         Raises:
-            StoreNotWritable: it was given away.
+            StoreNotWritable: it was handed over.
         """
         given = self._file.load(lambda raw: msgspec.json.decode(raw, type=_HandedOver))
         if given is not None:
@@ -96,7 +96,7 @@ class HandoverDriver:
             )
 
     async def start(self) -> None:
-        """Nothing runs before a handover begins."""
+        """Does nothing: no task runs before a handover begins."""
 
     async def stop(self) -> None:
         if self._timer is not None:
@@ -117,7 +117,7 @@ class HandoverDriver:
         self._settle()
 
     def finish(self, now_ms: int) -> bool:
-        """Whether the slave has everything; if so the broker stops, soon after the answer."""
+        """Whether the slave has everything; if so, the broker stops soon after the answer."""
         machine = self._machine
         self._look()
         if machine.state is not HandoverState.DRAINED:
@@ -144,7 +144,7 @@ class HandoverDriver:
     # -- inside --------------------------------------------------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        """Stand in front of the four requests of a slave's round; only once a handover was asked for, so that they cost nothing before."""
+        """Intercept the four requests of a slave's round, but only after a handover was requested, so that they cost nothing before."""
         if not self._watching:
             self._watching = True
             for code, kind in _WATCHED.items():

@@ -1,6 +1,6 @@
 """Registration of the broker and its topics at the name servers (Java: BrokerController.registerBrokerAll, BrokerOuterAPI).
 
-The broker sends the whole topic table at the start, each 30 s as a heartbeat, and after each change of topics. A change during a
+The broker sends the whole topic table at the start, every 30 s as a heartbeat, and after each change of topics. A change during a
 registration is sent after it, so name servers are at most one state behind, and many new topics at once cost two registrations. A name
 server that cannot be reached is logged and tried again next time; the broker continues without it.
 
@@ -66,8 +66,8 @@ class Registration:
         self._cluster_name, self._broker_name, self._address = cluster_name, broker_name, address
         self._period_ms = period_ms
         self._task: asyncio.Task[None] | None = None
-        self._round: asyncio.Future[None]  # ends with the registration that is on its way; made with the task
-        self._wanted = self._done = 0  # changes so far, and how many of them the last registration that ended knew
+        self._round: asyncio.Future[None]  # done when the present registration ends; made with the task
+        self._wanted = self._done = 0  # changes so far, and how many of them the last finished registration had
         self._periodic: Periodic | None = None
 
     async def start(self) -> None:
@@ -89,7 +89,7 @@ class Registration:
             self._task.add_done_callback(self._ended)
 
     async def settled(self) -> None:
-        """Return when every reachable name server knows the topics as they are at this moment; registers anew if nothing is on its way."""
+        """Wait until every reachable name server knows the present topics; registers if no registration is under way."""
         if self._task is None or self._task.done():
             self.changed()
         wanted = self._wanted
@@ -101,7 +101,7 @@ class Registration:
             self._round.set_result(None)
 
     async def stop(self) -> None:
-        """Unregister everywhere, so that clients stop coming at once instead of after 120 s."""
+        """Unregister everywhere, so that clients stop connecting at once and not after 120 s."""
         if self._periodic is not None:
             self._periodic.cancel()
         if self._task is not None:
@@ -113,7 +113,7 @@ class Registration:
             cluster_name=self._cluster_name,
             broker_id=_MASTER_ID,
         )
-        # Only where a connection is open: a name server that is gone need not be told, and must not hold up a stop.
+        # Only over open connections: an unreachable name server must not delay the stop.
         await asyncio.gather(
             *(self._unregister(address, header) for address in self.name_servers if address in self._pool.addresses)
         )
@@ -125,7 +125,7 @@ class Registration:
             await asyncio.gather(*(self._register(address, parts) for address in self.name_servers))
             self._done = wanted
             over = self._round
-            if self._wanted != wanted:  # who waits for more waits for the next round
+            if self._wanted != wanted:  # callers that wait for later changes wait for the next round
                 self._round = asyncio.get_running_loop().create_future()
             over.set_result(None)
             if self._wanted == wanted:
@@ -165,7 +165,7 @@ class Registration:
 
 
 class _Parts:
-    """The bodies of one round, each made when the first name server is to get it, and kept for the others."""
+    """The bodies of one round. Each is made for the first name server, and kept for the others."""
 
     def __init__(self, parts: Iterator[TopicConfigSerializeWrapper]) -> None:
         self._rest, self._bodies = parts, list[bytes]()
@@ -187,15 +187,15 @@ class _Parts:
 
 
 def part_version(version: DataVersion, number: int) -> DataVersion:
-    """Another version than that of the other parts: name servers only ask whether it is the one they saw last.
+    """A version that differs from those of the other parts; name servers only compare it with the last one.
 
-    The time makes the difference, not the counter: name servers of 5.x cannot read a counter that does not fit 32 bits.
+    The time is different, not the counter: name servers of 5.x cannot read a counter with more than 32 bits.
     """
     return DataVersion(version.counter, version.state_version, version.timestamp + number)
 
 
 def announced_parts(config: BrokerConfig, topics: TopicTable) -> Iterator[TopicConfigSerializeWrapper]:
-    """The topics as name servers are told: nothing may be written where the whole broker may not (Java: registerBrokerAll)."""
+    """The topics for name servers: if the whole broker may not be written to, no topic may (Java: registerBrokerAll)."""
     permission = config.broker_permission
     size = config.split_registration_size if config.enable_split_registration else max(1, len(topics.table))
     if permission == _READ_AND_WRITE:
@@ -213,7 +213,7 @@ def parts_of(
     size: int,
     announced: Callable[[TopicConfig], TopicConfig] = lambda topic: topic,
 ) -> Iterator[TopicConfigSerializeWrapper]:
-    """``table`` in parts of ``size`` topics, each as it is when it is asked for; one part at least. ``announced``: how a topic is told."""
+    """``table`` in parts of ``size`` topics, at least one part; each is read when it is needed. ``announced`` converts a topic."""
     names = list(table)
     for at in range(0, max(1, len(names)), size):
         found = {name: announced(table[name]) for name in names[at : at + size] if name in table}

@@ -1,6 +1,6 @@
 """Replication: slaves copy the log over the replication port, and sends of a SYNC_MASTER wait for them (Java: DefaultHAService).
 
-    append --> log --> pump: slices of the log, as fast as each slave reads        polled each 20 ms, and at once when a send waits
+    append --> log --> pump: slices of the log, as fast as each slave reads        polled every 20 ms, and at once when a send waits
                |
                `-- send of a SYNC_MASTER --+-- no slave, or all too far behind: 11 SLAVE_NOT_AVAILABLE (stored)
                                            +-- a slave has it: the normal answer
@@ -57,8 +57,8 @@ class _Waiting:
 
 
 class Replication:
-    """The replication port of a master. ``config`` is asked each time: roles and limits may change while the broker runs. ``may_copy`` says
-    which addresses may be slaves: the port's bare protocol has no account and no TLS, and gives the whole log."""
+    """The replication port of a master. ``config`` is called each time, because roles and limits may change while the broker runs.
+    ``may_copy`` decides which addresses may be slaves: the port's protocol has no account and no TLS, and sends the whole log."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Replication:
     ) -> None:
         self.table = ReplicationTable()
         self.port = 0
-        """The replication port, 0 while there is none."""
+        """The replication port; 0 while there is none."""
         self._clock, self._store, self._config, self._listen_port = clock, store, config, listen_port
         self._may_copy, self._refusals = may_copy, RateLimitedLog(log)
         self._queued, self._too_many = queued, RateLimitedLog(log)
@@ -91,7 +91,7 @@ class Replication:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether slaves may come. Not by default to a broker in memory: after its restart the two logs would differ."""
+        """Whether slaves may connect. By default not to a broker in memory: after its restart the two logs would differ."""
         config = self._config()
         return config.ha_listen_port > 0 or (config.ha_listen_port == 0 and config.store_path_root_dir != "")
 
@@ -108,13 +108,13 @@ class Replication:
         self._housekeeping = Periodic(self._clock, _HOUSEKEEPING_MS, self._run_housekeeping)
 
     async def _start_near(self, server: HaServer, host: str) -> int:
-        """On listenPort + 1 as Apache, or on any free port when that is taken: slaves are told the port by the name server."""
+        """Listen on listenPort + 1 as Apache does, or on any free port if that is taken: slaves get the port from the name server."""
         with contextlib.suppress(ConfigurationError, OverflowError):
             return await server.start(host, self._listen_port() + 1)
         return await server.start(host, 0)
 
     async def stop(self) -> None:
-        """Close the port and all slaves; who still waits is told that no slave has it."""
+        """Close the port and all slaves; sends that still wait are answered that no slave has their record."""
         for handle in (self._poll, self._deadline):
             if handle is not None:
                 handle.cancel()
@@ -134,7 +134,7 @@ class Replication:
         return self.table.replicated >= end
 
     def held_by(self, host: str) -> int:
-        """How much of the log the slave at ``host`` holds; -1 for none there. The only slave is meant wherever it connects from."""
+        """How much of the log the slave at ``host`` has; -1 if there is none. A single slave counts whatever its host is."""
         slaves = self.table.slaves
         mine = slaves if len(slaves) == 1 else [slave for slave in slaves if split_address(slave.address)[0] == host]
         return max((slave.acked for slave in mine), default=-1)
@@ -154,7 +154,7 @@ class Replication:
             if self._deadline is None:
                 self._deadline = loop.call_later(config.slave_timeout_ms / 1000, self._time_out)
             if not self._pump_is_due:
-                # At the end of this turn: all sends of one read leave for the slave together.
+                # At the end of this turn, so that all sends of one read go to the slave together.
                 self._pump_is_due = True
                 loop.call_soon(self._pump_all)
 

@@ -1,7 +1,7 @@
-"""Where all queues of a topic are, asked of the name servers for clients that let the broker assign (Java: TopicRouteInfoManager).
+"""All queues of a topic, requested from the name servers for clients that let the broker assign (Java: TopicRouteInfoManager).
 
-A route is remembered for 30 s, as Java polls it. What this broker has itself always counts as it is now, and is all there is when no name
-server is given or reached.
+A route is cached for 30 s, as Java polls it. This broker's own queues are always up to date, and are the only ones if no name server is
+given or reachable.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _REMEMBERED_MS: Final = 30_000  # loadBalancePollNameServerInterval
 _TIMEOUT_MS: Final = 3_000
 _MOST_ROUTES: Final = 10_000
 MAX_QUEUES_OF_A_TOPIC: Final = MAX_QUEUES
-"""On other brokers together."""
+"""Queues of a topic on other brokers together."""
 MAX_QUEUES_REMEMBERED: Final = 200_000
-"""Of all topics."""
+"""Cached queues of all topics."""
 
 
 class RouteLookup:
-    """``queues(topic)`` are the queues a group may read. ``own(topic)`` is this broker's configuration of a topic."""
+    """``queues(topic)`` returns the queues that a group may read. ``own(topic)`` is this broker's configuration of a topic."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class RouteLookup:
         self._remembered = 0  # queues
 
     async def queues(self, topic: str) -> list[MessageQueue] | None:
-        """All readable queues, None when no broker is known to have the topic."""
+        """All readable queues; None if no broker is known to have the topic."""
         own = self._own(topic)
         found = [] if own is None else _readable(topic, self._broker_name, own.read_queue_nums, own.perm)
         found += await self._of_others(topic)
@@ -63,12 +63,12 @@ class RouteLookup:
             return known[1]
         route = await self._ask(topic)
         if route is None:
-            return [] if known is None else known[1]  # no name server answered: what was known is better than nothing
+            return [] if known is None else known[1]  # no name server answered: use the last known route
         queues: list[MessageQueue] = []
         for data in route.queue_datas:
             if data.broker_name != self._broker_name:
                 room = MAX_QUEUES_OF_A_TOPIC - len(queues)
-                if data.read_queue_nums > room:  # an Apache name server takes any number
+                if data.read_queue_nums > room:  # an Apache name server accepts any number
                     log.warning("topic %s has more than %s queues, others are left out", topic, MAX_QUEUES_OF_A_TOPIC)
                 queues += _readable(topic, data.broker_name, min(data.read_queue_nums, room), data.perm)
         replaced = self._elsewhere.pop(topic, None)

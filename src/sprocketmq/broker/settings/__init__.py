@@ -1,1 +1,1 @@
-"""What may be set, where it is kept, and what changes while it runs."""
+"""Settings, where they are stored, and changes while the broker runs."""

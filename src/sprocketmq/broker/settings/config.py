@@ -84,7 +84,7 @@ _WITHOUT_EFFECT: Final = re.compile(
     r"|transactionOp[A-Z].*|storePathConsumeQueue|storePathIndex|storeCheckpoint|abortFile|kvConfigPath|configStorePath|productEnvName|clusterTest|enableControllerInNamesrv"
 )
 
-# Of the name server. Who may change something there is for its file to say: a stranger could lock out everybody, himself included.
+# Keys of the name server. Only its file may set the allowed addresses: with a request, a stranger could lock out everybody.
 _NEVER_CHANGED: Final = frozenset(
     ("brokerAllowedAddresses", "configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome")
 )
@@ -111,7 +111,7 @@ C = TypeVar("C", bound="_Config")
 
 @functools.cache
 def _fields_of(config: type[_Config]) -> tuple[msgspec.structs.FieldInfo, ...]:
-    """The settings of a class. Kept: finding them costs milliseconds, and any client may ask for a broker's settings."""
+    """The settings of a class. Cached, because finding them takes milliseconds, and any client may request a broker's settings."""
     return msgspec.structs.fields(config)
 
 
@@ -121,16 +121,16 @@ def _wire_name(field: str) -> str:
 
 
 def shown_setting(key: str, value: str) -> str:
-    """``value`` as a sentence or a line of the log may say it: not when the key holds a secret."""
+    """``value`` for errors and log lines; hidden if the key holds a secret."""
     return "<not told>" if _SECRET.fullmatch(key) else value
 
 
 class _Config(msgspec.Struct, kw_only=True, frozen=True, rename=_wire_name):
-    """What both configurations share: reading Apache's properties, and one sentence for a value that is not allowed."""
+    """The common base of both configurations: reading Apache's properties, and the error for a value that is not allowed."""
 
     @classmethod
     def from_properties(cls: type[C], properties: Mapping[str, str], **overrides: Any) -> C:
-        """Settings from Apache's keys, all values as text.
+        """Make settings from Apache's keys, with all values as text.
 
         Args:
             properties: as read from a ``broker.conf`` or ``namesrv.conf``.
@@ -158,7 +158,7 @@ class _Config(msgspec.Struct, kw_only=True, frozen=True, rename=_wire_name):
 
     @classmethod
     def keys(cls) -> frozenset[str]:
-        """Every key there is, by Apache's names."""
+        """Every key, by Apache's names."""
         return frozenset(field.encode_name for field in _fields_of(cls))
 
     @classmethod
@@ -168,11 +168,11 @@ class _Config(msgspec.Struct, kw_only=True, frozen=True, rename=_wire_name):
         return key in known or _WITHOUT_EFFECT.fullmatch(key) is not None
 
     def without_secrets(self) -> dict[str, str]:
-        """:meth:`to_properties` but for the keys that hold passwords: who may read the settings must not thereby learn to log in."""
+        """:meth:`to_properties` without keys that hold passwords, which readers of the settings must not learn."""
         return {key: text for key, text in self.to_properties().items() if not _SECRET.fullmatch(key)}
 
     def to_properties(self) -> dict[str, str]:
-        """All settings by Apache's keys, as text (what GET_BROKER_CONFIG shows)."""
+        """All settings by Apache's keys, as text, for GET_BROKER_CONFIG."""
         texts: dict[str, str] = {}
         for field in _fields_of(type(self)):
             value = getattr(self, field.name)
@@ -195,22 +195,22 @@ def _allowed(kind: Any) -> str:
 
 
 class NetworkConfig(_Config, kw_only=True, frozen=True, rename=_wire_name):
-    """What broker and name server share: TLS under the names of Apache's system properties, and limits of connections.
+    """The common settings of broker and name server: TLS under the names of Apache's system properties, and limits of connections.
 
     Attributes:
         tls_server_mode: disabled, permissive (TLS and plain on one port) or enforcing; default: permissive when a certificate is given
             (here or in ``tls_config_file``), else disabled.
-        tls_config_file: properties file with further ``tls.*`` keys; those given directly win.
+        tls_config_file: properties file with further ``tls.*`` keys; keys that are given directly have priority.
         tls_test_mode_enable: make a self-signed certificate at the start; needs the package ``cryptography``.
-        tls_enable: speak TLS where this server is the client: a broker to its name servers, a name server to brokers.
+        tls_enable: use TLS where this server is the client: a broker to its name servers, a name server to brokers.
         tls_client_auth_server, tls_client_trust_cert_path: check the other side's certificate, against these authorities if given.
-        frame_max_length: largest frame in bytes; a longer one costs its connection.
-        server_channel_max_idle_time_seconds: a connection that is silent for so long is closed.
-        max_connections: one more is closed at once.
-        slow_reader_timeout_ms: a peer that reads less than 64 KiB of what waits for it in so long, while more waits, is cut off.
-        write_buffer_high_water_mark: bytes that wait for one peer before its further requests wait; 0: 4 MiB (netty: 64 KiB).
-        max_queued_bytes: of all connections together, from and for their peers; 0: a sixteenth of the memory, 64 to 512 MiB.
-        server_socket_snd_buf_size, server_socket_rcv_buf_size: the system's buffers of each connection, 0: as it gives them.
+        frame_max_length: largest frame in bytes; a connection with a longer one is closed.
+        server_channel_max_idle_time_seconds: a connection that is silent for this time is closed.
+        max_connections: further connections are closed at once.
+        slow_reader_timeout_ms: a peer for which more than 64 KiB wait must read 64 KiB in this time, or its connection is closed.
+        write_buffer_high_water_mark: limit of unsent bytes for one peer, above which its requests wait; 0: 4 MiB (netty: 64 KiB).
+        max_queued_bytes: limit for all connections together, from and for their peers; 0: a sixteenth of the memory, 64 to 512 MiB.
+        server_socket_snd_buf_size, server_socket_rcv_buf_size: the system's buffers of each connection; 0: the system's default.
     """
 
     tls_server_mode: Literal["", "disabled", "permissive", "enforcing"] = ""
@@ -257,22 +257,22 @@ class BrokerConfig(NetworkConfig, kw_only=True, frozen=True, rename=_wire_name):
         auto_create_topic_enable: a send to an unknown topic creates it with up to ``default_topic_queue_nums`` queues.
         auto_create_subscription_group: a pull or heartbeat of an unknown group creates it.
         message_delay_level: the delay levels, also the retry schedule: texts of number and unit s, m, h or d.
-        flush_disk_type: ASYNC_FLUSH answers when the page cache has the message (survives kill -9); SYNC_FLUSH when the disk has it.
+        flush_disk_type: ASYNC_FLUSH answers when the message is in the page cache (survives kill -9); SYNC_FLUSH when it is on the disk.
         max_message_size: largest body, 4 MiB.
         broker_ip: address announced to clients; the bound address by default.
-        long_polling_enable: hold a pull that finds nothing until a message comes or its time is over.
+        long_polling_enable: hold a pull that finds nothing until a message arrives or its time is over.
         enable_property_filter: allow SQL92 subscriptions.
-        acl_enable: want accounts in 4.9's form, from ``acl_file``; see the guide on security.
-        authentication_enabled, authorization_enabled: want users, and policies, in 5.x's form.
+        acl_enable: require accounts of 4.9, from ``acl_file``; see the guide on security.
+        authentication_enabled, authorization_enabled: require users, and policies, of 5.x.
         broker_role: ASYNC_MASTER answers a send without its slaves; SYNC_MASTER waits until one slave has the message.
-        max_topics, max_subscription_groups: a send, heartbeat or administrator that would make one more is refused.
+        max_topics, max_subscription_groups: a send, heartbeat or administrator that would create more is refused.
         max_groups_per_connection: consumer groups, and as many producer groups, that one connection may be a member of.
-        max_subscriptions_per_group, max_expression_length: of one member's heartbeat; characters of a filter, also of a pull's.
+        max_subscriptions_per_group, max_expression_length: limits of one member's heartbeat; characters of a filter, also in a pull.
         max_names_per_request: topics or groups that one request may name.
         max_messages_per_batch: messages in one SEND_BATCH_MESSAGE. Apache has no limit, but counts offsets of a batch in 16 bits (5.x).
-        ha_listen_port: where slaves connect. 0: listenPort + 1, or any free port (without a store directory: nowhere); -1: nowhere.
-        ha_allowed_addresses: who may copy the log: white addresses joined by ``;``, ``*`` for everybody; see the guide on security.
-        broker_ip2: address slaves are told; ``broker_ip`` by default.
+        ha_listen_port: the port for slaves. 0: listenPort + 1, or any free port (without a store directory: none); -1: none.
+        ha_allowed_addresses: addresses that may copy the log, joined by ``;``, ``*`` for all; see the guide on security.
+        broker_ip2: address that is reported to slaves; ``broker_ip`` by default.
 
     Raises:
         ConfigurationError: a value is out of its range.
@@ -289,7 +289,7 @@ class BrokerConfig(NetworkConfig, kw_only=True, frozen=True, rename=_wire_name):
     region_id: str = "DefaultRegion"
     trace_on: bool = True
     register_namesrv_period_ms: int = 30_000
-    enable_split_registration: bool = True  # Apache: false, and a registration that outgrows a frame of 16 MiB is lost
+    enable_split_registration: bool = True  # Apache: false, so a registration that exceeds a frame of 16 MiB is lost
     split_registration_size: int = 800
     channel_expired_timeout_ms: int = 120_000
     # watching
@@ -297,7 +297,7 @@ class BrokerConfig(NetworkConfig, kw_only=True, frozen=True, rename=_wire_name):
     metrics_prom_exporter_host: str = ""
     metrics_prom_exporter_port: int = 5557
     metrics_label: str = ""
-    slow_request_ms: int = 100  # ours: requests that hold the loop for so long are named in the log
+    slow_request_ms: int = 100  # ours: requests that block the loop for this time are logged
     # topics and groups
     auto_create_topic_enable: bool = True
     auto_create_subscription_group: bool = True
@@ -324,7 +324,7 @@ class BrokerConfig(NetworkConfig, kw_only=True, frozen=True, rename=_wire_name):
     subscription_expired_timeout_ms: int = 600_000
     access_message_in_memory_max_ratio: int = 40
     max_transfer_bytes_in_memory: int = 256 * 1024
-    # Apache: 32, which bulk readers pay for by the request; the bytes are the limit here.
+    # Apache: 32, which is slow for bulk readers; here the number of bytes is the limit.
     max_transfer_count_in_memory: int = 1024
     # retry and delay
     timer_wheel_enable: bool = True
@@ -467,7 +467,7 @@ class BrokerConfig(NetworkConfig, kw_only=True, frozen=True, rename=_wire_name):
         return address_patterns(self.ha_allowed_addresses, "haAllowedAddresses")
 
     def store_config(self) -> StoreConfig:
-        """The store's share of these settings."""
+        """The settings of the store."""
         own: dict[str, Any] = {"flush_disk_type": FlushDiskType(self.flush_disk_type)}
         own["max_filter_units"] = max(1, self.max_filter_message_size // UNIT_SIZE_BYTES)
         shared = {field.name for field in dataclasses.fields(StoreConfig)} & set(self.__struct_fields__)
@@ -480,23 +480,23 @@ class NameServerConfig(NetworkConfig, kw_only=True, frozen=True, rename=_wire_na
     Attributes:
         listen_port: 9876; 0 for any free one.
         bind_address: address to listen on.
-        scan_not_active_broker_interval_ms: how often brokers without a sign of life are looked for, 5,000.
+        scan_not_active_broker_interval_ms: how often the name server looks for silent brokers (5,000).
         enable_all_topic_list: answer GET_ALL_TOPIC_LIST_FROM_NAMESERVER.
         enable_topic_list: answer for the topics of a cluster or unit.
         order_message_enable: routes carry the order configuration of their topic.
-        return_order_topic_config_to_broker: so do answers to registrations.
+        return_order_topic_config_to_broker: answers to registrations carry it, too.
         need_wait_for_service, wait_seconds_for_service: no routes in the first 45 s, until all brokers have come back.
-        support_acting_master: show the slave with the lowest id as master where a 5.x group that wants so has none.
-        notify_min_broker_id_changed: tell 5.x brokers who has the lowest id of their group now.
-        delete_topic_with_broker_registration: a registration also removes the topics it does not name.
-        kv_config_path: file of the key-value configuration; without it that lives as long as the name server.
-        config_store_path: file that gets the settings when they are changed by a request.
+        support_acting_master: show the slave with the lowest id as master if a 5.x group that allows this has none.
+        notify_min_broker_id_changed: notify 5.x brokers of the lowest id of their group.
+        delete_topic_with_broker_registration: a registration also removes the topics that it does not name.
+        kv_config_path: file of the key-value configuration; without it the configuration is in memory only.
+        config_store_path: file into which settings are written when a request changes them.
         config_black_list: further keys, joined by ``;``, that no request may change.
-        broker_allowed_addresses: who may register brokers and change topics, keys and settings: white addresses joined by ``;``. Default:
-            everybody, as with Apache; anybody who reaches the port may look. No request changes it.
+        broker_allowed_addresses: addresses that may register brokers and change topics, keys and settings, joined by ``;``. Default:
+            all, as in Apache. Reading is open to all clients. No request can change this setting.
         max_brokers, max_topics: how many brokers, and topics of one broker each, may be registered.
-        max_registration_bytes: of one registration, unpacked; brokers with more topics send it in parts (``enableSplitRegistration``).
-        max_kv_config_keys, max_kv_config_bytes: of the key-value configuration.
+        max_registration_bytes: size of one registration, uncompressed; brokers with more topics send parts (``enableSplitRegistration``).
+        max_kv_config_keys, max_kv_config_bytes: limits of the key-value configuration.
 
     TLS and limits: see :class:`NetworkConfig`.
     """
@@ -544,7 +544,7 @@ class NameServerConfig(NetworkConfig, kw_only=True, frozen=True, rename=_wire_na
         return address_patterns(self.broker_allowed_addresses, "brokerAllowedAddresses")
 
     def is_black_listed(self, keys: Iterable[str]) -> bool:
-        """Whether one of ``keys`` may not be changed by a request. Java: DefaultRequestProcessor.validateBlackListConfigExist."""
+        """Whether a request may not change one of ``keys``. Java: DefaultRequestProcessor.validateBlackListConfigExist."""
         listed = {key.strip() for key in self.config_black_list.split(";")}
         return not listed.isdisjoint(keys) or not _NEVER_CHANGED.isdisjoint(keys)
 

@@ -3,17 +3,17 @@
     STORE/config/topics.json            written after a change, beside the loop
     STORE/config/deletedTopics.json     before topics.json, where it changed
     STORE/config/subscriptionGroup.json the same as topics.json
-    STORE/config/consumerOffset.json    each 5 s if something was committed, after a round of transaction checks, and at the end; before the
-                                        answer to an administrator who moved, cloned or deleted offsets
-    STORE/config/delayOffset.json       each 10 s if something was delivered, and at the end
+    STORE/config/consumerOffset.json    every 5 s if something was committed, after a round of transaction checks, at the end, and before
+                                        the answer to an administrator who moved, cloned or deleted offsets
+    STORE/config/delayOffset.json       every 10 s if something was delivered, and at the end
 
-Law: the two files of progress speak of messages (those consumed, and the copies of halves and delayed ones), so they are written once the
-log that they speak of is on the disk. A power cut may take back progress, never the messages behind it: else new messages would get
-offsets that a group has passed already, and halves whose copies are gone would be passed for good.
+Law: the two files of progress refer to messages (consumed ones, and copies of half messages and delayed ones), so they are written after
+that part of the log is on the disk. A power cut may undo progress, but never the messages behind it. Otherwise new messages would get
+offsets that a group has already passed, and half messages whose copies are gone would never be checked again.
 
-The tables of topics and groups are written whole, as Apache writes them. So one write takes all changes that came while the one before
-it was under way, and whoever was told of a change is told after its write (:meth:`ConfigStore.when_saved`): what was acknowledged survives
-a kill, and what could not be written is not acknowledged (``table_file``).
+The tables of topics and groups are written whole, as in Apache. So one write contains all changes that arrived during the write before, and
+a change is acknowledged after its write (:meth:`ConfigStore.when_saved`): acknowledged changes survive
+a kill, and changes that could not be written are not acknowledged (``table_file``).
 
 A kill loses at most the last interval of the two offset files: consumers and delay levels then go back a little and deliver again, which
 at-least-once allows; they never skip. A broker in memory has no files and keeps nothing.
@@ -78,21 +78,21 @@ class ConfigStore:
         self._offsets_file, self._delay_file = file("consumerOffset.json"), file("delayOffset.json")
         self._deleted_file = file("deletedTopics.json")
         self._tables = (
-            # A topic that is gone from the one and not noted in the other would get the records of this life in its next one.
+            # Otherwise a topic that is in neither of the two files would get its old records when it is created again.
             TableFile(self._topics_file, topics.long_content, (self._deleted_file, topics.deleted_content)),
             TableFile(self._groups_file, groups.long_content),
         )
-        # Its thread begins with the first use.
+        # Its thread is started at the first use.
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="sprocketmq-offsets")
         self._writing: dict[ConfigFile, Future[StoreError | None]] = {}
         self._under_way: dict[ConfigFile, object] = {}  # progress that waits for the log, or is being written
         self._making: set[asyncio.Task[None]] = set()  # texts of large tables, made in steps
-        self._again: set[ConfigFile] = set()  # progress that is to be written once more after that
-        self._waiting: list[WhenSaved] = []  # for the write of offsets that begins next
-        self._told: list[WhenSaved] = []  # when the one under way ends
+        self._again: set[ConfigFile] = set()  # progress that has to be written once more after that
+        self._waiting: list[WhenSaved] = []  # callers that wait for the next write of offsets
+        self._told: list[WhenSaved] = []  # callers that wait for the present one
 
     def load_deleted_topics(self) -> None:
-        """Before the store is loaded, which needs to know. Raises as :meth:`load`."""
+        """Load the deletions, which the store needs before it is loaded. Raises as :meth:`load`."""
         deleted = self._deleted_file.load(lambda raw: msgspec.json.decode(raw, type=dict[str, int]))
         if deleted is not None:
             self._topics.load_deletions(deleted)
@@ -117,16 +117,16 @@ class ConfigStore:
             self._schedule.load(delay)
 
     def topics_changed(self) -> None:
-        """Write ``topics.json`` soon: a heartbeat that makes ten retry topics costs one write, and so do ten administrators at once."""
+        """Write ``topics.json`` soon: ten changes at the same time, such as retry topics of a heartbeat, need one write."""
         self._tables[0].changed()
 
     def groups_changed(self) -> None:
-        """The same for ``subscriptionGroup.json``."""
+        """Write ``subscriptionGroup.json`` soon."""
         self._tables[1].changed()
 
     def when_saved(self, call: WhenSaved, *, offsets: bool = False) -> None:
-        """Call it with None once all changes of topics and groups until now, with ``offsets`` those too, are on the disk, or with
-        the reason why some are not: at once when there are none, never when the broker is closed before."""
+        """Call a function with None once all changes so far of topics and groups (and offsets, with ``offsets``) are on the disk, or with
+        the error: at once if there are none; never if the broker is closed before."""
         if offsets:
             self._when_offsets_saved(lambda error: self.when_saved(call) if error is None else call(error))
             return
@@ -137,19 +137,19 @@ class ConfigStore:
             left -= 1
             if error is not None:
                 failures[table] = error
-            if not left:  # of several reasons that of the first table, whichever was written first
+            if not left:  # of several errors the one of the first table
                 call(next((failures[table] for table in self._tables if table in failures), None))
 
         for table in self._tables:
             table.when_saved(partial(is_saved, table))
 
     def retry(self) -> None:
-        """Write again what could not be written."""
+        """Write tables again that could not be written."""
         for table in self._tables:
             table.retry()
 
     def _with_text(self, long: LongTable, then: Callable[[bytes], None]) -> None:
-        """Call with the text: at once when it is short, else when its steps are done, or never when the broker stops before."""
+        """Call a function with the text: at once if it is short, else when its steps are done; never if the broker stops before."""
         if long.is_short:
             then(long.encode())
             return
@@ -162,12 +162,12 @@ class ConfigStore:
         task.add_done_callback(self._making.discard)
 
     def save_offsets(self) -> None:
-        """Write ``consumerOffset.json`` in the thread if something was committed, once the log that it speaks of is on the disk."""
+        """Write ``consumerOffset.json`` on the thread if something was committed, once the log that it refers to is on the disk."""
         self._save_progress(self._offsets_file)
 
     def _when_offsets_saved(self, call: WhenSaved) -> None:
-        """Call it with None once all offsets are on the disk as they are now, or with the reason why they are not: at once when nothing
-        was committed since the last write, never when the broker is closed before."""
+        """Call a function with None once all present offsets are on the disk, or with the error: at once if nothing was committed since the
+        last write; never if the broker is closed before."""
         if self._offsets_file.path is None:
             call(None)
         elif self._offsets.is_dirty:
@@ -179,11 +179,11 @@ class ConfigStore:
             call(None)
 
     def save_delay_offsets(self) -> None:
-        """Write ``delayOffset.json`` in the thread if something was delivered, once the copies that it speaks of are on the disk."""
+        """Write ``delayOffset.json`` on the thread if something was delivered, once the copies that it refers to are on the disk."""
         self._save_progress(self._delay_file)
 
     def _save_progress(self, file: ConfigFile) -> None:
-        """One at a time for each file: an older text must never follow a newer one. Who asks meanwhile gets a write of his own after it."""
+        """Write a file once at a time, because an older text must never follow a newer one. A request meanwhile causes another write."""
         if file.path is None or not self._has_progress(file):
             return
         if file in self._under_way:
@@ -199,11 +199,11 @@ class ConfigStore:
         def in_order(_: Future[Any], call: Callable[[ConfigFile, object], None]) -> None:
             try:
                 loop.call_soon_threadsafe(call, file, turn)
-            except RuntimeError:  # the loop closed: the stop has written what there was
+            except RuntimeError:  # the loop is closed: the stop has written everything
                 log.debug("the log was written to the disk after the broker's loop was closed")
 
         def write(file: ConfigFile, turn: object) -> None:
-            if self._under_way.get(file) is not turn:  # a stop came before, and wrote it
+            if self._under_way.get(file) is not turn:  # a stop came before and wrote it
                 return
             error = durable.exception()
             if error is not None:
@@ -266,14 +266,14 @@ class ConfigStore:
         return writing
 
     def save_all(self) -> None:
-        """At the start: all of it beside the loop."""
+        """At the start: write all tables on the threads."""
         self.topics_changed()
         self.groups_changed()
         self.save_offsets()
         self.save_delay_offsets()
 
     def close(self, *, save: bool = True) -> None:
-        """At the end. Blocks until all is on the disk (with ``save``), and lets the threads end."""
+        """At the end: block until everything is on the disk (with ``save``), and end the threads."""
         for task in self._making:
             task.cancel()
         for table in self._tables:
@@ -301,7 +301,7 @@ class ConfigStore:
 
     @staticmethod
     def _save(file: ConfigFile, raw: bytes) -> StoreError | None:
-        """Returns why the file could not be written: one full disk must not keep the others from being written, nor stop a stop."""
+        """Write one file and return the error, if any: a full disk must prevent neither writes of other files nor a stop."""
         try:
             file.save(raw)
         except StoreError as error:

@@ -1,14 +1,14 @@
-"""Settings that change while the broker runs (Java: Configuration.update, by which Apache changes any field and hopes).
+"""Settings that change while the broker runs (Java: Configuration.update, which changes any field, with or without an effect).
 
     UPDATE_BROKER_CONFIG --key=value lines--> all checked --> new settings replace the old --> the same keys changed in the file of --config
                                                  `--> or none, and one sentence that names key and reason
 
 Laws
-1. A change list is taken whole or not at all.
-2. What is read back after a success is in effect: a key that is only looked at while starting is refused, so that nobody believes in a
-   change that waits for a restart. The same value again is no change, and fine.
-3. The data version counts each list that was taken.
-4. Settings are never changed, they are replaced: who holds an older ``BrokerConfig`` holds what it was.
+1. A list of changes is applied completely or not at all.
+2. After a success, the shown settings are in effect. A key that is only read while starting is refused, so that no change waits for a
+   restart unnoticed. The present value of a key is always accepted.
+3. The data version counts each list that was applied.
+4. Settings are never changed, but replaced: an older ``BrokerConfig`` keeps its values.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["LiveConfig"]
 
 log = logging.getLogger("sprocketmq.broker")
 
-# Keys that are looked at where they are used, so that a new value counts from the next request (or round) on.
+# Keys that are read where they are used, so that a new value counts from the next request (or round) on.
 _OF_BROKER: Final = frozenset(
     (
         "accessMessageInMemoryMaxRatio",
@@ -82,10 +82,10 @@ _OF_STORE: Final = frozenset(
         "maxMessageSize",
     )
 )
-# Refused even with their present value: they say what a request may change, and where the file is.
+# Refused even with their present value: they decide what a request may change, and where the file is.
 _BLACK_LIST: Final = frozenset(("brokerConfigPath", "configBlackList", "rocketmqHome"))
 
-# Keys without a meaning here that mqadmin exportConfigs of 4.9 fails without.
+# Keys that have no meaning here, but that mqadmin exportConfigs of 4.9 requires.
 _FOR_TOOLS: Final = {"filterServerNums": "0"}
 
 
@@ -93,13 +93,13 @@ class LiveConfig:
     """The broker's settings as tools see them.
 
     Args:
-        config: gives the broker's present settings.
-        replace: ``replace(after, now_ms)`` puts others in their place.
-        has_tls: whether clients may speak TLS.
+        config: returns the broker's present settings.
+        replace: ``replace(after, now_ms)`` sets new ones.
+        has_tls: whether clients may use TLS.
         file: the properties file that the broker was started with; without one, a change lasts until the next start.
 
     Attributes:
-        data_version: of the settings, counts the lists of changes that were taken.
+        data_version: of the settings; counts the lists of changes that were applied.
     """
 
     def __init__(
@@ -116,18 +116,18 @@ class LiveConfig:
         self.data_version = DataVersion(timestamp=start_ms)
 
     def text(self) -> str:
-        """All settings but secrets, one ``key=value`` per line, sorted by key."""
+        """All settings except secrets, one ``key=value`` per line, sorted by key."""
         settings = {**self._config().without_secrets(), **_FOR_TOOLS}
         settings["useTLS"] = str(self._has_tls()).lower()
         return format_properties(dict(sorted(settings.items())))
 
     def update(self, text: str, now_ms: int) -> None:
-        """Take over ``key=value`` lines.
+        """Apply ``key=value`` lines.
 
         Raises:
             NoPermission: a key is on the black list.
             ConfigurationError: a key is unknown, or cannot change while the broker runs, or its value is not allowed.
-            StoreNotWritable: the changes count, but could not be written down.
+            StoreNotWritable: the changes are in effect, but could not be written to the file.
         """
         too_long = settings_length_problem(len(text))
         if too_long is not None:
@@ -155,7 +155,7 @@ class LiveConfig:
         self._write_down(changes)
 
     def _write_down(self, changes: Mapping[str, str]) -> None:
-        """The keys of ``changes`` in the file; its other lines, comments too, stay as they are."""
+        """Change the keys of ``changes`` in the file; its other lines, including comments, stay as they are."""
         if self._file is None or not changes:
             return
         try:
@@ -169,7 +169,7 @@ class LiveConfig:
 
 
 def _checked(before: BrokerConfig, changes: Mapping[str, str]) -> BrokerConfig:
-    """The settings after ``changes``, if each of them may be made."""
+    """The settings after ``changes``, if each of them is allowed."""
     present = before.to_properties()
     known = BrokerConfig.keys()
     for key in changes:

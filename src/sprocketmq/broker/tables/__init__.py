@@ -1,1 +1,1 @@
-"""What a broker remembers beside the log: topics, groups, offsets, members."""
+"""What a broker keeps in addition to the log: topics, groups, offsets, members."""

@@ -1,4 +1,4 @@
-"""Who is connected: the members of each consumer group with their subscriptions, and of each producer group (Java: ConsumerManager,
+"""Connected clients: the members of each consumer group with their subscriptions, and of each producer group (Java: ConsumerManager,
 ProducerManager).
 
 A member is a connection, not a client id: a client that comes back on a new connection is a new member until the old connection is seen
@@ -6,10 +6,10 @@ to be closed. Members join by heartbeat and leave by UNREGISTER_CLIENT, by closi
 
 Laws
 1. ``on_change(group)`` is called after each change of members or subscribed topics of a clustering group, before the next request is
-   handled: no member can be told of a change that a later GET_CONSUMER_LIST_BY_GROUP does not show yet.
+   handled. So no member is notified of a change that a later GET_CONSUMER_LIST_BY_GROUP does not show yet.
 2. A subscription is replaced only by one with a higher version: heartbeats of one client may overtake each other.
-3. A group without members is gone, its subscriptions with it; ``on_gone(group)`` says so.
-4. A heartbeat of version 2 that leaves its subscriptions out is told so when they are not known here: no group stays without them.
+3. A group without members is removed with its subscriptions; ``on_gone(group)`` is called then.
+4. If a heartbeat of version 2 omits subscriptions that are not known here, its answer says so, so that no group stays without them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ log = logging.getLogger("sprocketmq.broker")
 
 BROADCASTING = "BROADCASTING"
 CONSUME_ACTIVELY = "CONSUME_ACTIVELY"
-MAX_COMPENSATED_SUBSCRIPTIONS = 100_000  # pulls without heartbeats name any group and topic there is
+MAX_COMPENSATED_SUBSCRIPTIONS = 100_000  # pulls without heartbeats may name any group and topic
 
 
 class Member(Struct):
@@ -55,7 +55,7 @@ class ConsumerGroup(Struct):
 
     @property
     def client_ids(self) -> list[str]:
-        """Client ids, each once: a client that reconnected must not count twice in a rebalance."""
+        """Client ids, each once, because a client that reconnected must not count twice in a rebalance."""
         return list(dict.fromkeys(member.client_id for member in self.members.values()))
 
     @property
@@ -63,7 +63,7 @@ class ConsumerGroup(Struct):
         return self.message_model == BROADCASTING
 
     def match(self, topic: str) -> Callable[[int], bool] | None:
-        """What a tags code must fulfil for this group, None when all do; built once per subscription."""
+        """The check of tags codes for this group, None if all pass; built once per subscription."""
         subscription = self.subscriptions[topic]
         cached = self._matches.get(topic)
         if cached is None or cached[0] is not subscription:
@@ -71,7 +71,7 @@ class ConsumerGroup(Struct):
         return cached[1]
 
     def update_subscriptions(self, subscriptions: Iterable[SubscriptionData]) -> bool:
-        """Take over a heartbeat's subscriptions; whether the set of topics changed."""
+        """Set a heartbeat's subscriptions. Returns whether the set of topics changed."""
         changed = False
         named: set[str] = set()
         for subscription in subscriptions:
@@ -90,7 +90,7 @@ class ConsumerGroup(Struct):
 
 
 class ConsumerTable:
-    """Consumer groups by name, and the groups of each connection, so that a closed connection costs only its own groups."""
+    """Consumer groups by name, and the groups of each connection, so that closing a connection only needs its own groups."""
 
     def __init__(
         self,
@@ -101,18 +101,18 @@ class ConsumerTable:
         self._on_change, self._on_gone = on_change, on_gone
         self._groups_of: dict[Connection, set[str]] = {}
         self._fingerprints: dict[str, int] = {}
-        # What pulls brought along, by group and topic: consumers without heartbeats are known by nothing else.
+        # Subscriptions of pulls, by group and topic: consumers without heartbeats are known only from these.
         self._compensated_subscriptions: dict[tuple[str, str], SubscriptionData] = {}
 
     def get(self, group: str) -> ConsumerGroup | None:
         return self.groups.get(group)
 
     def register(self, member: Member, data: ConsumerData, *, without_sub: bool = False, notify: bool = True) -> bool:
-        """Take over what a heartbeat says of one group; whether members or topics changed.
+        """Register the member of one group in a heartbeat. Returns whether members or topics changed.
 
         Args:
-            without_sub: the heartbeat left the subscriptions out because they did not change (heartbeat v2).
-            notify: False keeps ``on_change`` silent, as the group's configuration may ask.
+            without_sub: the heartbeat omits the subscriptions because they did not change (heartbeat v2).
+            notify: if False, ``on_change`` is not called, which the group's configuration may set.
         """
         group = self.groups.get(data.group_name)
         if group is None:
@@ -134,9 +134,9 @@ class ConsumerTable:
         return changed
 
     def subscriptions_changed(self, group_name: str, fingerprint: int, *, without_sub: bool) -> bool:
-        """Whether a heartbeat of version 2 must be followed by one with subscriptions; remembers its fingerprint (0: version 1).
+        """Whether a heartbeat of version 2 must be followed by one with subscriptions; stores its fingerprint (0: version 1).
 
-        As Java: another fingerprint than the last one of the group, whichever member sent that. And, for law 4, when nothing is known.
+        As in Java: if the fingerprint differs from the last one of the group, of any member; and for law 4, if nothing is known.
         """
         last = self._fingerprints.get(group_name)
         self._fingerprints[group_name] = fingerprint
@@ -150,13 +150,13 @@ class ConsumerTable:
         return len(self._groups_of.get(connection, set()).union(names))
 
     def subscriptions_beside(self, connection: Connection, names: Collection[str]) -> Iterator[SubscriptionData]:
-        """Those of the groups that the connection is in, apart from ``names``."""
+        """The subscriptions of the connection's groups, without the groups ``names``."""
         for name in self._groups_of.get(connection, ()):
             if name not in names:
                 yield from self.groups[name].subscriptions.values()
 
     def compensate_subscription(self, group: str, topic: str, subscription: SubscriptionData) -> None:
-        """A pull carried its own subscription. Java: compensateSubscribeData."""
+        """Store the subscription in a pull. Java: compensateSubscribeData."""
         if (
             len(self._compensated_subscriptions) < MAX_COMPENSATED_SUBSCRIPTIONS
             or (group, topic) in self._compensated_subscriptions
@@ -167,14 +167,14 @@ class ConsumerTable:
         return self._compensated_subscriptions.get((group, topic))
 
     def forget_idle(self, now_ms: int, timeout_ms: int) -> None:
-        """Drop what pulls brought along for longer than ``timeout_ms`` ago. Java: removeExpireConsumerGroupInfo."""
+        """Drop subscriptions of pulls that are older than ``timeout_ms``. Java: removeExpireConsumerGroupInfo."""
         for key in [
             key for key, known in self._compensated_subscriptions.items() if now_ms - known.sub_version > timeout_ms
         ]:
             del self._compensated_subscriptions[key]
 
     def unregister(self, connection: Connection, group_name: str, *, notify: bool = True) -> None:
-        """The member leaves one group. Harmless when it is not in it."""
+        """Remove the member from one group; does nothing if it is not in it."""
         group = self.groups.get(group_name)
         if group is None or group.members.pop(connection, None) is None:
             return
@@ -195,7 +195,7 @@ class ConsumerTable:
             self.unregister(connection, group)
 
     def expired(self, now_ms: int, timeout_ms: int) -> list[Connection]:
-        """Connections whose members sent no heartbeat for longer than ``timeout_ms``."""
+        """Connections whose members have sent no heartbeat for longer than ``timeout_ms``."""
         late = {
             member.connection
             for group in self.groups.values()
@@ -219,7 +219,7 @@ class ConsumerTable:
 
 
 class ProducerTable:
-    """Producer groups: whom to ask about a half message, and whom a reply goes to."""
+    """Producer groups: the clients to ask about a half message, and the receivers of replies."""
 
     def __init__(self) -> None:
         self.groups: dict[str, dict[Connection, Member]] = {}
@@ -250,9 +250,9 @@ class ProducerTable:
             self.unregister(connection, group)
 
     def available(self, group: str, may_know: Callable[[Connection], bool]) -> Connection | None:
-        """An open connection of a member of the group, each in its turn; of those that read, if any. Java: getAvailableChannel.
+        """An open connection of a member of the group, in turns; preferably of one that reads. Java: getAvailableChannel.
 
-        ``may_know`` says who may see the message that he will be asked about: anybody can say that he is of a group.
+        ``may_know`` decides which members may see the message in question, because any client can claim to belong to a group.
         """
         members = self.groups.get(group, ())
         open_ones = [connection for connection in members if not connection.is_closed and may_know(connection)]

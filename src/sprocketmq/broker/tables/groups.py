@@ -1,4 +1,4 @@
-"""The consumer groups a broker knows: whether they may consume, how often they retry (Java: SubscriptionGroupManager)."""
+"""The settings of a broker's consumer groups: whether they may consume, how often they retry (Java: SubscriptionGroupManager)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FORBID_READ: Final = 1 << 2  # PermName.INDEX_PERM_READ
 
 
 class GroupTable:
-    """Groups by name. ``on_change()`` is called after each change that must be written down."""
+    """Groups by name. ``on_change()`` is called after each change that must be written."""
 
     def __init__(
         self, config: Callable[[], BrokerConfig], now_ms: int, on_change: Callable[[], None] = lambda: None
@@ -30,11 +30,11 @@ class GroupTable:
         self.table: dict[str, SubscriptionGroupConfig] = {
             name: SubscriptionGroupConfig(group_name=name) for name in PREDEFINED_GROUPS
         }
-        # group -> topic -> permission bits taken away, of which only "read" is used; empty nearly always
+        # group -> topic -> removed permission bits, of which only "read" is used; nearly always empty
         self.forbidden: dict[str, dict[str, int]] = {}
 
     def load(self, content: SubscriptionGroupWrapper) -> None:
-        """Take over what ``subscriptionGroup.json`` holds."""
+        """Load ``subscriptionGroup.json``."""
         self.table.update(usable("subscriptionGroup.json", content.subscription_group_table))
         self.forbidden.update(usable("subscriptionGroup.json", content.forbidden_table))
         self.data_version = content.data_version
@@ -61,7 +61,7 @@ class GroupTable:
         return group in self.table
 
     def find(self, group: str, now_ms: int) -> SubscriptionGroupConfig | None:
-        """The group, made now where that is allowed, there is room and the name is one; else None. Java: findSubscriptionGroupConfig."""
+        """The group; created now if that is allowed, there is room and the name is valid; else None. Java: findSubscriptionGroupConfig."""
         found = self.table.get(group)
         if found is not None:
             return found
@@ -73,7 +73,7 @@ class GroupTable:
         return made
 
     def room_problem(self, names: Collection[str]) -> str | None:
-        """Why these groups may not all be made, as one sentence; None when they may."""
+        """Why these groups may not all be created, as one sentence; None if they may."""
         new = sum(name not in self.table for name in names)
         allowed = self._config().max_subscription_groups
         if new and len(self.table) + new > allowed:
@@ -89,7 +89,7 @@ class GroupTable:
         self._changed(now_ms)
 
     def delete(self, group: str, now_ms: int) -> bool:
-        """Forget ``group`` and what it may not read, which one may have that never was; whether it was there."""
+        """Delete ``group`` and its forbidden topics, which an unknown group may have, too. Returns whether it existed."""
         taken_away, known = self.forbidden.pop(group, None), self.table.pop(group, None)
         if taken_away is not None or known is not None:
             self._changed(now_ms)

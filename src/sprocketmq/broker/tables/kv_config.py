@@ -1,9 +1,9 @@
-"""The name server's key-value configuration: texts by namespace and key, on disk after each change (Java: KVConfigManager).
+"""The name server's key-value configuration: texts by namespace and key, written to the disk after each change (Java: KVConfigManager).
 
     kvConfig.json   {"configTable":{"ORDER_TOPIC_CONFIG":{"orders":"broker-a:4;broker-b:4"}}}
 
-Of the namespaces only ORDER_TOPIC_CONFIG means something to RocketMQ itself: it fixes the queues of topics whose order must outlive a
-broker. Anybody may write here, so keys and bytes are limited (``maxKvConfigKeys``, ``maxKvConfigBytes``).
+RocketMQ itself uses only the namespace ORDER_TOPIC_CONFIG, which fixes the queues of topics whose order must survive the loss of a
+broker. Any client may write here, so keys and bytes are limited (``maxKvConfigKeys``, ``maxKvConfigBytes``).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ORDER_TOPIC_CONFIG: Final = "ORDER_TOPIC_CONFIG"
 
 
 class KVConfigTable:
-    """Namespaces of texts. ``path`` empty: they live as long as the name server."""
+    """Texts by namespace and key. With an empty ``path`` they are in memory only."""
 
     def __init__(self, path: str, max_keys: int = 10_000, max_bytes: int = 4 << 20) -> None:
         self.max_keys, self.max_bytes = max_keys, max_bytes
@@ -33,7 +33,7 @@ class KVConfigTable:
         self._keys = self._bytes = 0
 
     def load(self) -> None:
-        """Raises StoreCorrupt when the file and its spare copy are both unreadable."""
+        """Load the file. Raises StoreCorrupt if it and its spare copy are both unreadable."""
         content = self._on_disk.load(KVConfig.decode)
         if content is not None:
             self._table = content.config_table
@@ -46,7 +46,7 @@ class KVConfigTable:
         return self._keys
 
     def put(self, namespace: str, key: str, value: str) -> None:
-        """It counts at once; see :meth:`when_saved`.
+        """Set a text, which is in effect at once; see :meth:`when_saved`.
 
         Raises:
             ConfigurationError: there are too many keys already, or too many bytes; nothing was changed.
@@ -65,12 +65,12 @@ class KVConfigTable:
             )
         self._keys, self._bytes = keys, size
         if namespace not in self._table and len(self._table) >= self.max_keys:
-            self._table = {name: texts for name, texts in self._table.items() if texts}  # emptied ones are names only
+            self._table = {name: texts for name, texts in self._table.items() if texts}  # drop empty namespaces
         self._table.setdefault(namespace, {})[key] = value
         self._file.changed()
 
     def delete(self, namespace: str, key: str) -> None:
-        """A key that is not there is no mistake."""
+        """Delete a key; does nothing if it does not exist."""
         texts = self._table.get(namespace)
         value = None if texts is None else texts.pop(key, None)
         if texts is None or value is None:
@@ -82,19 +82,19 @@ class KVConfigTable:
         return self._table.get(namespace, {}).get(key)
 
     def namespace(self, namespace: str) -> dict[str, str] | None:
-        """All texts of a namespace; None for one that nobody ever wrote to."""
+        """All texts of a namespace; None if it was never written."""
         return self._table.get(namespace)
 
     def retry(self) -> None:
-        """Write again what could not be written."""
+        """Write the file again if the last write failed."""
         self._file.retry()
 
     def when_saved(self, call: WhenSaved) -> None:
-        """See :class:`~sprocketmq.broker.tables.table_file.TableFile`; without a path at once."""
+        """See :class:`~sprocketmq.broker.tables.table_file.TableFile`; without a path, called at once."""
         self._file.when_saved(call)
 
     def close(self) -> None:
-        """At the end, when nothing is asked any more."""
+        """At the end, when no request is handled any more."""
         self._file.close()
 
 

@@ -1,13 +1,13 @@
-"""How far each group has consumed each queue (Java: ConsumerOffsetManager).
+"""The progress of each group in each queue (Java: ConsumerOffsetManager).
 
 Laws
-1. An offset is the next message to consume, so "nothing consumed" and 0 are told apart by the entry being there or not.
-2. What a client commits counts, also when it is lower than before: a consumer that was reset goes back.
+1. An offset is the next message to consume. A queue from which nothing was consumed has no entry, which is different from an entry 0.
+2. A client may commit a lower offset than before, because a consumer that was reset goes back.
 3. ``is_dirty`` is set by each change and cleared by ``content``, so that an idle broker writes no file.
-4. A reset offset is both committed and pending. While it is pending, it is what a query answers, and what the group commits is ignored:
-   its members still work on what they pulled before. The next pull of the queue takes it, and the group is where it was put.
-   Pending resets are not in the file: after a restart the committed half of them counts, and members commit over it as over any other.
-5. There are at most ``max_offsets`` offsets (and pull offsets): anybody may commit. What is there may always be changed.
+4. A reset offset is both committed and pending. While it is pending, queries return it, and commits of the group are ignored, because its
+   members still work on messages that they pulled before. The next pull of the queue takes it, and the group continues there.
+   Pending resets are not in the file: after a restart only the committed offset counts, and members may commit over it.
+5. There are at most ``max_offsets`` offsets (and pull offsets), because any client may commit. Existing entries may always be changed.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ log = logging.getLogger("sprocketmq.broker")
 
 
 class OffsetTable:
-    """Committed offsets, and next to them how far each group has asked (``pull_offset``, what a tool shows as in flight)."""
+    """Committed offsets, and the pull offset of each group (``pull_offset``, from which tools show messages in flight)."""
 
     def __init__(self, max_offsets: int = 1_000_000) -> None:
         self.max_offsets = max_offsets
         # "topic@group" as in consumerOffset.json: neither name can hold an "@"
         self._committed: dict[str, dict[int, int]] = {}
         self._count = 0
-        # Who is in the keys, so that a question about one topic or group is no walk over all of them.
+        # Topics and groups of the keys, so that a query for one of them does not go through all keys.
         self._groups: dict[str, dict[str, None]] = {}
         self._topics: dict[str, dict[str, None]] = {}
         self._pulled: dict[tuple[str, str, int], int] = {}
-        # (group, topic, queue id) -> offset, law 4; empty nearly always, which is all that a pull looks at
+        # (group, topic, queue id) -> offset, law 4; nearly always empty, which a pull checks first
         self.resets: dict[tuple[str, str, int], int] = {}
         self.data_version = DataVersion()
         self.is_dirty = False
 
     def load(self, content: ConsumerOffsetSerializeWrapper) -> None:
-        """Take over what ``consumerOffset.json`` holds."""
+        """Load ``consumerOffset.json``."""
         self._committed, self._groups, self._topics = {}, {}, {}
         for key, queues in content.offset_table.items():
             topic, _, group = key.rpartition("@")
@@ -53,7 +53,7 @@ class OffsetTable:
             self.data_version = content.data_version
 
     def long_snapshot(self) -> LongTable:
-        """What GET_ALL_CONSUMER_OFFSET answers: the file's content, and the topics by group."""
+        """The answer to GET_ALL_CONSUMER_OFFSET: the file's content, and the topics by group."""
         version = msgspec.structs.replace(self.data_version)
         topics = {group: list(topics) for group, topics in self._topics.items()}
         return self._long(ConsumerOffsetSnapshot(data_version=version, group_topic_map=topics))
@@ -82,7 +82,7 @@ class OffsetTable:
         return self._count
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> bool:
-        """Whether it counts (law 5)."""
+        """Commit an offset. Returns whether it was accepted (law 5)."""
         queues = self._committed.get(f"{topic}@{group}")
         before = None if queues is None else queues.get(queue_id)
         if before is None:
@@ -108,14 +108,14 @@ class OffsetTable:
         return queues
 
     def query(self, group: str, topic: str, queue_id: int) -> int:
-        """The pending reset offset, else the committed one, -1 when there is none."""
+        """The pending reset offset, else the committed one; -1 if there is none."""
         if self.resets and (reset := self.resets.get((group, topic, queue_id))) is not None:
             return reset
         queues = self._committed.get(f"{topic}@{group}")
         return -1 if queues is None else queues.get(queue_id, -1)
 
     def reset(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """Move the group: committed now, and pending until its next pull of the queue (law 4). Java: assignResetOffset."""
+        """Move the group: the offset is committed now, and pending until the next pull of the queue (law 4). Java: assignResetOffset."""
         self.commit(group, topic, queue_id, offset)
         self.resets[group, topic, queue_id] = offset
 
@@ -123,7 +123,7 @@ class OffsetTable:
         return (group, topic, queue_id) in self.resets
 
     def take_reset(self, group: str, topic: str, queue_id: int) -> int | None:
-        """The pending offset, which is pending no longer."""
+        """Return the pending offset, and remove it."""
         return self.resets.pop((group, topic, queue_id), None)
 
     def note_pull(self, group: str, topic: str, queue_id: int, offset: int) -> None:
@@ -131,12 +131,12 @@ class OffsetTable:
             self._pulled[group, topic, queue_id] = offset
 
     def pull_offset(self, group: str, topic: str, queue_id: int) -> int:
-        """Where the group's newest pull began; the committed offset when it never pulled."""
+        """The offset of the group's newest pull; the committed offset if it never pulled."""
         pulled = self._pulled.get((group, topic, queue_id), -1)
         return pulled if pulled >= 0 else self.query(group, topic, queue_id)
 
     def topics_of(self, group: str) -> list[str]:
-        """Topics that the group has an offset for."""
+        """Topics in which the group has an offset."""
         return list(self._topics.get(group, ()))
 
     def groups_of(self, topic: str) -> list[str]:
@@ -144,11 +144,11 @@ class OffsetTable:
         return list(self._groups.get(topic, ()))
 
     def offsets_of(self, group: str, topic: str) -> dict[int, int]:
-        """Committed offsets by queue id; empty when the group has none for the topic."""
+        """Committed offsets by queue id; empty if the group has none in the topic."""
         return dict(self._committed.get(f"{topic}@{group}", {}))
 
     def clone(self, source: str, target: str, topic: str) -> None:
-        """``target`` stands where ``source`` stands in ``topic``, whatever it had committed. Java: cloneOffset."""
+        """Give ``target`` the offsets of ``source`` in ``topic``, whatever it has committed. Java: cloneOffset."""
         offsets = self._committed.get(f"{topic}@{source}")
         if offsets is None:
             return
@@ -161,7 +161,7 @@ class OffsetTable:
         self.is_dirty = True
 
     def lowest(self, topic: str, without: Iterable[str], first_kept: Callable[[int], int]) -> dict[int, int]:
-        """By queue id, the lowest offset of all groups but ``without``; offsets before ``first_kept(queue_id)`` do not count."""
+        """The lowest offset of all groups except ``without``, by queue id; offsets before ``first_kept(queue_id)`` do not count."""
         left_out, found = set(without), dict[int, int]()
         for group in self.groups_of(topic):
             if group in left_out:
@@ -172,7 +172,7 @@ class OffsetTable:
         return found
 
     def forget_topic(self, topic: str) -> None:
-        """A deleted topic: a new one of the same name starts at 0, and so must its groups."""
+        """Remove the offsets in a deleted topic: a new topic of the same name starts at 0, and so must its groups."""
         for group in self.groups_of(topic):
             self._forget(topic, group)
         self._pulled = {key: offset for key, offset in self._pulled.items() if key[1] != topic}

@@ -1,11 +1,12 @@
-"""What the properties of a send say to the broker, remembered by their shape: the text without the values of UNIQ_KEY and KEYS.
+"""The meaning of a send's properties for the broker, cached by their shape: the text without the values of UNIQ_KEY and KEYS.
 
-A producer sends thousands of messages whose properties differ in these two alone. They are judged once.
+A producer sends thousands of messages whose properties differ only in these two, so they are checked once.
 
 Laws
-1. A shape says what :func:`judged` says of each of its texts. It is judged with a probe in the place of the unique key and without KEYS: as
-   neither value holds a separator, they cannot change what the rest says. UNIQ_KEY must be there once: of two the last counts.
-2. Shapes come from the network: some are remembered, not all, and no long ones.
+1. A shape has the result that :func:`judged` returns for each of its texts. It is computed with a probe in place of the unique key and
+   without KEYS: neither value contains a separator, so they cannot change the meaning of the rest. UNIQ_KEY must be there exactly once,
+   because of two the last counts.
+2. Shapes come from the network: the cache is limited, and long ones are not cached.
 """
 
 from __future__ import annotations
@@ -36,13 +37,13 @@ _OTHER_MARKS: Final = (*TIMER_MARKS, _TRAN_MSG, _POP_CK)
 
 
 class Shape(msgspec.Struct, frozen=True, gc=False):
-    """What properties say.
+    """The meaning of properties.
 
     Attributes:
-        added: what the broker writes behind them: its marks, and a separator where the last one is missing.
+        added: the text that the broker appends: its marks, and a separator if the last one is missing.
         tags_code: for the consume queue.
-        waits: whether the sender wants to know that the disk has the message.
-        is_special: whether the message may be more than stored; ``special_messages`` looks closely.
+        waits: whether the answer waits until the message is on the disk.
+        is_special: whether the message may need special handling; ``special_messages`` decides.
         delay_level: of properties that ask for a delay level and are nothing else special; 0 for all others.
     """
 
@@ -58,11 +59,11 @@ class PropertyShapes:
 
     def __init__(self, mark: Callable[[bytes], bytes]) -> None:
         self._mark = mark
-        # By what is before and behind the unique key; mostly nothing is before.
+        # By the texts before and behind the unique key; mostly the first one is empty.
         self._known: dict[str | tuple[str, str], Shape | None] = {}
 
     def look(self, text: str) -> tuple[str, Shape] | None:
-        """The unique key of properties and what they say; None: they have no shape, and are judged one by one."""
+        """The unique key of properties and their shape; None if they have no shape and are checked one by one."""
         before, _, rest = text.partition(_UNIQUE_KEY)
         key, end, behind = rest.partition("\x02")
         if not end or not key.isalnum():
@@ -83,7 +84,7 @@ class PropertyShapes:
         text = f"{before}{_UNIQUE_KEY}{_PROBE}\x02{behind}"
         raw = text.encode()
         marked, shape = self._mark(raw), None
-        # The key found is the only one, not that of a name that ends alike; and another broker's marks have to go.
+        # The key is the only one and not that of a longer name, and there are no marks of another broker to remove.
         if (
             text.count(_UNIQUE_KEY) == 1
             and props.get_property(raw, props.UNIQ_KEY) == _PROBE
@@ -109,7 +110,7 @@ def _without_keys(part: str) -> str:
 
 
 def judged(raw: bytes, marked: bytes, added: str = "") -> Shape:
-    """What ``raw`` says, which is ``marked`` with the broker's marks."""
+    """The shape of ``raw``; ``marked`` is the same text with the broker's marks."""
     tags = props.get_property(marked, props.TAGS) if b"TAGS\x01" in marked else None
     is_special = _is_special(marked)
     level = delay_level(marked) if is_special and not any(mark in marked for mark in _OTHER_MARKS) else 0
@@ -117,7 +118,7 @@ def judged(raw: bytes, marked: bytes, added: str = "") -> Shape:
 
 
 def waits_for_disk(raw: bytes) -> bool:
-    """Whether the sender wants to know that the disk has it. Looked at twice: another property may end in the same letters."""
+    """Whether the answer waits for the disk. Checked twice, because the name of another property may end in the same letters."""
     return b"WAIT\x01false" not in raw or props.get_property(raw, props.WAIT) != "false"
 
 
@@ -131,5 +132,5 @@ def delay_level(raw: bytes) -> int:
 
 
 def _is_special(raw: bytes) -> bool:
-    """Whether these properties may be more than stored: one of the letters below is in them. ``special_message`` looks closely."""
+    """Whether these properties may need special handling: they contain one of these texts. ``special_message`` decides."""
     return b"DELAY" in raw or b"TIMER_" in raw or _TRAN_MSG in raw or _POP_CK in raw

@@ -1,7 +1,7 @@
-"""In which mode each group reads each topic, where an administrator said so (5.x; Java: MessageRequestModeManager).
+"""The modes in which groups read topics, as an administrator set them (5.x; Java: MessageRequestModeManager).
 
-PULL is the only mode that this broker serves, so the table only remembers what it was told: a slave copies it, a tool reads it back. It is
-kept in ``config/messageRequestMode.json``, as Apache keeps it.
+PULL is the only mode that this broker serves, so the table has no effect: slaves copy it, and tools read it. It is
+stored in ``config/messageRequestMode.json``, as in Apache.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["RequestModes"]
 
 
 class RequestModes:
-    """Modes by topic and group. ``root`` is the store directory, None for a broker in memory."""
+    """The modes by topic and group. ``root`` is the store directory; None for a broker in memory."""
 
     def __init__(self, root: Path | None, max_modes: int = 10_000) -> None:
         self._max_modes = max_modes
@@ -36,18 +36,18 @@ class RequestModes:
             self._modes = content.message_request_mode_map
 
     async def stop(self) -> None:
-        """Write what is not written yet."""
+        """Write the file if needed."""
         self._file.close()
 
     def __len__(self) -> int:
         return sum(map(len, self._modes.values()))
 
     def content(self) -> MessageRequestModeSerializeWrapper:
-        """What the file and GET_ALL_MESSAGE_REQUEST_MODE hold."""
+        """The content of the file, and of the answer to GET_ALL_MESSAGE_REQUEST_MODE."""
         return MessageRequestModeSerializeWrapper(message_request_mode_map=self._modes)
 
     def set(self, mode: SetMessageRequestModeRequestBody) -> None:
-        """Remember ``mode``, and write it down soon (:meth:`when_saved`).
+        """Set ``mode``, and write the file soon (:meth:`when_saved`).
 
         Raises:
             ConfigurationError: there are too many.
@@ -59,7 +59,7 @@ class RequestModes:
         self._file.changed()
 
     def retry(self) -> None:
-        """Write again what could not be written."""
+        """Write the file again if the last write failed."""
         self._file.retry()
 
     def when_saved(self, call: WhenSaved) -> None:

@@ -1,4 +1,4 @@
-"""The answer to a send that was stored, its header made of constant parts (Java: SendMessageResponseHeader and two fields beside it)."""
+"""The answer to a stored send, with a header from constant parts (Java: SendMessageResponseHeader and two additional fields)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class SentAnswers:
     """The answers of one broker.
 
     Args:
-        id_prefix: how each of its offset message ids begins; 16 digits follow.
-        region_id, trace_on: what it tells with each answer.
+        id_prefix: the begin of each of its offset message ids; 16 digits follow.
+        region_id, trace_on: fields of each answer.
     """
 
     def __init__(self, id_prefix: str, region_id: str, trace_on: str) -> None:
@@ -33,7 +33,7 @@ class SentAnswers:
             + b'%d,"serializeTypeCurrentRPC":"JSON","version":'
             + b"%d}" % ANNOUNCED_VERSION
         )
-        # Of one message, with the id of its sender: nearly all answers.
+        # Answers to one message with an id of its sender, which are nearly all.
         self._json_of_one = self._json.replace(b"%b", self._id_prefix + b"%016X", 1).replace(
             b"%b", b'"transactionId":"%b",', 1
         )
@@ -44,7 +44,7 @@ class SentAnswers:
     ) -> RawCommand:
         """The answer to the send of one message."""
         opaque = command.opaque
-        # What is not alphanumeric may have to be escaped in JSON.
+        # Texts that are not alphanumeric may have to be escaped in JSON.
         if command.serialize_type == SERIALIZE_ROCKETMQ or not unique_key.isalnum():
             message_id = b"%b%016X" % (self._id_prefix, physical_offset)
             return self._general(command, message_id, queue_id, queue_offset, unique_key)

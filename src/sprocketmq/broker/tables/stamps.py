@@ -1,4 +1,4 @@
-"""What the broker writes into a message and its answer: its marks, its host, the two ids.
+"""The data that the broker adds to a message and its answer: its marks, its host, the two ids.
 
 Java: AbstractSendMessageProcessor.buildMsgContext, MessageClientIDSetter, MessageDecoder.createMessageId.
 """
@@ -26,10 +26,10 @@ __all__ = ["Stamps"]
 
 
 class Stamps:
-    """Made once the broker's address is known, because host and port are part of both ids.
+    """The data that one broker adds. Made when the broker's address is known, because host and port are a part of both ids.
 
     Attributes: ``host`` (address bytes, port) goes into each record, ``region_id`` and ``trace_on`` into each answer to a send;
-    ``message_id_prefix`` begins each offset message id; ``shapes`` knows what properties say, ``answers`` makes answers to sends.
+    ``message_id_prefix`` begins each offset message id; ``shapes`` caches the meaning of properties, ``answers`` makes answers to sends.
     """
 
     def __init__(self, config: BrokerConfig, host: str, port: int) -> None:
@@ -52,7 +52,7 @@ class Stamps:
     def mark(self, raw: bytes) -> bytes:
         """``raw`` properties with this broker's marks: CLUSTER (a reply needs it), MSG_REGION and TRACE_ON (trace needs them).
 
-        Those of another broker go: they come along when a consumer sends on what it got (Java puts its own over them too).
+        Marks of another broker are removed; a message has them if a consumer sends it on (Java overwrites them, too).
         """
         if b"CLUSTER\x01" in raw or b"MSG_REGION\x01" in raw or b"TRACE_ON\x01" in raw:
             for name in (props.CLUSTER, props.MSG_REGION, props.TRACE_ON):
@@ -62,7 +62,7 @@ class Stamps:
         return raw + self._marks
 
     def offset_message_id(self, physical_offset: int) -> str:
-        """The id that names the copy stored at ``physical_offset``."""
+        """The offset message id of the copy stored at ``physical_offset``."""
         return f"{self.message_id_prefix}{physical_offset:016X}"
 
     def offset_message_ids(self, physical_offsets: NDArray[np.int64]) -> str:
@@ -77,7 +77,7 @@ class Stamps:
         return ids.hex(",", size).upper()
 
     def new_unique_key(self, now_ms: int) -> str:
-        """A message id for a sender that gave none."""
+        """A message id for a sender that sent none."""
         if not self._month_start_ms <= now_ms < self._next_month_ms:
             year, month = time.localtime(now_ms / 1000)[:2]
             self._month_start_ms = int(time.mktime((year, month, 1, 0, 0, 0, 0, 0, -1)) * 1000)

@@ -1,15 +1,15 @@
-"""A table on disk, written whole beside the loop after its changes (Java: ConfigManager.persist, which every change waits for).
+"""A table on disk, written whole on a thread after its changes (Java: ConfigManager.persist, for which every change waits).
 
-    changed --at the end of the turn--> text of the table --thread--> file --> who waits is told
+    changed --at the end of the turn--> text of the table --thread--> file --> waiting callers are called
        `-- while a write is under way: once more after it, one write for all of them
 
-So a thousand changes in one read of a connection cost a write or two, and nobody else waits for the disk.
+So a thousand changes in one read of a connection need one or two writes, and no other request waits for the disk.
 
-A table may have a file that must be on the disk before it (``first``; its content is None where there is nothing to be said), always as new
-as the table's text or newer: so no kill comes between the two in the wrong order.
+A table may have a file that must be on the disk before it (``first``; its content is None if there is nothing to write). That file is
+always as new as the table's text or newer, so a kill between the two writes does no harm.
 
-What could not be written counts all the same, as long as the process lives: who waits is told the reason, and the table is written again
-with its next change, when somebody waits for it again, by :meth:`TableFile.retry`, and at the end.
+A change that could not be written stays in effect as long as the process runs: waiting callers get the error, and the table is written
+again with its next change, when a caller waits for it again, by :meth:`TableFile.retry`, and at the end.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ WhenSaved = Callable[["StoreError | None"], None]
 
 
 def not_saved(command: Command, error: StoreError) -> Command:
-    """The answer to who asked for a change that could not be written."""
+    """The answer to a request whose change could not be written."""
     remark = f"{error}; the change is in effect and is written as soon as possible, but a restart before that loses it"
     return response(command, ResponseCode.SERVICE_NOT_AVAILABLE, remark)
 
@@ -42,8 +42,8 @@ def not_saved(command: Command, error: StoreError) -> Command:
 def answer_when_saved(
     connection: Connection, command: Command, answer: Command, when_saved: Callable[[WhenSaved], None]
 ) -> None:
-    """``answer`` once a change is on the disk, :func:`not_saved` where it cannot be written; until then the request counts as kept for this
-    connection."""
+    """Send ``answer`` once a change is on the disk, or :func:`not_saved` if it cannot be written. Until then the bytes of the request count
+    for this connection (``Connection.hold``)."""
     kept_bytes = bytes_while_waiting(command)
     connection.hold(kept_bytes)
 
@@ -56,11 +56,11 @@ def answer_when_saved(
 
 
 async def once_saved(when_saved: Callable[[WhenSaved], None]) -> StoreError | None:
-    """Returns when a change is on the disk, or why it cannot be written."""
+    """Wait until a change is on the disk; return the error if it cannot be written."""
     done: asyncio.Future[StoreError | None] = asyncio.get_running_loop().create_future()
 
     def tell(error: StoreError | None) -> None:
-        if not done.done():  # who asked was cancelled
+        if not done.done():  # else the caller was cancelled
             done.set_result(error)
 
     when_saved(tell)
@@ -68,9 +68,9 @@ async def once_saved(when_saved: Callable[[WhenSaved], None]) -> StoreError | No
 
 
 class TableFile:
-    """One file. ``content()`` gives the text of the table as it is at that moment, or a long one that is made in steps.
+    """The file of one table. ``content()`` returns the present text of the table, or a long one that is made in steps.
 
-    ``when_saved(call)`` calls with None once all changes until now are on the disk, or with the reason why they are not.
+    ``when_saved(call)`` calls ``call`` with None once all changes so far are on the disk, or with the error.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class TableFile:
             call(None)
 
     def close(self) -> None:
-        """Write what is not written yet, and end the thread. Who still waits is not told: its connection is closed."""
+        """Write the table if needed, and end the thread. Callers that still wait are not called: their connections are closed."""
         writing, self._writing = self._writing, None
         if self._making is not None:
             self._making.cancel()
@@ -134,7 +134,7 @@ class TableFile:
                 log.error("%s", error)
 
     def _begin(self) -> None:
-        if not self._is_changed or self._is_busy:  # closed, or begun already
+        if not self._is_changed or self._is_busy:  # closed, or a write has begun already
             return
         self._is_changed = False
         self._told, self._waiting = self._waiting, []
@@ -155,7 +155,7 @@ class TableFile:
         writing.add_done_callback(lambda done: loop.call_soon_threadsafe(self._ended, done))
 
     def _saving(self, raw: bytes) -> Callable[[], None]:
-        """What is to be done beside the loop. Called when the table's text is made, so that what goes first is not older."""
+        """Return the function that writes on the thread. Called when the table's text is made, so that the first file is not older."""
         raw_of_first = None if self._first is None else self._first[1]()
 
         def save() -> None:

@@ -1,8 +1,8 @@
-"""The topics of one broker: their queues and permissions, and the rules by which they come into being (Java: TopicConfigManager).
+"""The topics of one broker: their queues and permissions, and the rules for creating them (Java: TopicConfigManager).
 
-A topic is made in three ways: by an administrator (UPDATE_AND_CREATE_TOPIC), by a send to an unknown topic that names a default topic
-with the inherit permission (TBW102), and by the broker itself for retry and dead letter. Each way bumps the data version, writes
-``topics.json`` and tells the name servers, through the two callbacks that the broker sets.
+A topic is created in three ways: by an administrator (UPDATE_AND_CREATE_TOPIC), by a send to an unknown topic that names a default topic
+with the inherit permission (TBW102), and by the broker itself for retry and dead letter. Each way increments the data version, writes
+``topics.json`` and registers at the name servers, through the two callbacks that the broker sets.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ AUTO_CREATE_TOPIC: Final = "TBW102"
 SELF_TEST_TOPIC: Final = "SELF_TEST_TOPIC"
 OFFSET_MOVED_EVENT: Final = "OFFSET_MOVED_EVENT"
 
-# TopicValidator: system topics, and those of them that nobody may send to.
+# TopicValidator: system topics, and those of them to which no client may send.
 _NOT_ALLOWED_SEND: Final = frozenset(
     (SCHEDULE_TOPIC, HALF_TOPIC, OP_TOPIC, TRANS_CHECK_MAX_TIME_TOPIC, SELF_TEST_TOPIC, OFFSET_MOVED_EVENT)
 )
 SEND_FORBIDDEN: Final = _NOT_ALLOWED_SEND | {UNDELIVERABLE_TOPIC}
-# Nothing that waited is delivered to these: it would wait there again, or lie where nobody may send to.
+# Waiting messages are not delivered to these: they would wait there again, or be in a topic to which no client may send.
 DELIVERY_FORBIDDEN: Final = SEND_FORBIDDEN | {TIMER_TOPIC}
 SYSTEM_TOPICS: Final = _NOT_ALLOWED_SEND | {
     AUTO_CREATE_TOPIC,
@@ -61,7 +61,7 @@ _SCHEDULE_QUEUES: Final = 18
 
 
 class TopicTable:
-    """Topics by name. ``on_change()`` is called after each change that must be written down and announced."""
+    """Topics by name. ``on_change()`` is called after each change that must be written and registered."""
 
     def __init__(
         self, config: Callable[[], BrokerConfig], now_ms: int, on_change: Callable[[], None] = lambda: None
@@ -75,12 +75,12 @@ class TopicTable:
         self._create_system_topics()
 
     def load(self, content: TopicConfigSerializeWrapper) -> None:
-        """Take over what ``topics.json`` holds; a system topic keeps the shape it was saved with."""
+        """Load ``topics.json``; a system topic keeps its saved settings."""
         self.table.update(usable("topics.json", content.topic_config_table))
         self.data_version = content.data_version
 
     def content(self) -> TopicConfigSerializeWrapper:
-        """What ``topics.json`` and the registration carry."""
+        """The content of ``topics.json`` and of registrations."""
         return TopicConfigSerializeWrapper(topic_config_table=self.table, data_version=self.data_version)
 
     def long_content(self) -> LongTable:
@@ -105,9 +105,9 @@ class TopicTable:
         return f"{self._config().broker_cluster_name}_REPLY_TOPIC"
 
     def create_in_send(self, topic: str, default_topic: str, queue_nums: int, now_ms: int) -> TopicConfig | None:
-        """What a send to an unknown topic gets: a topic shaped by ``default_topic``, or None when that may not be inherited.
+        """Create a topic for a send to an unknown one, with the settings of ``default_topic``; None if that may not be inherited.
 
-        A retry topic is made all the same, with one queue. Java: createTopicInSendMessageMethod. None also when there are too many topics.
+        A retry topic is created anyway, with one queue. Java: createTopicInSendMessageMethod. None also if there are too many topics.
         """
         if len(self.table) >= self._config().max_topics:
             return None
@@ -123,21 +123,21 @@ class TopicTable:
         return None
 
     def deleted_content(self) -> bytes | None:
-        """What ``deletedTopics.json`` holds: the log's end when each was deleted. Ours: Apache makes no topic of a queue it finds.
+        """The content of ``deletedTopics.json``: the log's end at each deletion. Ours: Apache creates no topic for a queue that it finds.
 
-        None: there is no such file, and nothing to write. One that is there has to be written when it becomes empty, too.
+        None: there is no such file, and nothing to write. An existing file has to be written also when it becomes empty.
         """
         return msgspec.json.encode(self.deleted) if self._has_deletions_on_disk else None
 
     def load_deletions(self, deleted: dict[str, int]) -> None:
-        """Take over what ``deletedTopics.json`` holds."""
+        """Load ``deletedTopics.json``."""
         self.deleted, self._has_deletions_on_disk = deleted, True
 
     def forget_deletions(self, log_begin: int, log_end: int) -> None:
-        """Those of whose topics the log has no record any more.
+        """Forget the deletions of topics of which the log has no record any more.
 
-        A log that ends before a topic's deletion has lost its tail to a power cut, or has been removed by hand. What is stored from here on
-        lies before the noted end, and is of no first life all the same: so no end is noted that is behind the log's.
+        If the log ends before a topic's deletion, a power cut has cut its tail, or it was removed by hand. New records would then lie
+        before the recorded end although they are not from before the deletion. So no recorded end may be behind the log's end.
         """
         ends = {topic: min(end, log_end) for topic, end in self.deleted.items()}
         ends = {topic: end for topic, end in ends.items() if end > log_begin}
@@ -146,7 +146,7 @@ class TopicTable:
             self._on_change()
 
     def adopt(self, queues: Iterable[tuple[str, int]], now_ms: int) -> None:
-        """Topics whose messages are there but whose configuration is not: killed between the two, or files copied by hand."""
+        """Add topics that have messages but no configuration, after a kill between the two, or if files were copied by hand."""
         missing: dict[str, int] = {}
         for topic, queue_id in queues:
             if topic not in self.table:
@@ -165,7 +165,7 @@ class TopicTable:
         return found
 
     def room_problem(self, names: Collection[str]) -> str | None:
-        """Why these topics may not all be made, as one sentence; None when they may."""
+        """Why these topics may not all be created, as one sentence; None if they may."""
         new = sum(name not in self.table for name in names)
         if new and len(self.table) + new > self._config().max_topics:
             allowed = self._config().max_topics
@@ -173,22 +173,22 @@ class TopicTable:
         return None
 
     def update(self, *topics: TopicConfig, now_ms: int) -> None:
-        """Create or replace, on an administrator's word; several count as one change."""
+        """Create or replace topics for an administrator; several count as one change."""
         self.table.update({topic.topic_name: topic for topic in topics})
         self._changed(now_ms)
 
     def announce(self, now_ms: int) -> None:
-        """Something that name servers are told with the topics has changed: the broker's own permission."""
+        """Note that the broker's own permission has changed, which is a part of registrations."""
         self._changed(now_ms)
 
     def system_topics(self) -> list[str]:
-        """The broker's own topics, there or not (GET_SYSTEM_TOPIC_LIST_FROM_BROKER)."""
+        """The broker's own topics, whether they exist or not (GET_SYSTEM_TOPIC_LIST_FROM_BROKER)."""
         own = {self._config().broker_name, self._config().broker_cluster_name, self.reply_topic}
         started = {topic for topic in self.table if topic.startswith(SYSTEM_PREFIX)}
         return sorted(SYSTEM_TOPICS | own | started)
 
     def mark_ordered(self, topics: Collection[str], now_ms: int) -> None:
-        """Name servers have an order configuration for these; who is not named stays as it is. Java: updateOrderTopicConfig."""
+        """Set which topics have an order configuration at name servers; others stay as they are. Java: updateOrderTopicConfig."""
         known = [topic for topic in map(self.table.get, topics) if topic is not None and not topic.order]
         for topic in known:
             self.table[topic.topic_name] = msgspec.structs.replace(topic, order=True)
@@ -196,7 +196,7 @@ class TopicTable:
             self._changed(now_ms)
 
     def delete(self, topic: str, now_ms: int, log_end: int = 0) -> bool:
-        """Forget ``topic``, all of whose messages lie before ``log_end`` in the log; whether it was there."""
+        """Delete ``topic``, all of whose messages are before ``log_end`` in the log. Returns whether it existed."""
         if self.table.pop(topic, None) is None:
             return False
         self.deleted[topic], self._has_deletions_on_disk = log_end, True
@@ -215,8 +215,8 @@ class TopicTable:
         self._on_change()
 
     def _create_system_topics(self) -> None:
-        """Those of Java's TopicConfigManager.init whose mechanism exists here. More than one, on purpose: a 5.x name server takes a
-        first registration with exactly one topic for an incremental one and refuses it."""
+        """The topics of Java's TopicConfigManager.init whose mechanism exists here. There must be more than one: a 5.x name server treats a
+        first registration with exactly one topic as an incremental one and refuses it."""
         config, both = self._config(), PERM_READ | PERM_WRITE
         own = [
             _topic(SELF_TEST_TOPIC, 1, both),

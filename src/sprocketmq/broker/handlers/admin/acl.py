@@ -1,8 +1,8 @@
-"""Accounts by an administrator, as 4.9 has them: UPDATE_AND_CREATE_ACL_CONFIG 50, DELETE_ACL_CONFIG 51, GET_BROKER_CLUSTER_ACL_INFO 52,
+"""Administration of accounts as in 4.9: UPDATE_AND_CREATE_ACL_CONFIG 50, DELETE_ACL_CONFIG 51, GET_BROKER_CLUSTER_ACL_INFO 52,
 UPDATE_GLOBAL_WHITE_ADDRS_CONFIG 53, GET_BROKER_CLUSTER_ACL_CONFIG 54. Java: AdminBrokerProcessor.
 
-54 shows accounts without their secrets: Apache up to 4.9.7 shows them to everybody, later versions do not answer it any more.
-The failure codes 209 to 211 are 4.9's; 5.x gave these numbers to other things.
+54 shows accounts without their secrets. Apache up to 4.9.7 shows the secrets to everybody; later versions do not serve 54 any more.
+The failure codes 209 to 211 are those of 4.9; 5.x uses these numbers for other errors.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _OFF: Final = "this broker has no accounts because aclEnable is false; start it 
 
 
 class AccountsBroker(Protocol):
-    """What requests about accounts need of the broker."""
+    """The parts of a broker that requests about accounts need."""
 
     config: BrokerConfig
     plain_access: PlainAccessValidator | None

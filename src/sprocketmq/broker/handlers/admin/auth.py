@@ -1,7 +1,7 @@
-"""Users and policies of 5.x by an administrator: AUTH_CREATE_USER 3001 to AUTH_LIST_ACL 3010. Java: AdminBrokerProcessor.
+"""Administration of users and policies of 5.x: AUTH_CREATE_USER 3001 to AUTH_LIST_ACL 3010. Java: AdminBrokerProcessor.
 
-What is not allowed is answered with NO_PERMISSION 16 and a reason, as Apache answers it; a blank name with INVALID_PARAMETER 29. A user who
-does not exist, or has no policies, is an answer without a body.
+A request that is not allowed is answered with NO_PERMISSION 16 and a reason, as by Apache; a blank name with INVALID_PARAMETER 29. For a
+user that does not exist or has no policies, the answer has no body.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["HANDLERS"]
 
 
 class UsersBroker(Protocol):
-    """What requests about users and policies need of the broker."""
+    """The parts of a broker that requests about users and policies need."""
 
     users: UserAccessValidator
 
@@ -83,7 +83,7 @@ def list_users(broker: UsersBroker, connection: Connection, command: Command, no
 
 
 def _shown(broker: UsersBroker, command: Command, user: User) -> UserInfo:
-    """A user as he is told to who asks: passwords to Super users only (``mqadmin copyUser`` lives by them), as Apache tells them to all."""
+    """A user as shown in an answer. Only Super users see passwords, which ``mqadmin copyUser`` needs; Apache shows them to everybody."""
     info = user.info()
     if not broker.users.is_super(command):
         info.password = None
@@ -135,7 +135,7 @@ def _blank(command: Command, what: str) -> Command:
 
 
 def _json_list(items: list[UserInfo] | list[AclInfo]) -> bytes:
-    # An empty list travels as no body at all, as in Apache; absent fields are left out.
+    # An empty list is sent as no body, as in Apache; absent fields are left out.
     plain = [msgspec.json.decode(item.encode()) for item in items]
     return msgspec.json.encode(plain) if plain else b""
 

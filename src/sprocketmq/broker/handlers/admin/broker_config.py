@@ -1,7 +1,7 @@
-"""Settings read and changed while running: UPDATE_BROKER_CONFIG 25, GET_BROKER_CONFIG 26. Java: AdminBrokerProcessor, Configuration.
+"""Reading and changing settings while running: UPDATE_BROKER_CONFIG 25, GET_BROKER_CONFIG 26. Java: AdminBrokerProcessor, Configuration.
 
-25: body with ``key=value`` lines, taken whole or not at all; 16 for a key on the black list, 29 for one that is unknown or cannot change
-now (Apache answers success to both and does nothing, or something later). 26: ``version`` in the header, all settings in the body.
+25: body with ``key=value`` lines, which are applied all or not at all; 16 for a key on the black list, 29 for one that is unknown or cannot
+change now (Apache answers success to both and does nothing, or something later). 26: ``version`` in the header, all settings in the body.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["HANDLERS"]
 
 
 class SettingsBroker(Protocol):
-    """What requests about settings need of the broker."""
+    """The parts of a broker that requests about settings need."""
 
     live_config: LiveConfig
 

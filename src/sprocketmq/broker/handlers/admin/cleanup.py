@@ -1,7 +1,7 @@
-"""Tidying up by hand: CLEAN_EXPIRED_CONSUMEQUEUE 306, CLEAN_UNUSED_TOPIC 316, DELETE_EXPIRED_COMMITLOG 329. Java: AdminBrokerProcessor.
+"""Cleaning on request: CLEAN_EXPIRED_CONSUMEQUEUE 306, CLEAN_UNUSED_TOPIC 316, DELETE_EXPIRED_COMMITLOG 329. Java: AdminBrokerProcessor.
 
-306 and 329 run one round of the store's retention, at whatever hour it is; 329 deletes expired log files, 306 the queue files that pointed
-into deleted ones. Apache's 306 also forgets a queue whose messages have all expired and starts it at 0 again; here it keeps its offset, so
+306 and 329 run one round of the store's retention at any hour; 329 deletes expired log files, 306 the queue files that pointed
+into deleted ones. Apache's 306 also removes a queue whose messages have all expired and starts it at 0 again; here it keeps its offset, so
 that groups keep their place. 316 deletes queues of topics that have no configuration any more.
 """
 
@@ -21,7 +21,7 @@ __all__ = ["HANDLERS"]
 
 
 class CleanedBroker(Protocol):
-    """What is cleaned."""
+    """The parts of a broker that are cleaned."""
 
     store: MessageStore
     topics: TopicTable

@@ -1,6 +1,6 @@
 """Replication: EXCHANGE_BROKER_HA_INFO 906, GET_BROKER_HA_STATUS 907 (both 5.x), and our own HANDOVER 30001. Java: AdminBrokerProcessor.
 
-What a slave copies besides the log, it asks for by the ordinary requests 21, 43, 45, 201.
+A slave copies other data than the log with the ordinary requests 21, 43, 45, 201.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MAX_TIMEOUT_MS: Final = 3_600_000
 
 
 class ReplicatedBroker(Protocol):
-    """What requests about slaves need of the broker."""
+    """The parts of a broker that requests about slaves need."""
 
     replication: Replication
     handover: HandoverDriver
@@ -38,9 +38,7 @@ class ReplicatedBroker(Protocol):
 
 def exchange_ha_info(broker: ReplicatedBroker, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(ExchangeHAInfoHeader)
-    if (
-        header.master_ha_address is not None
-    ):  # news of a master for its slave: a master takes none, and Apache's answers so too
+    if header.master_ha_address is not None:  # meant for slaves: a master ignores it, as Apache's does
         return response(command)
     return response(
         command,

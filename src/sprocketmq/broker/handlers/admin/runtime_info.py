@@ -1,10 +1,10 @@
-"""How a broker is doing: GET_BROKER_RUNTIME_INFO 28. Java: AdminBrokerProcessor.prepareRuntimeInfo, StoreStatsService, DefaultMessageStore.
+"""The state of a broker: GET_BROKER_RUNTIME_INFO 28. Java: AdminBrokerProcessor.prepareRuntimeInfo, StoreStatsService, DefaultMessageStore.
 
-Keys are those of both generations. Numbers of parts that do not exist here (thread pools, transient pool, a separate dispatch of entries)
-are what those parts say when they are idle, because mqadmin takes their keys for granted.
+The answer has the keys of both generations. For parts that do not exist here (thread pools, transient pool, a separate dispatch of entries)
+it has the values of an idle broker, because mqadmin needs their keys.
 
-Gaps: distribution and maxima of response times (putMessageDistributeTime, putLatency99, ...), which would cost each request two readings of
-the clock.
+Gaps: distribution and maxima of response times (putMessageDistributeTime, putLatency99, ...), which would need two readings of
+the clock for each request.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def _rates(broker: BrokerController, now_ms: int) -> dict[str, str]:
 
 
 def _bytes(number: int) -> str:
-    """As MixAll.humanReadableByteCount: 1.5 KiB."""
+    """A size as in MixAll.humanReadableByteCount: 1.5 KiB."""
     if number < 1024:
         return f"{number} B"
     scaled, unit = float(number), ""

@@ -1,8 +1,8 @@
-"""How far things are: GET_TOPIC_STATS_INFO 202, GET_CONSUME_STATS 208, QUERY_CONSUME_TIME_SPAN 303, VIEW_BROKER_STATS_DATA 315,
+"""Statistics: GET_TOPIC_STATS_INFO 202, GET_CONSUME_STATS 208, QUERY_CONSUME_TIME_SPAN 303, VIEW_BROKER_STATS_DATA 315,
 GET_BROKER_CONSUME_STATS 317. Java: AdminBrokerProcessor.
 
-A group has stats for the topics that it has offsets for; while it is online, not for those that it no longer subscribes to. 317 counts what
-is in flight from the pull offset, where Java leaves that at 0 and so counts below zero.
+A group has stats for the topics in which it has offsets, but while it is online not for those to which it no longer subscribes. 317 counts
+messages in flight from the pull offset; Java leaves that at 0, and so its count is negative.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HANDLERS"]
 
-# Of some 30 us for a queue.
+# A queue takes some 30 us.
 _QUEUES_PER_STEP: Final = 100
 _TOPICS_PER_STEP: Final = 10
 
@@ -68,7 +68,7 @@ def topic_stats(broker: BrokerController, connection: Connection, command: Comma
 
 
 def consume_stats(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
-    """Broker and consumer offset of each queue: what ``lag`` is computed from."""
+    """Broker and consumer offset of each queue, from which ``lag`` is computed."""
     header = command.header(GetConsumeStatsRequestHeader)
     group = header.consumer_group
     named = [topic for topic in (header.topic_list or "").split(";") if topic]
@@ -127,7 +127,7 @@ async def _stats(broker: BrokerController, group: str, topics: list[str]) -> tup
 
 
 def _is_of_interest(broker: BrokerController, group: str, topic: str) -> bool:
-    """Nobody of the group is online, or they subscribe to the topic."""
+    """Whether no member of the group is online, or they subscribe to the topic."""
     consumer = broker.consumers.get(group)
     return consumer is None or not consumer.subscriptions or topic in consumer.subscriptions
 
@@ -182,7 +182,7 @@ def consume_time_span(
 
 
 def _text(time_ms: int) -> str:
-    """As UtilAll.formatDate(yyyy-MM-dd#HH:mm:ss:SSS), in the broker's zone."""
+    """A time as in UtilAll.formatDate(yyyy-MM-dd#HH:mm:ss:SSS), in the broker's time zone."""
     seconds, milliseconds = divmod(time_ms, 1000)
     local = datetime.datetime.fromtimestamp(seconds, datetime.UTC).astimezone()
     return f"{local:%Y-%m-%d#%H:%M:%S}:{milliseconds:03d}"
@@ -200,7 +200,7 @@ def broker_stats_data(broker: BrokerController, connection: Connection, command:
 def broker_consume_stats(
     broker: BrokerController, connection: Connection, command: Command, now_ms: int
 ) -> Command | None:
-    """All groups, those that never consumed with an empty list."""
+    """Statistics of all groups; groups that never consumed have an empty list."""
     ordered_only = command.header(GetConsumeStatsInBrokerHeader).is_order
 
     async def of_group(group: str, body: ConsumeStatsList) -> bytes:

@@ -1,11 +1,11 @@
 """Timer messages: RECALL_MESSAGE 370, GET_TIMER_CHECK_POINT 60, GET_TIMER_METRICS 61. Java: RecallMessageProcessor, AdminBrokerProcessor.
 
-370: topic, recallHandle (of the send's answer), producerGroup. Answer: msgId, the unique key of the message that is taken back. What is
-stored is a timer message of its own, due in the same second, that names the key: whether it found its target shows only then. Refusals:
-16 switched off (recallMessageEnable), 14 broker not writable, 17 topic, 604 a handle that is none, of another topic or broker, or whose
-time has passed; 1 when the store did not take it.
+370: topic, recallHandle (from the answer to the send), producerGroup. Answer: msgId, the unique key of the message to recall. The broker
+stores another timer message, due in the same second, that names the key; only then it is known whether the message was found. Refusals:
+16 switched off (recallMessageEnable), 14 broker not writable, 17 topic, 604 a handle that is invalid, of another topic or broker, or whose
+time has passed; 1 if the store refused the message.
 
-60: body is the 56 bytes of ``timercheck``. 61: body is JSON, waiting messages by topic. 1 for both when timerWheelEnable is false.
+60: the body is the 56 bytes of ``timercheck``. 61: the body is JSON, waiting messages by topic. Both: 1 if timerWheelEnable is false.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _RECALL_TAG: Final = "_RECALL_TAG_"
 
 
 def handle_recall(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
-    """Store the message that takes another one back."""
+    """Store the message that recalls another one."""
     header = command.header(RecallMessageRequestHeader)
     answer = response(command)
     answer.ext_fields = {props.MSG_REGION: broker.stamps.region_id}
@@ -59,7 +59,7 @@ def handle_recall(broker: BrokerController, connection: Connection, command: Com
 def _checked(
     broker: BrokerController, header: RecallMessageRequestHeader, now_ms: int
 ) -> tuple[RecallHandle | None, int, str | None]:
-    """The handle, or None, the code and why, in Apache's order."""
+    """The handle; or None, the code and the reason. The checks are in Apache's order."""
     config = broker.config
     if not config.recall_message_enable:
         return None, ResponseCode.NO_PERMISSION, "recall is switched off (recallMessageEnable is false)"
@@ -117,14 +117,14 @@ def _recall_message(
 def handle_timer_check_point(
     broker: BrokerController, connection: Connection, command: Command, now_ms: int
 ) -> Command | None:
-    """How far the timer is; a slave asks each 3 s."""
+    """The progress of the timer; a slave requests it every 3 s."""
     return _timer_body(broker, command, broker.timers.checkpoint)
 
 
 def handle_timer_metrics(
     broker: BrokerController, connection: Connection, command: Command, now_ms: int
 ) -> Command | None:
-    """How many messages wait for each topic."""
+    """The number of waiting messages for each topic."""
     return _timer_body(broker, command, lambda: broker.timers.content().encode())
 
 

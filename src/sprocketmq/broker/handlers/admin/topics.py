@@ -1,11 +1,11 @@
-"""Topics by an administrator: UPDATE_AND_CREATE_TOPIC 17, UPDATE_AND_CREATE_TOPIC_LIST 18 (5.x), GET_ALL_TOPIC_CONFIG 21,
+"""Administration of topics: UPDATE_AND_CREATE_TOPIC 17, UPDATE_AND_CREATE_TOPIC_LIST 18 (5.x), GET_ALL_TOPIC_CONFIG 21,
 DELETE_TOPIC_IN_BROKER 215, GET_SYSTEM_TOPIC_LIST_FROM_BROKER 305, GET_TOPIC_CONFIG 351 (5.x). Java: AdminBrokerProcessor.
 
 17, 18 and 215 are answered when the change is on the disk and the name servers know it (or after 2 s): a producer that starts right after a
 creation finds the route, and no registration that still has a deleted topic is under way when it is deleted at the name servers, too.
-A list is taken whole or not at all.
+A list is applied completely or not at all.
 
-Gaps: static topics. BatchCQ and COMPACTION are taken as attributes, as Apache takes them, and change nothing here.
+Gaps: static topics. BatchCQ and COMPACTION are accepted as attributes, as by Apache, but have no effect here.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 __all__ = ["HANDLERS"]
 
 _FILTER_TYPES: Final = ("SINGLE_TAG", "MULTI_TAG")
-# Less than any administrator's timeout: a name server that does not answer must not make a topic look as if it were not there.
+# Less than any administrator's timeout, so that a name server that does not answer does not make a creation look failed.
 _REGISTRATION_WAIT_S: Final = 2.0
 
 
@@ -83,7 +83,7 @@ def update_and_create_topic_list(
 def _update(
     broker: BrokerController, connection: Connection, command: Command, topics: list[TopicConfig], now_ms: int
 ) -> Command | None:
-    """Take over all of ``topics``, whose attributes are changes, or none of them."""
+    """Create or change all of ``topics`` (their attributes are changes), or none of them."""
     names = [topic.topic_name for topic in topics]
     too_many = too_many_named(broker, "topics", len(names)) or broker.topics.room_problem(names)
     if too_many is not None:
@@ -137,7 +137,7 @@ def _answer_when_registered(
         error = await broker.saved(offsets=offsets)
         if error is not None:
             return not_saved(command, error)
-        with contextlib.suppress(asyncio.TimeoutError):  # the registration itself goes on
+        with contextlib.suppress(asyncio.TimeoutError):  # the registration itself continues
             await asyncio.wait_for(broker.registered(), _REGISTRATION_WAIT_S)
         return response(command)
 
@@ -145,7 +145,7 @@ def _answer_when_registered(
 
 
 def all_topic_config(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
-    """The whole table to 4.9 and whoever names no page, else one page."""
+    """The whole table for 4.9 and for requests without a page, else one page."""
     wanted = command.header(GetAllTopicConfigRequestHeader)
     topics, config = broker.topics, broker.config
     table = topics.table
@@ -177,7 +177,7 @@ def topic_config(broker: BrokerController, connection: Connection, command: Comm
 
 
 def delete_topic(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
-    """The topic, its queues, its groups' offsets, its statistics, and the retry topics that POP consumers of 5.x made for it alone."""
+    """Delete the topic, its queues, its offsets, its statistics, and the retry topics that POP consumers of 5.x created for it alone."""
     topic = command.ext_fields.get("topic", "")
     if not topic.strip():
         return response(command, ResponseCode.INVALID_PARAMETER, "the topic is blank, name the topic to delete")

@@ -1,1 +1,1 @@
-"""Requests of and about consumer groups."""
+"""Requests of consumer groups, and about them."""

@@ -1,11 +1,11 @@
-"""Queues given out by the broker: QUERY_ASSIGNMENT 400, SET_MESSAGE_REQUEST_MODE 401, GET_ALL_MESSAGE_REQUEST_MODE 402 (5.x).
+"""Queues assigned by the broker: QUERY_ASSIGNMENT 400, SET_MESSAGE_REQUEST_MODE 401, GET_ALL_MESSAGE_REQUEST_MODE 402 (5.x).
 Java: QueryAssignmentProcessor.
 
 400 (clients with clientRebalance=false): body topic, consumerGroup, clientId, strategyName, messageModel. The broker runs the strategy that
-the members would run themselves, over all queues of the topic on all brokers. Answer: the queues of the asker; no list at all (keep what
-you have) when topic, group or strategy is unknown here.
+the members would run themselves, over all queues of the topic on all brokers. Answer: the queues of the client; without a list (it
+keeps its queues) if topic, group or strategy is unknown here.
 
-Gaps: the mode POP, which is refused: a client told to POP would send requests that are not served.
+Gaps: the mode POP is refused, because its clients would send requests that are not served.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who is connected and reads what: GET_PRODUCER_CONNECTION_LIST 204, GET_ALL_PRODUCER_INFO 328, QUERY_TOPIC_CONSUME_BY_WHO 300,
+"""Connected clients and their subscriptions: GET_PRODUCER_CONNECTION_LIST 204, GET_ALL_PRODUCER_INFO 328, QUERY_TOPIC_CONSUME_BY_WHO 300,
 QUERY_TOPICS_BY_CONSUMER 343 and QUERY_SUBSCRIPTION_BY_CONSUMER 345 (5.x). Java: AdminBrokerProcessor, ProducerManager.
 
 GET_CONSUMER_CONNECTION_LIST 203 is with the other requests about members.
@@ -36,7 +36,7 @@ __all__ = ["HANDLERS"]
 
 
 class ConnectionsBroker(Protocol):
-    """What questions about clients need of the broker."""
+    """The parts of a broker that requests about clients need."""
 
     consumers: ConsumerTable
     producers: ProducerTable
@@ -81,7 +81,7 @@ def all_producers(broker: ConnectionsBroker, connection: Connection, command: Co
 
 
 def groups_of_topic(broker: ConnectionsBroker, connection: Connection, command: Command, now_ms: int) -> Command:
-    """Groups that subscribe to the topic now, and those that left an offset."""
+    """Groups that subscribe to the topic now, and those that have an offset in it."""
     topic = command.header(QueryTopicConsumeByWhoRequestHeader).topic
     online = [name for name, group in broker.consumers.groups.items() if topic in group.subscriptions]
     groups = list(dict.fromkeys([*online, *broker.offsets.groups_of(topic)]))

@@ -3,7 +3,7 @@
 Fields: topic, queueId, index (an offset), count, consumerGroup. Answer: the range of the queue, its entries from index on, and with a group
 its subscription. An index outside of the range is answered with success and no body, as Java does.
 
-Gaps: an entry is not shown with its extension (``store.queue.consume_queue_ext``), nor with what a filter's bit map says of it.
+Gaps: an entry is shown without its extension (``store.queue.consume_queue_ext``) and without the result of a filter's bit map.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HANDLERS"]
 
-# One answer holds no more entries, whatever is asked for: the loop serves others, too.
+# The most entries of one answer, because the loop has to serve others, too.
 _MOST_ENTRIES: Final = 10_000
 _NO_ROWS: Final = b'"queueData":['
 
@@ -56,7 +56,7 @@ def query_consume_queue(
                 ConsumeQueueData(physic_offset=unit.physical_offset, physic_size=unit.size, tags_code=unit.tags_code)
                 for unit in store.units(topic, queue_id, share[0], len(share))
             ]
-            if data:  # fillers have none, nor has a topic that was deleted meanwhile
+            if data:  # a filler, or a topic that was deleted meanwhile, has none
                 rows.append(fastjson.dumps(data)[1:-1])
         text = body.encode().replace(_NO_ROWS, _NO_ROWS + b",".join(rows), 1)
         return response(command, body=text)

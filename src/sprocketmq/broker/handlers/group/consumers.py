@@ -1,11 +1,11 @@
 """Membership: HEART_BEAT 34, UNREGISTER_CLIENT 35, GET_CONSUMER_LIST_BY_GROUP 38, CHECK_CLIENT_CONFIG 46, GET_CONSUMER_CONNECTION_LIST 203.
 Java: ClientManageProcessor, ConsumerManageProcessor, AdminBrokerProcessor.
 
-A heartbeat carries all producer and consumer groups of one client instance. A consumer group's first heartbeat makes its retry topic,
-so that its members find the route of it. NOTIFY_CONSUMER_IDS_CHANGED (40) goes out one-way to each member when somebody came or went.
+A heartbeat carries all producer and consumer groups of one client instance. A consumer group's first heartbeat creates its retry topic,
+so that its members find its route. NOTIFY_CONSUMER_IDS_CHANGED (40) is sent one-way to each member when a member joins or leaves.
 
-Heartbeat version 2 (5.x): the client sends a fingerprint of its subscriptions, and leaves out those that did not change until an answer
-says IS_SUB_CHANGE. A filter other than tags is compiled when its heartbeat comes; what is wrong with it is told by CHECK_CLIENT_CONFIG.
+Heartbeat version 2 (5.x): the client sends a fingerprint of its subscriptions, and omits unchanged ones until an answer
+says IS_SUB_CHANGE. A filter other than tags is compiled when its heartbeat arrives; CHECK_CLIENT_CONFIG reports errors in it.
 """
 
 from __future__ import annotations
@@ -59,16 +59,16 @@ def heart_beat(broker: BrokerController, connection: Connection, command: Comman
     member = Member(connection, data.client_id, command.language, command.version, broker.clock.steady_ms())
     fingerprint = data.heartbeat_fingerprint
     without_sub = data.without_sub and fingerprint != 0
-    changed = fingerprint == 0  # version 1 is always told to go on sending everything
+    changed = fingerprint == 0  # clients of version 1 always have to send everything
     for consumer in data.consumer_data_set:
         if broker.config.reject_pull_consumer_enable and consumer.consume_type == CONSUME_ACTIVELY:
             continue
         group = broker.groups.find(consumer.group_name, now_ms)
-        if group is None:  # as Java: the other groups of the client still count; this one's pulls are answered 26
+        if group is None:  # as in Java: the other groups of the client still count; pulls of this one are answered 26
             continue
         topics = (broker.topics.get(subscription.topic) for subscription in consumer.subscription_data_set)
         retry = retry_topic(consumer.group_name)
-        if topic_name_problem(retry) is None:  # else a group of an older store, longer than groups may be now
+        if topic_name_problem(retry) is None:  # else it is a group of an older store with a name that is too long now
             broker.topics.create_if_absent(
                 retry,
                 max(1, group.retry_queue_nums),
@@ -109,7 +109,7 @@ def consumer_list(broker: BrokerController, connection: Connection, command: Com
 
 
 def check_client_config(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
-    """A consumer asks at its start whether its filter is understood here (sent for other filters than tags only)."""
+    """Check the filter of a consumer that starts (clients send this only for filters other than tags)."""
     body = bytes(command.body)
     subscription = None
     if body not in (b"", b"null"):

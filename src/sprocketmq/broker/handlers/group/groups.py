@@ -1,9 +1,9 @@
-"""Consumer groups by an administrator: UPDATE_AND_CREATE_SUBSCRIPTIONGROUP 200, its list form 225 (5.x),
+"""Administration of consumer groups: UPDATE_AND_CREATE_SUBSCRIPTIONGROUP 200, its list form 225 (5.x),
 GET_ALL_SUBSCRIPTIONGROUP_CONFIG 201, DELETE_SUBSCRIPTIONGROUP 207, GET_SUBSCRIPTIONGROUP_CONFIG 352 (5.x), UPDATE_AND_GET_GROUP_FORBIDDEN
 353 (5.x). Java: AdminBrokerProcessor, SubscriptionGroupManager.
 
-What changes a group is answered when the disk has it. Whether a deleted group's offsets go too is ``cleanOffset`` to 5.x and
-``removeOffset`` to 4.9: either is understood.
+A change of a group is answered when it is on the disk. The field that deletes a group's offsets, too, is ``cleanOffset`` in 5.x and
+``removeOffset`` in 4.9; both are supported.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 __all__ = ["HANDLERS"]
 
-# A heartbeat makes a retry topic of that many queues, so a number from the network needs a limit.
+# A heartbeat creates a retry topic with that many queues, so a number from the network needs a limit.
 _MAX_RETRY_QUEUES: Final = 65_536
 
 
@@ -68,7 +68,7 @@ def _update(
     groups: list[SubscriptionGroupConfig],
     now_ms: int,
 ) -> Command | None:
-    """Take over all of ``groups``, or none of them."""
+    """Create or change all of ``groups``, or none of them."""
     names = [group.group_name for group in groups]
     too_many = too_many_named(broker, "groups", len(names)) or broker.groups.room_problem(names)
     if too_many is not None:
@@ -92,7 +92,7 @@ def _update(
 
 
 def all_groups(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
-    """The whole table to 4.9 and whoever names no page, else one page."""
+    """The whole table for 4.9 and for requests without a page, else one page."""
     wanted = command.header(GetAllSubscriptionGroupRequestHeader)
     groups, config = broker.groups, broker.config
     table, forbidden = groups.table, groups.forbidden
@@ -128,7 +128,7 @@ def delete_group(broker: BrokerController, connection: Connection, command: Comm
 
 def group_config(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     name = command.header(GetSubscriptionGroupConfigRequestHeader).group
-    # As in Java, asking creates the group where the broker creates groups by itself.
+    # As in Java, the request creates the group if the broker creates groups automatically.
     group = broker.groups.find(name, now_ms)
     if group is None:
         return response(command, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"consumer group {name} does not exist")
@@ -136,7 +136,7 @@ def group_config(broker: BrokerController, connection: Connection, command: Comm
 
 
 def group_forbidden(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
-    """Take a topic away from a group, give it back, or only ask."""
+    """Take a topic away from a group, give it back, or only query that."""
     header = command.header(UpdateGroupForbiddenRequestHeader)
     group, topic, groups = header.group, header.topic, broker.groups
     if header.readable is False and group not in groups.forbidden and len(groups.forbidden) >= len(groups.table):

@@ -2,7 +2,7 @@
 
 Body: clientId, consumerGroup, mqSet. Answer of 41: lockOKMQSet, the queues that the client owns now, for 60 s from the last renewal.
 
-Gaps: ``onlyThisBroker`` and strict mode concern broker groups with replicas.
+Gaps: ``onlyThisBroker`` and strict mode, which concern broker groups with replicas.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def unlock_batch(broker: BrokerController, connection: Connection, command: Comm
 
 
 def _too_many(queues: list[MessageQueue]) -> str | None:
-    # An orderly consumer asks for all its queues of a topic at once, and does not consume what it does not get.
+    # An orderly consumer requests locks for all its queues of a topic at once, and does not consume queues without a lock.
     if len(queues) <= MAX_QUEUES:
         return None
     return f"the request names {len(queues)} queues, {MAX_QUEUES} are allowed; ask several times"

@@ -1,10 +1,10 @@
-"""Moving a group by an administrator: INVOKE_BROKER_TO_RESET_OFFSET 222, and what the moved group's next pull is answered.
+"""Resets of a group by an administrator: INVOKE_BROKER_TO_RESET_OFFSET 222, and the answer to the moved group's next pull.
 Java: AdminBrokerProcessor.resetOffset, Broker2Client.resetOffset, PullMessageProcessor.
 
 Fields: topic, group, timestamp (ms; negative: the end), isForce, queueId (-1: all), offset (an exact one, for one queue). Answer: body with
 the offset of each moved queue.
 
-    useServerSideResetOffset (default, as 5.x)     the broker moves the group by itself, members or none; isForce does not matter:
+    useServerSideResetOffset (default, as 5.x)     the broker moves the group itself, with or without members; isForce is ignored:
                                                    pull --> 21 PULL_OFFSET_MOVED with the offset; commits before that pull are ignored
     useServerSideResetOffset=false (as 4.9)        each write queue must have an offset already; they are pushed to each member (220,
                                                    one-way), which move by themselves; none connected: 206, nothing is moved.
@@ -51,7 +51,7 @@ def reset_offset(broker: BrokerController, connection: Connection, command: Comm
 def answer_of_reset(
     broker: BrokerController, command: Command, group: str, topic: str, queue_id: int
 ) -> Command | None:
-    """The answer to a pull of a queue that the group was moved in, None when it was not. The pull's own commit does not count."""
+    """The answer to a pull of a queue in which the group was moved; None if it was not. The pull's own commit does not count."""
     offset = broker.offsets.take_reset(group, topic, queue_id)
     if offset is None:
         return None
@@ -89,7 +89,7 @@ def _refusal(
 
 
 def _exact_offset(header: ResetOffsetRequestHeader) -> int | None:
-    """Where one queue is to go on, not by a time."""
+    """The new offset of one queue, for a reset to an exact offset."""
     return header.offset if header.queue_id >= 0 and header.offset != -1 else None
 
 
@@ -100,7 +100,7 @@ async def _move_here(
     header: ResetOffsetRequestHeader,
     topic: TopicConfig,
 ) -> None:
-    """In steps: a topic may have 65,536 queues."""
+    """Move the queues of a topic, in steps, because there may be 65,536."""
     name, exact, rows = header.topic, _exact_offset(header), []
     queue_ids = range(topic.read_queue_nums) if header.queue_id < 0 else (header.queue_id,)
     async with broker.making_long_answer:
@@ -132,7 +132,7 @@ async def _notify_members(
                 if consumed < 0:
                     remark = f"consumer group {group} has no offset for {name} queue {queue_id}, so it cannot be moved"
                     return response(command, ResponseCode.SYSTEM_ERROR, remark)
-                # Only -1 means the end here: a time before 1970 is before every message, and may not skip them all.
+                # Only -1 means the end: a time before 1970 is before all messages and must not skip them.
                 offset = _offset_at(broker, name, queue_id, -1 if header.timestamp == -1 else max(0, header.timestamp))
                 table[_queue(broker, name, queue_id)] = offset if header.is_force else min(offset, consumed)
             rows.append(fastjson.dumps(table)[1:-1])

@@ -2,12 +2,12 @@
 GET_EARLIEST_MSG_STORETIME 32, GET_ALL_CONSUMER_OFFSET 43, GET_ALL_DELAY_OFFSET 45, QUERY_CORRECTION_OFFSET 308, CLONE_GROUP_OFFSET
 314. Java: ConsumerManageProcessor, AdminBrokerProcessor.
 
-A group without an offset is answered 22, and starts where its client decides (ConsumeFromWhere), with one exception that Java makes: while
-the very first message of the queue is there and not far back in the log, it is answered 0. So a new group misses nothing of a young topic.
+For a group without an offset the answer is 22, and its client decides where to start (ConsumeFromWhere), with one exception as in Java:
+while the first message of the queue exists and is not far back in the log, the answer is 0. So a new group misses nothing of a young topic.
 
-Code 15 wants a known group, topic and queue (5.x takes any queue, 4.9 anything), and is answered, but ignored, while the group is being
-moved by a reset. Code 314 clones each topic of the source when none is named (Java clones nothing then); 308 leaves the groups out that it
-is told to leave out (Java deletes their offsets).
+Code 15 requires a known group, topic and queue (5.x accepts any queue, 4.9 anything). While a reset moves the group, it is answered but
+ignored. Code 314 without a topic clones each topic of the source (Java clones nothing then); 308 leaves out the groups in its filter
+(Java deletes their offsets).
 
 Gaps: ``committed`` of code 30 (there is no second, uncommitted end without replication).
 """
@@ -61,7 +61,7 @@ def query_consumer_offset(broker: BrokerController, connection: Connection, comm
 
 
 def _has_first_message(broker: BrokerController, topic: str, queue_id: int) -> bool:
-    """Java's checkInMemByConsumeOffset: the message at offset 0 lies in the newest part of the log, 40 % of RAM, so the topic is young."""
+    """Java's checkInMemByConsumeOffset: whether the message at offset 0 is in the newest part of the log (40 % of RAM)."""
     store = broker.store
     if store.min_offset(topic, queue_id) > 0:
         return False
@@ -100,7 +100,7 @@ def update_consumer_offset(broker: BrokerController, connection: Connection, com
 
 
 def _is_there(broker: BrokerController, group: str, topic: str, queue_id: int) -> bool:
-    """The queue of a topic that has fewer queues than it had: what is in it may still be consumed."""
+    """Whether the queue existed before the topic got fewer queues: its messages may still be consumed."""
     return broker.store.max_offset(topic, queue_id) > 0 or broker.offsets.query(group, topic, queue_id) >= 0
 
 
@@ -132,7 +132,7 @@ def earliest_store_time(broker: BrokerController, connection: Connection, comman
 def all_consumer_offsets(
     broker: BrokerController, connection: Connection, command: Command, now_ms: int
 ) -> Command | None:
-    """All groups' offsets, for a slave."""
+    """The offsets of all groups, for a slave."""
 
     async def answer() -> Command:
         body = await encode_in_chunks(broker.offsets.long_snapshot())
@@ -142,15 +142,15 @@ def all_consumer_offsets(
 
 
 def delay_offsets(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
-    """How far each delay level has delivered, for a slave."""
+    """The progress of each delay level, for a slave."""
     dirty = broker.schedule.is_dirty
     body = broker.schedule.content().encode()
-    broker.schedule.is_dirty = dirty  # what is told to a slave is not yet in our own file
+    broker.schedule.is_dirty = dirty  # the answer to a slave does not mean that our own file is written
     return response(command, body=body)
 
 
 def correction_offsets(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
-    """Where the slowest group stands in each queue, or "no correction" where the compared group stands before that."""
+    """The lowest offset of a group in each queue, or "no correction" if the compared group is before that."""
     header = command.header(QueryCorrectionOffsetHeader)
     topic, store = header.topic, broker.store
     without = [group for group in (header.filter_groups or "").split(",") if group]
@@ -171,7 +171,7 @@ def clone_group_offset(
         if broker.topics.get(name) is None:
             continue
         if not header.offline and online is not None and name not in online.subscriptions:
-            continue  # an offset from before the group's members changed their minds
+            continue  # an offset from before the group's members changed their subscription
         broker.offsets.clone(source, header.dest_group, name)
     broker.answer_when_saved(connection, command, response(command), offsets=True)
     return None
