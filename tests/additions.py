@@ -169,7 +169,7 @@ COUNT_MESSAGES = Request(
             r"^_NO_CORRECTION: Final = .*\n",
             """
 
-def count_messages(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
+def count_messages(broker: BrokerController, target: Target, command: Command, now_ms: int) -> Command:
     header = command.header(requests.offsets.CountMessagesRequestHeader)
     low = broker.store.min_offset(header.topic, header.queue_id)
     count = broker.store.max_offset(header.topic, header.queue_id) - low
@@ -403,16 +403,16 @@ COMMAND = Addition(
 
 import click
 
-from sprocketmq.cli.frame.connection import Connection, connects
+from sprocketmq.cli.frame.target import Target, connects
 from sprocketmq.cli.frame.output import Column, Output, shows
 
 
 @click.command()
 @shows
 @connects
-def clusters(connection: Connection, output: Output) -> None:
+def clusters(target: Target, output: Output) -> None:
     """The clusters, by name."""
-    with connection.admin() as admin:
+    with target.admin() as admin:
         names = admin.cluster_info().cluster_addr_table
     output.rows([Column("cluster")], [{"cluster": name} for name in names])
 ''',

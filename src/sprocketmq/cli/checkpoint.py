@@ -6,11 +6,11 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sprocketmq.client.admin import Admin
+from sprocketmq.cli.frame.target import Target
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.checkpoint_files import SourceLine, StreamCheckpoint
 from sprocketmq.spark.cluster.cluster import Cluster
-from sprocketmq.spark.options.access import ANONYMOUS
+from sprocketmq.spark.options.access import Access
 from sprocketmq.spark.read.queue_bounds import queue_bounds
 from sprocketmq.wire.records.message import MessageQueue
 
@@ -50,20 +50,20 @@ def move(
     forward: bool,
     source: int | None = None,
     group: str | None = None,
-    namesrv_addr: str = "",
+    target: Target,
 ) -> None:
     """Let the stream go on at another offset of a queue.
 
     Raises:
         ConfigurationError: the queue is not in the checkpoint, the offset lies on the other side, a query runs.
     """
-    checkpoint = _stopped(location, group, namesrv_addr)
+    checkpoint = _stopped(location, group, target)
     wanted = _queue(queue)
     line = checkpoint.source(source)
     at = line.offset.queues.get(wanted)
     if at is None:
         raise ConfigurationError(f"{queue} is not in the checkpoint; it holds {', '.join(_source(line)['queues'])}")
-    offset = _offset(to, wanted, namesrv_addr)
+    offset = _offset(to, wanted, target)
     if offset == at or (offset > at) is not forward:
         word, other = ("skip", "rewind") if forward else ("rewind", "skip")
         raise ConfigurationError(
@@ -82,14 +82,14 @@ def drop(
     topic: str | None = None,
     source: int | None = None,
     group: str | None = None,
-    namesrv_addr: str = "",
+    target: Target,
 ) -> None:
     """Take queues out of the checkpoint: those that are named, or all of a broker, a topic, or both.
 
     Raises:
         ConfigurationError: none is named, or one that is not in the checkpoint; a query runs.
     """
-    checkpoint = _stopped(location, group, namesrv_addr)
+    checkpoint = _stopped(location, group, target)
     line = checkpoint.source(source)
     held = line.offset.queues
     named = set(map(_queue, queues))
@@ -105,9 +105,9 @@ def drop(
     print(f"the file as it was is in {checkpoint.path}/sprocketmq-before")
 
 
-def finish(location: str, how: str, *, group: str | None = None, namesrv_addr: str = "") -> None:
+def finish(location: str, how: str, *, group: str | None = None, target: Target) -> None:
     """Do away with a batch that is planned and not done: ``plan-anew`` or ``done``."""
-    checkpoint = _stopped(location, group, namesrv_addr)
+    checkpoint = _stopped(location, group, target)
     number = checkpoint.planned
     if number == checkpoint.done:
         print(f"batch {number} is done, nothing is unfinished")
@@ -119,19 +119,30 @@ def finish(location: str, how: str, *, group: str | None = None, namesrv_addr: s
         print(f"batch {number} has no rows now, batch {number + 1} is planned when the query starts")
 
 
-def _stopped(location: str, group: str | None, namesrv_addr: str) -> StreamCheckpoint:
+def _stopped(location: str, group: str | None, target: Target) -> StreamCheckpoint:
     """Raises ConfigurationError: a query of the group is online. GroupNotExist: no broker knows the group."""
     checkpoint = StreamCheckpoint(location)
     if group is not None:
-        with Admin(namesrv_addr=namesrv_addr) as admin:
+        with target.admin() as admin:
             admin.consumer_ids(group)  # of a misspelt group nobody would be online
-        cluster = Cluster.at(namesrv_addr, _PATIENCE_MS, ANONYMOUS)
+        cluster = _cluster(target)
         info = cluster.run(cluster.api.cluster_info)
         for broker in info.broker_addr_table.values():
             for address in broker.broker_addrs.values():
                 if cluster.engine.run(cluster.api.consumer_connection(address, group)) is not None:
                     raise ConfigurationError(f"a query of group {group} runs, {address} hears of it; stop it first")
     return checkpoint
+
+
+def _cluster(target: Target) -> Cluster:
+    access = Access(
+        target.access_key or "",
+        target.secret_key or "",
+        tls=target.tls or target.tls_ca is not None,
+        tls_trust_cert_path=target.tls_ca or "",
+        secret_key_file=target.secret_key_file or "",
+    )
+    return Cluster.at(target.namesrv_addr, _PATIENCE_MS, access)
 
 
 def _queue(text: str) -> MessageQueue:
@@ -141,12 +152,12 @@ def _queue(text: str) -> MessageQueue:
     return MessageQueue(parts[0], parts[1], int(parts[2]))
 
 
-def _offset(text: str, queue: MessageQueue, namesrv_addr: str) -> int:
+def _offset(text: str, queue: MessageQueue, target: Target) -> int:
     if text.isdigit():
         return int(text)
     if text not in ("earliest", "latest"):
         raise ConfigurationError(f"the offset is {text!r}, a whole number, earliest or latest is allowed")
-    held = queue_bounds(Cluster.at(namesrv_addr, _PATIENCE_MS, ANONYMOUS), [queue]).get(queue)
+    held = queue_bounds(_cluster(target), [queue]).get(queue)
     if held is None:
         raise ConfigurationError(f"{queue} is not there, so nobody knows its {text} offset; give a number")
     return held.min if text == "earliest" else held.max

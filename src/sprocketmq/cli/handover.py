@@ -7,12 +7,13 @@ import sys
 import time
 from typing import Final
 
+from sprocketmq.cli.frame.target import Target
+from sprocketmq.client.settings.options import ClientOptions
 from sprocketmq.errors import ConfigurationError, RocketMQError, remote_error
 from sprocketmq.net.pool import ConnectionPool, split_address
 from sprocketmq.net.process.engine import new_event_loop
 from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import HandoverStatus
-from sprocketmq.wire.frames.acl_signature import Credentials
 from sprocketmq.wire.headers import HandoverRequestHeader
 
 __all__ = ["hand_over"]
@@ -22,28 +23,26 @@ _LOOK_S: Final = 0.1
 _GRACE_S: Final = 5.0
 
 
-def hand_over(broker: str, timeout_s: float, access_key: str | None = None, secret_key: str | None = None) -> int:
+def hand_over(broker: str, timeout_s: float, target: Target) -> int:
     """Start it, tell what is waited for, finish it; the exit code.
 
     Raises:
-        ConfigurationError: the address is not host:port.
+        ConfigurationError: the address is not host:port, or a key is missing.
         RocketMQError: the broker cannot be reached, or refuses.
     """
     split_address(broker, "--broker")
     if timeout_s <= 0:
         raise ConfigurationError(f"--timeout is {timeout_s:g}, more than 0 seconds is allowed")
-    if bool(access_key) != bool(secret_key):
-        raise ConfigurationError("of --access-key and --secret-key one is given; a signature needs both")
-    credentials = Credentials(access_key, secret_key) if access_key and secret_key else None
+    options = ClientOptions(**target.options())
     loop = new_event_loop()
     try:
-        return loop.run_until_complete(_hand_over(broker, timeout_s, credentials))
+        return loop.run_until_complete(_hand_over(broker, timeout_s, options))
     finally:
         loop.close()
 
 
-async def _hand_over(broker: str, timeout_s: float, credentials: Credentials | None) -> int:
-    pool = ConnectionPool(credentials=credentials)
+async def _hand_over(broker: str, timeout_s: float, options: ClientOptions) -> int:
+    pool = ConnectionPool(ssl_context=options.new_ssl_context(), credentials=options.credentials)
 
     async def step(name: str, timeout_ms: int | None = None) -> HandoverStatus:
         header = HandoverRequestHeader(step=name, timeout_ms=timeout_ms)

@@ -9,6 +9,7 @@ from typing import Any, Final
 import click
 
 from sprocketmq.cli.frame.command_line import options
+from sprocketmq.cli.frame.target import Target, secures
 
 __all__ = ["broker_run", "demo", "handover", "namesrv", "serve"]
 
@@ -142,11 +143,8 @@ def demo(rows: int | None, out: Path, keep: bool, spark: bool) -> None:
     show_default=True,
     help="How long to wait for its slave; the broker serves on when it is over.",
 )
-@click.option(
-    "--access-key", metavar="KEY", envvar="ROCKETMQ_ACCESS_KEY", help="An administrator's, under access control."
-)
-@click.option("--secret-key", metavar="KEY", envvar="ROCKETMQ_SECRET_KEY", help="Its secret.")
-def handover(broker: str, timeout: float, access_key: str | None, secret_key: str | None) -> None:
+@secures
+def handover(target: Target, broker: str, timeout: float) -> None:
     """Give a broker's messages to its slave, and end it.
 
     Waits until the slave has all messages, topics, groups and offsets, refuses producers only for that moment. Exit code 1 if the
@@ -154,4 +152,4 @@ def handover(broker: str, timeout: float, access_key: str | None, secret_key: st
     """
     from sprocketmq.cli.handover import hand_over
 
-    sys.exit(hand_over(broker, timeout, access_key, secret_key))
+    sys.exit(hand_over(broker, timeout, target))

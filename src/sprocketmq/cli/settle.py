@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 
+from sprocketmq.cli.frame.target import Target
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.options.sink_options import sink_options
 from sprocketmq.spark.transactions.ledger_merge import merge_ledger
@@ -17,10 +18,8 @@ __all__ = ["merge_decisions", "settle_halves"]
 def settle_halves(
     group: str,
     topics: tuple[str, ...],
-    namesrv_addr: str,
+    target: Target,
     timeout_s: float,
-    access_key: str | None = None,
-    secret_key: str | None = None,
     assignments: tuple[str, ...] = (),
 ) -> int:
     """Answer checks from the ledger until the brokers of ``topics`` have asked about every half message that they hold now, and take up
@@ -36,7 +35,7 @@ def settle_halves(
         ConfigurationError: an option is wrong; the sentence names it.
         NetworkError, RequestTimeout, RemoteError: as a Spark write.
     """
-    responder = _member(group, topics, namesrv_addr, access_key, secret_key, assignments)
+    responder = _member(group, topics, target, assignments)
     try:
         ends = responder.engine.run(responder.half_queue_ends())
         settling = Settling(responder, {queue: LeftHalves(end) for queue, end in ends.items()})
@@ -59,9 +58,7 @@ def merge_decisions(
     into: str,
     leave: tuple[str, ...],
     group: str,
-    namesrv_addr: str,
-    access_key: str | None = None,
-    secret_key: str | None = None,
+    target: Target,
     assignments: tuple[str, ...] = (),
 ) -> int:
     """Copy the decisions of a ledger that is on several brokers to one of them; the others only keep its place afterwards.
@@ -70,7 +67,7 @@ def merge_decisions(
         ConfigurationError: an option is wrong, or two brokers decided a batch differently; the sentence names it.
         NetworkError, RequestTimeout, RemoteError: a broker is away, or refuses.
     """
-    responder = _member(group, (), namesrv_addr, access_key, secret_key, assignments)
+    responder = _member(group, (), target, assignments)
     try:
         merged = responder.engine.run(merge_ledger(responder, topic, into, leave))
     finally:
@@ -85,17 +82,22 @@ def merge_decisions(
 def _member(
     group: str,
     topics: tuple[str, ...],
-    namesrv_addr: str,
-    access_key: str | None,
-    secret_key: str | None,
+    target: Target,
     assignments: tuple[str, ...],
 ) -> Responder:
     given = dict(map(_option, assignments))
-    keys = {"accesskey": access_key, "secretkey": secret_key}
+    keys = {
+        "accesskey": target.access_key,
+        "secretkey": target.secret_key,
+        "secretkeyfile": target.secret_key_file,
+    }
     # A key of the environment does not stand beside one that was given in another way.
-    if not {*keys, "secretkeyfile"} & given.keys():
+    if not keys.keys() & given.keys():
         given.update({name: value for name, value in keys.items() if value})
-    given.update({"namesrvaddr": namesrv_addr, "group": group, "delivery": "transactional"})
+    if target.tls or target.tls_ca:
+        given.setdefault("tls", "true")
+        given.setdefault("tlstrustcertpath", target.tls_ca or "")
+    given.update({"namesrvaddr": target.namesrv_addr, "group": group, "delivery": "transactional"})
     return Responder.at(sink_options(given), frozenset(topics))
 
 

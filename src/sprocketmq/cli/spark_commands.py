@@ -8,29 +8,18 @@ from typing import Any
 import click
 
 from sprocketmq.cli.frame.command_line import CommandGroup, options
+from sprocketmq.cli.frame.target import Target, secures
 
 __all__ = ["merge_ledger", "settle", "spark_checkpoint"]
-
-_namesrv_option = click.option(
-    "--namesrv-addr",
-    "-n",
-    metavar="HOST:PORT",
-    envvar="NAMESRV_ADDR",
-    default="127.0.0.1:9876",
-    show_default=True,
-    help="Name server address.",
-)
 
 
 @click.command()
 @click.option("--group", required=True, help="The producer group of the write, its option group.")
 @click.option("--topic", "topics", multiple=True, required=True, help="A topic that it writes to. Repeatable.")
-@_namesrv_option
+@secures
 @click.option(
     "--timeout", metavar="SECONDS", type=float, default=180, show_default=True, help="How long brokers may take to ask."
 )
-@click.option("--access-key", metavar="KEY", envvar="ROCKETMQ_ACCESS_KEY", help="Under access control.")
-@click.option("--secret-key", metavar="KEY", envvar="ROCKETMQ_SECRET_KEY", help="Its secret.")
 @click.option(
     "--option",
     "-o",
@@ -62,7 +51,7 @@ _checkpoint = click.argument("location", metavar="CHECKPOINT")
 _checkpoint_options = options(
     click.option("--source", type=click.IntRange(0), help="Which source of the query, by its number in 'show'."),
     click.option("--group", help="The query's group: refuse while it is online."),
-    _namesrv_option,
+    secures,
 )
 
 
@@ -126,8 +115,8 @@ def spark_checkpoint_drop(location: str, queues: tuple[str, ...], **named: Any) 
 @_checkpoint
 @click.argument("how", type=click.Choice(["plan-anew", "done"]))
 @click.option("--group", help="The query's group: refuse while it is online.")
-@_namesrv_option
-def spark_checkpoint_finish(location: str, how: str, group: str | None, namesrv_addr: str) -> None:
+@secures
+def spark_checkpoint_finish(location: str, how: str, group: str | None, target: Target) -> None:
     """Do away with a batch that is planned and not done.
 
     plan-anew: it counts as done, without rows, and the batch after it begins where it began: what was written of it is written again.
@@ -135,7 +124,7 @@ def spark_checkpoint_finish(location: str, how: str, group: str | None, namesrv_
     """
     from sprocketmq.cli.checkpoint import finish
 
-    finish(location, how, group=group, namesrv_addr=namesrv_addr)
+    finish(location, how, group=group, target=target)
 
 
 @click.command("merge-ledger")
@@ -148,9 +137,7 @@ def spark_checkpoint_finish(location: str, how: str, group: str | None, namesrv_
     help="Leave out what the other brokers say of this query, when both decided the same batches. Repeatable.",
 )
 @click.option("--group", help="The producer group of the writes; default: the end of TOPIC.")
-@_namesrv_option
-@click.option("--access-key", metavar="KEY", envvar="ROCKETMQ_ACCESS_KEY", help="Under access control.")
-@click.option("--secret-key", metavar="KEY", envvar="ROCKETMQ_SECRET_KEY", help="Its secret.")
+@secures
 @click.option(
     "--option", "-o", "options", metavar="NAME=VALUE", multiple=True, help="An option of the write. Repeatable."
 )

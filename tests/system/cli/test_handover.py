@@ -108,7 +108,7 @@ def test_a_broker_alone_ends_by_itself_after_a_handover(cli: Cli, tmp_path: Path
         (("--broker", "nowhere"), 2, "--broker is 'nowhere'"),
         (("--broker", "127.0.0.1:1"), 1, "127.0.0.1:1"),
         (("--broker", "127.0.0.1:1", "--timeout", "0"), 2, "--timeout is 0"),
-        (("--broker", "127.0.0.1:1", "--access-key", "k"), 2, "--secret-key"),
+        (("--broker", "127.0.0.1:1", "--access-key", "k"), 2, "access_key is given without secret_key"),
     ],
 )
 def test_a_mistake_is_one_sentence(cli: Cli, arguments: tuple[str, ...], code: int, what: str) -> None:

@@ -76,6 +76,14 @@ def test_each_command_of_a_cluster_says_where_and_as_whom_and_prints_json(words:
     assert wanted | {"--json", "--output", "-o"} <= option_names(OF_A_CLUSTER[words])
 
 
+@pytest.mark.parametrize(
+    "name", ["handover", "settle", "merge-ledger", "spark-checkpoint rewind", "spark-checkpoint finish"]
+)
+def test_commands_with_a_time_limit_of_their_own_say_as_whom_too(name: str) -> None:
+    names = option_names(ALL[tuple(name.split())])
+    assert {"--context", "--secret-key-file", "--tls", "--tls-ca"} <= names
+
+
 @pytest.mark.parametrize("words", OF_A_CLUSTER, ids=" ".join)
 def test_what_changes_a_cluster_has_a_dry_run_and_what_deletes_asks(words: tuple[str, ...]) -> None:
     names = option_names(OF_A_CLUSTER[words])

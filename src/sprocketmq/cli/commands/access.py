@@ -8,8 +8,8 @@ import click
 
 from sprocketmq.cli.frame.changes import Change, changes, deletes
 from sprocketmq.cli.frame.command_line import CommandGroup, options
-from sprocketmq.cli.frame.connection import Connection, connects
 from sprocketmq.cli.frame.output import Column, Output, shows
+from sprocketmq.cli.frame.target import Target, connects
 from sprocketmq.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -51,9 +51,9 @@ def user() -> None:
 @_asked_broker
 @shows
 @connects
-def list_users(connection: Connection, output: Output, broker: str | None) -> None:
+def list_users(target: Target, output: Output, broker: str | None) -> None:
     """All users."""
-    with connection.admin() as admin:
+    with target.admin() as admin:
         found = admin.users(_one_broker(admin, broker))
     output.rows(_USER, [_user_row(one) for one in found], empty="no users")
 
@@ -63,9 +63,9 @@ def list_users(connection: Connection, output: Output, broker: str | None) -> No
 @_asked_broker
 @shows
 @connects
-def show_user(connection: Connection, output: Output, name: str, broker: str | None) -> None:
+def show_user(target: Target, output: Output, name: str, broker: str | None) -> None:
     """One user, and what it may do."""
-    with connection.admin() as admin:
+    with target.admin() as admin:
         asked = _one_broker(admin, broker)
         found = admin.user(asked, name)
         if found is None:
@@ -92,7 +92,7 @@ _USER: Final = (Column("user"), Column("type"), Column("status"))
 @changes
 @connects
 def create_user(
-    connection: Connection,
+    target: Target,
     output: Output,
     change: Change,
     name: str,
@@ -104,7 +104,7 @@ def create_user(
     """Make a user; asks for the password where no file is given."""
     password = _password(password_file)
     kind = "Super" if is_super else "Normal"
-    with connection.admin() as admin:
+    with target.admin() as admin:
         _one_broker(admin, broker)
         if not change.begins(
             f"create {kind.lower()} user {name} at {broker or cluster or 'each broker'}", user=name, type=kind
@@ -136,7 +136,7 @@ def _password(file: Any) -> str:
 @changes
 @connects
 def alter_user(
-    connection: Connection,
+    target: Target,
     output: Output,
     change: Change,
     name: str,
@@ -159,7 +159,7 @@ def alter_user(
         raise ConfigurationError(
             "nothing to change is given; one of --password-file, --super, --normal, --enable and --disable is needed"
         )
-    with connection.admin() as admin:
+    with target.admin() as admin:
         _one_broker(admin, broker)
         if not change.begins(f"change user {name}: {', '.join(told)}", user=name):
             return
@@ -174,10 +174,10 @@ def alter_user(
 @deletes
 @connects
 def delete_user(
-    connection: Connection, output: Output, change: Change, name: str, cluster: str | None, broker: str | None
+    target: Target, output: Output, change: Change, name: str, cluster: str | None, broker: str | None
 ) -> None:
     """Delete a user."""
-    with connection.admin() as admin:
+    with target.admin() as admin:
         asked = _one_broker(admin, broker)
         if admin.user(asked, name) is None:
             raise ConfigurationError(f"broker {asked} knows no user {name!r}")
@@ -198,11 +198,9 @@ def acl() -> None:
 @_asked_broker
 @shows
 @connects
-def list_acls(
-    connection: Connection, output: Output, name: str | None, resource: str | None, broker: str | None
-) -> None:
+def list_acls(target: Target, output: Output, name: str | None, resource: str | None, broker: str | None) -> None:
     """All policies."""
-    with connection.admin() as admin:
+    with target.admin() as admin:
         found = admin.acls(_one_broker(admin, broker), name, resource)
     output.rows(_ACL, _entries(found), empty="no policies")
 
@@ -212,9 +210,9 @@ def list_acls(
 @_asked_broker
 @shows
 @connects
-def show_acl(connection: Connection, output: Output, name: str, broker: str | None) -> None:
+def show_acl(target: Target, output: Output, name: str, broker: str | None) -> None:
     """What one user may do."""
-    with connection.admin() as admin:
+    with target.admin() as admin:
         found = admin.acl(_one_broker(admin, broker), f"User:{name.removeprefix('User:')}")
     output.rows(_ACL, _entries([found] if found else []), empty=f"nothing is said about user {name}")
 
@@ -254,7 +252,7 @@ _ACL: Final = (
 @changes
 @connects
 def set_acl(
-    connection: Connection,
+    target: Target,
     output: Output,
     change: Change,
     name: str,
@@ -272,7 +270,7 @@ def set_acl(
     subject = f"User:{name.removeprefix('User:')}"
     chosen = [_action(one) for one in actions.split(",")]
     sentence = f"{decision} {subject} {', '.join(chosen)} on {', '.join(resources)}"
-    with connection.admin() as admin:
+    with target.admin() as admin:
         asked = _one_broker(admin, broker)
         if not change.begins(sentence, subject=subject, actions=chosen, resources=list(resources)):
             return
@@ -309,7 +307,7 @@ def _action(text: str) -> str:
 @deletes
 @connects
 def delete_acl(
-    connection: Connection,
+    target: Target,
     output: Output,
     change: Change,
     name: str,
@@ -320,7 +318,7 @@ def delete_acl(
     """Forget what a user may do."""
     subject = f"User:{name.removeprefix('User:')}"
     what = f"what is said about {subject}" + (f" and {resource}" if resource else "")
-    with connection.admin() as admin:
+    with target.admin() as admin:
         _one_broker(admin, broker)
         if not change.begins(f"forget {what}", subject=subject, resource=resource):
             return

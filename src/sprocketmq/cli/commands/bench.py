@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from sprocketmq.cli.frame.connection import Connection, connects
 from sprocketmq.cli.frame.output import Column, Output, note, shows
+from sprocketmq.cli.frame.target import Target, connects
 from sprocketmq.errors import RequestTimeout
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class _Figures:
 @shows
 @connects
 def bench(
-    connection: Connection, output: Output, topic: str | None, count: int, size: int, in_flight: int, consume: bool
+    target: Target, output: Output, topic: str | None, count: int, size: int, in_flight: int, consume: bool
 ) -> None:
     """How fast a cluster takes messages and gives them back.
 
@@ -94,7 +94,7 @@ def bench(
     """
     group = f"{_TOPIC}-{os.getpid()}"
     name = topic or group
-    with connection.admin() as admin, contextlib.ExitStack() as after:
+    with target.admin() as admin, contextlib.ExitStack() as after:
         if topic is None:
             admin.create_topic(name, queues=4)
             after.callback(admin.delete_topic, name)
@@ -104,16 +104,16 @@ def bench(
             for queue in admin.queues(name):  # else it would begin where the queues end when its first pull comes
                 admin.set_consumer_offset(group, queue, admin.max_offset(queue))
             received = _Received(group, count)
-            with received.running(connection, name):
-                sent = _send(connection, name, group, count, size, in_flight)
+            with received.running(target, name):
+                sent = _send(target, name, group, count, size, in_flight)
                 received.wait(count - sent.failed)
             rows = [sent.row("send", size), received.figures().row("consume", size)]
         else:
-            rows = [_send(connection, name, group, count, size, in_flight).row("send", size)]
+            rows = [_send(target, name, group, count, size, in_flight).row("send", size)]
     output.rows(_COLUMNS, rows)
 
 
-def _send(connection: Connection, topic: str, tag: str, count: int, size: int, in_flight: int) -> _Figures:
+def _send(target: Target, topic: str, tag: str, count: int, size: int, in_flight: int) -> _Figures:
     """Send with so many answers open, and note the time of each."""
     from sprocketmq.client.produce.producer import Producer
     from sprocketmq.wire.records.message import Message
@@ -132,7 +132,7 @@ def _send(connection: Connection, topic: str, tag: str, count: int, size: int, i
     def note_end(future: concurrent.futures.Future[SendResult]) -> None:
         ended[id(future)] = time.perf_counter()
 
-    with Producer(_TOPIC, **connection.options()) as producer:
+    with Producer(_TOPIC, **target.options()) as producer:
         first = time.perf_counter()
         for _ in range(count):
             body = f"{time.time_ns():020d}".encode()
@@ -158,10 +158,10 @@ class _Received:
         self._all = threading.Event()
 
     @contextlib.contextmanager
-    def running(self, connection: Connection, topic: str) -> Any:
+    def running(self, target: Target, topic: str) -> Any:
         from sprocketmq.client.consume.push_consumer import PushConsumer
 
-        consumer = PushConsumer(self._group, **connection.options())
+        consumer = PushConsumer(self._group, **target.options())
         consumer.subscribe(topic, self._group)
 
         @consumer.on_message

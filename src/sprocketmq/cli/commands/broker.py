@@ -10,8 +10,8 @@ import click
 
 from sprocketmq.cli.frame.changes import Change, changes, deletes
 from sprocketmq.cli.frame.command_line import CommandGroup
-from sprocketmq.cli.frame.connection import Connection, connects
 from sprocketmq.cli.frame.output import Column, Output, note, shows
+from sprocketmq.cli.frame.target import Target, connects
 from sprocketmq.cli.frame.values import DURATION, PAIR
 from sprocketmq.cli.server_commands import broker_run
 from sprocketmq.core.replay.story_records import duration
@@ -46,12 +46,12 @@ broker.add_command(broker_run)
 @click.option("--cluster", metavar="NAME", help="Of this cluster.")
 @shows
 @connects
-def list_brokers(connection: Connection, output: Output, cluster: str | None) -> None:
+def list_brokers(target: Target, output: Output, cluster: str | None) -> None:
     """Every broker that is registered, masters and slaves.
 
     Exit code 1 if one does not answer.
     """
-    with connection.admin() as admin:
+    with target.admin() as admin:
         found = admin.brokers(cluster=cluster)
     rows = [_row(one) for one in found]
     output.rows(_COLUMNS, rows, empty="no broker is registered")
@@ -94,12 +94,12 @@ _COLUMNS: Final = (
 @click.argument("name", metavar="BROKER")
 @shows
 @connects
-def show_broker(connection: Connection, output: Output, name: str) -> None:
+def show_broker(target: Target, output: Output, name: str) -> None:
     """All the numbers that a broker says of itself.
 
     BROKER is a name, whose master is asked, or HOST:PORT.
     """
-    with connection.admin() as admin:
+    with target.admin() as admin:
         info = admin.broker_runtime_info(name)
     if output.is_json:
         output.record((), {"broker": name, "info": info})
@@ -119,9 +119,9 @@ def config() -> None:
 @click.argument("keys", nargs=-1, metavar="[KEY]...")
 @shows
 @connects
-def get_config(connection: Connection, output: Output, name: str, keys: tuple[str, ...]) -> None:
+def get_config(target: Target, output: Output, name: str, keys: tuple[str, ...]) -> None:
     """All settings of a broker, or those that are named."""
-    with connection.admin() as admin:
+    with target.admin() as admin:
         settings = admin.broker_config(name)
     _check_known(settings, keys, name)
     wanted = {key: settings[key] for key in keys} if keys else settings
@@ -151,14 +151,14 @@ def _check_known(settings: dict[str, str], keys: tuple[str, ...], name: str) -> 
 @changes
 @connects
 def set_config(
-    connection: Connection, output: Output, change: Change, name: str, settings: tuple[tuple[str, str], ...]
+    target: Target, output: Output, change: Change, name: str, settings: tuple[tuple[str, str], ...]
 ) -> None:
     """Change settings of a running broker and its slaves.
 
     Exit code 1 if the broker did not take one.
     """
     wanted = dict(settings)
-    with connection.admin() as admin:
+    with target.admin() as admin:
         before = admin.broker_config(name)
         _check_known(before, tuple(wanted), name)
         told = ", ".join(f"{key} {before[key] or 'nothing'} -> {value}" for key, value in wanted.items())
@@ -193,13 +193,13 @@ def set_config(
 @shows
 @deletes
 @connects
-def drain(connection: Connection, output: Output, change: Change, name: str, undo: bool, wait_ms: int | None) -> None:
+def drain(target: Target, output: Output, change: Change, name: str, undo: bool, wait_ms: int | None) -> None:
     """Take a broker out of service, or put it back.
 
     Nobody sends to it any more, and what it holds is consumed. Name servers tell producers within half a minute. Where the broker restarts,
     its registration undoes it.
     """
-    with connection.admin() as admin:
+    with target.admin() as admin:
         if name not in admin.cluster_info().broker_addr_table:
             known = ", ".join(sorted(admin.cluster_info().broker_addr_table)) or "none"
             raise ConfigurationError(f"broker {name!r} is unknown, the name server knows {known}")

@@ -10,9 +10,9 @@ import click
 
 from sprocketmq.cli.frame.changes import Change, deletes
 from sprocketmq.cli.frame.command_line import CommandGroup, options
-from sprocketmq.cli.frame.connection import Connection, connects, group_argument
 from sprocketmq.cli.frame.messages import body_text
 from sprocketmq.cli.frame.output import UNKNOWN, Column, Output, at, note, shows
+from sprocketmq.cli.frame.target import Target, connects, group_argument
 from sprocketmq.cli.frame.values import MOMENT, time_text
 from sprocketmq.errors import ConfigurationError, RocketMQError
 from sprocketmq.logs import escaped
@@ -46,7 +46,7 @@ def dead_letters() -> None:
 @click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="How many to show.")
 @shows
 @connects
-def list_letters(connection: Connection, output: Output, group: str | None, limit: int, **where: Any) -> None:
+def list_letters(target: Target, output: Output, group: str | None, limit: int, **where: Any) -> None:
     """The dead letters of a group, or how many each has.
 
     The oldest first.
@@ -57,12 +57,12 @@ def list_letters(connection: Connection, output: Output, group: str | None, limi
             raise ConfigurationError(
                 "conditions are given without a group; name the group whose letters they are about"
             )
-        _list_groups(connection, output)
+        _list_groups(target, output)
         return
     shown = 0
     more = False
     reasons: Counter[str] = Counter()
-    with connection.dead_letters(group) as letters:
+    with target.dead_letters(group) as letters:
         for letter in letters.read(**where):
             reasons[letter.reason or UNKNOWN] += 1
             if shown == limit:
@@ -79,8 +79,8 @@ def list_letters(connection: Connection, output: Output, group: str | None, limi
                 print(escaped(f"{count:>7,}  {reason}"))
 
 
-def _list_groups(connection: Connection, output: Output) -> None:
-    with connection.admin() as admin:
+def _list_groups(target: Target, output: Output) -> None:
+    with target.admin() as admin:
         topics = [one for one in admin.topic_summaries(with_system_topics=True) if one.topic.startswith(_DLQ)]
     rows = [
         {"group": one.topic.removeprefix(_DLQ), "dead_letters": one.messages, "last_ms": one.last_message_ms}
@@ -97,9 +97,9 @@ def _list_groups(connection: Connection, output: Output) -> None:
 @click.option("--body", is_flag=True, help="Only the body, byte for byte.")
 @shows
 @connects
-def show_letter(connection: Connection, output: Output, group: str, message_id: str, body: bool) -> None:
+def show_letter(target: Target, output: Output, group: str, message_id: str, body: bool) -> None:
     """All of one dead letter."""
-    with connection.dead_letters(group) as letters:
+    with target.dead_letters(group) as letters:
         letter = letters.get(message_id)
     message = letter.message
     if body:
@@ -139,7 +139,7 @@ def show_letter(connection: Connection, output: Output, group: str, message_id: 
 @shows
 @connects
 def replay_letters(
-    connection: Connection,
+    target: Target,
     output: Output,
     group: str,
     message_ids: tuple[str, ...],
@@ -158,21 +158,19 @@ def replay_letters(
         raise ConfigurationError("message ids and conditions are given; name letters, or describe them")
     if not message_ids and not everything and not conditions:
         raise ConfigurationError("which letters? name their message ids, give conditions such as --topic, or --all")
-    with connection.dead_letters(group) as letters:
+    with target.dead_letters(group) as letters:
         chosen = [letters.get(message_id) for message_id in message_ids] if message_ids else letters.read(**where)
         done = 0
         for letter in chosen:
             try:
-                target = _send_again(letters, letter, to_topic, dry_run)
+                place = _send_again(letters, letter, to_topic, dry_run)
             except RocketMQError as error:
                 note(f"sprocketmq: {letter.message_id} was not sent, nor what is behind it: {error}")
                 _say(output, done, dry_run)
                 sys.exit(1)
             done += 1
             if output.is_json or message_ids or dry_run or done % _EVERY == 0:
-                output.line(
-                    {"message_id": letter.message_id, "to": target}, escaped(f"{letter.message_id} -> {target}")
-                )
+                output.line({"message_id": letter.message_id, "to": place}, escaped(f"{letter.message_id} -> {place}"))
     _say(output, done, dry_run)
 
 
@@ -195,12 +193,12 @@ def _say(output: Output, done: int, dry_run: bool) -> None:
 @shows
 @deletes
 @connects
-def purge_letters(connection: Connection, output: Output, change: Change, group: str) -> None:
+def purge_letters(target: Target, output: Output, change: Change, group: str) -> None:
     """Forget all dead letters of a group, for good.
 
     RocketMQ cannot delete single messages, so their topic is deleted.
     """
-    with connection.dead_letters(group) as letters:
+    with target.dead_letters(group) as letters:
         held = letters.count()
         if not change.begins(f"forget all {held:,} dead letters of group {group}", group=group, dead_letters=held):
             return

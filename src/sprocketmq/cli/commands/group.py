@@ -10,8 +10,8 @@ from sprocketmq.cli.commands.group_members import doctor, members, stack
 from sprocketmq.cli.commands.group_progress import clone, reset
 from sprocketmq.cli.frame.changes import Change, changes, deletes
 from sprocketmq.cli.frame.command_line import CommandGroup, options
-from sprocketmq.cli.frame.connection import Connection, connects, group_argument
 from sprocketmq.cli.frame.output import Column, Output, shows
+from sprocketmq.cli.frame.target import Target, connects, group_argument
 from sprocketmq.core.resource_names import is_system_group
 from sprocketmq.errors import ConfigurationError
 
@@ -56,9 +56,9 @@ for verb in (members, stack, doctor, reset, clone):
 @click.option("--topic", metavar="TOPIC", help="Those that read this topic.")
 @shows
 @connects
-def list_groups(connection: Connection, output: Output, with_all: bool, topic: str | None) -> None:
+def list_groups(target: Target, output: Output, with_all: bool, topic: str | None) -> None:
     """The groups, the one that is furthest behind first."""
-    with connection.admin() as admin:
+    with target.admin() as admin:
         summaries = {one.group: one for one in admin.group_summaries()}
         names = set(admin.consumers_of(topic)) if topic else summaries.keys() | set(admin.groups())
     rows: list[dict[str, Any]] = []
@@ -91,9 +91,9 @@ def list_groups(connection: Connection, output: Output, with_all: bool, topic: s
 @group_argument("name", metavar="GROUP")
 @shows
 @connects
-def show_group(connection: Connection, output: Output, name: str) -> None:
+def show_group(target: Target, output: Output, name: str) -> None:
     """One group: settings, members, and how far it is."""
-    with connection.admin() as admin:
+    with target.admin() as admin:
         record = _record(admin, name)
     output.record(_SHOWN, record, _SHOWN_TABLES)
 
@@ -160,7 +160,7 @@ _SHOWN_TABLES: Final = (
 @changes
 @connects
 def create_group(
-    connection: Connection,
+    target: Target,
     output: Output,
     change: Change,
     name: str,
@@ -173,7 +173,7 @@ def create_group(
 
     check_group(name)
     settings = _given(given)
-    with connection.admin() as admin:
+    with target.admin() as admin:
         if name in admin.groups():
             raise ConfigurationError(f"group {name!r} exists already; sprocketmq group alter changes it")
         if not change.begins(f"create group {name} on {broker or cluster or 'each broker'}", group=name, **settings):
@@ -191,7 +191,7 @@ def create_group(
 @changes
 @connects
 def alter_group(
-    connection: Connection,
+    target: Target,
     output: Output,
     change: Change,
     name: str,
@@ -206,7 +206,7 @@ def alter_group(
             "nothing to change is given; one of --retry-max, --enable, --disable, --broadcast, ... is needed"
         )
     told = ", ".join(f"{key} {_text(value)}" for key, value in settings.items())
-    with connection.admin() as admin:
+    with target.admin() as admin:
         where = sorted(admin.group_config(name))
         if not change.begins(
             f"change group {name}: {told}, on {broker or cluster or ', '.join(where)}", group=name, **settings
@@ -239,7 +239,7 @@ def _text(value: object) -> str:
 @deletes
 @connects
 def delete_group(
-    connection: Connection,
+    target: Target,
     output: Output,
     change: Change,
     name: str,
@@ -248,7 +248,7 @@ def delete_group(
     broker: str | None,
 ) -> None:
     """Delete a group, its retry topic and its dead letters."""
-    with connection.admin() as admin:
+    with target.admin() as admin:
         where = sorted(admin.group_config(name))
         online = admin.consumer_ids(name)
         warning = f"{len(online)} members are online and will make it again: {', '.join(online)}" if online else ""

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from sprocketmq.cli.frame.connection import Connection, connects, group_argument
 from sprocketmq.cli.frame.output import Column, Output, note, shows
+from sprocketmq.cli.frame.target import Target, connects, group_argument
 from sprocketmq.cli.frame.values import DURATION
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout
 from sprocketmq.logs import escaped
@@ -26,9 +26,9 @@ _VERSION: Final = "PROP_CLIENT_VERSION"
 @group_argument(metavar="GROUP")
 @shows
 @connects
-def members(connection: Connection, output: Output, group: str) -> None:
+def members(target: Target, output: Output, group: str) -> None:
     """The members that are online, and what each reads."""
-    with connection.admin() as admin:
+    with target.admin() as admin:
         known = admin.consumer_connection(group)
         if known is None:
             output.rows((), [], empty=f"no member of group {group} is online")
@@ -77,9 +77,9 @@ def _info(admin: Admin, group: str, client_id: str, *, jstack: bool) -> tuple[Co
 @click.argument("client_id", metavar="[CLIENT_ID]", required=False)
 @shows
 @connects
-def stack(connection: Connection, output: Output, group: str, client_id: str | None) -> None:
+def stack(target: Target, output: Output, group: str, client_id: str | None) -> None:
     """Where each thread of the members stands."""
-    with connection.admin() as admin:
+    with target.admin() as admin:
         ids = admin.consumer_ids(group)
         if client_id is not None and client_id not in ids:
             raise ConfigurationError(
@@ -109,13 +109,13 @@ def stack(connection: Connection, output: Output, group: str, client_id: str | N
 @click.option("--watch-for", type=DURATION, default="2s", show_default=True, help="How long to look for movement.")
 @shows
 @connects
-def doctor(connection: Connection, output: Output, group: str, stuck_after: int, watch_for: int) -> None:
+def doctor(target: Target, output: Output, group: str, stuck_after: int, watch_for: int) -> None:
     """Why a group does not move, and what to do.
 
     One verdict and its evidence. Changes nothing. Exit code 0 where it moves or has nothing to do, 1 where something is wrong or cannot be
     told.
     """
-    with connection.admin() as admin:
+    with target.admin() as admin:
         found = admin.diagnose_group(group, stuck_after_ms=stuck_after, watch_ms=watch_for)
     if output.is_json:
         facts = {

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from sprocketmq.cli.frame.changes import Change, deletes
-from sprocketmq.cli.frame.connection import Connection, connects, group_argument
 from sprocketmq.cli.frame.output import Column, Output, note, shows
+from sprocketmq.cli.frame.target import Target, connects, group_argument
 from sprocketmq.cli.frame.values import QUEUE, moment_ms, queue_of, time_text, value_type
 from sprocketmq.errors import ConfigurationError
 
@@ -44,7 +44,7 @@ _PLACE: Final = value_type("place", _place)
 @deletes
 @connects
 def reset(
-    connection: Connection,
+    target: Target,
     output: Output,
     change: Change,
     group: str,
@@ -61,7 +61,7 @@ def reset(
         raise ConfigurationError(
             "where to? --to earliest, latest or a TIME for the whole topic, or --queue with --offset for one queue"
         )
-    with connection.admin() as admin:
+    with target.admin() as admin:
         if queue is not None and offset is not None:
             where = queue_of(topic, queue)
             plan = {where: offset}
@@ -131,14 +131,12 @@ def _moved(row: dict[str, Any]) -> int:
 @shows
 @deletes
 @connects
-def clone(
-    connection: Connection, output: Output, change: Change, source: str, destination: str, topic: str | None
-) -> None:
+def clone(target: Target, output: Output, change: Change, source: str, destination: str, topic: str | None) -> None:
     """Let one group begin where another is.
 
     The members of DESTINATION must be down. Makes the group where it is missing.
     """
-    with connection.admin() as admin:
+    with target.admin() as admin:
         progress = admin.consumer_progress(source, topic)
         plan = {
             queue: at.consumer_offset

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from sprocketmq.cli.frame.connection import Connection, connects, group_argument
 from sprocketmq.cli.frame.output import Column, Output, note, shows, span
+from sprocketmq.cli.frame.target import Target, connects, group_argument
 from sprocketmq.cli.frame.values import DURATION, LIMIT, time_text
 from sprocketmq.core.replay.story_records import duration
 from sprocketmq.errors import ConfigurationError, RemoteError
@@ -46,7 +46,7 @@ _COLUMNS: Final = (
 @shows
 @connects
 def lag(
-    connection: Connection,
+    target: Target,
     output: Output,
     group: str,
     topic: str | None,
@@ -59,7 +59,7 @@ def lag(
     """
     if watch is not None and limit is not None:
         raise ConfigurationError("--watch and --fail-over are both given; a probe looks once")
-    with connection.admin() as admin:
+    with target.admin() as admin:
         if watch is not None:
             _watch(admin, output, group, topic, watch)
         record = _record(admin, group, topic)

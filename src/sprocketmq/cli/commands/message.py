@@ -9,9 +9,9 @@ import click
 
 from sprocketmq.cli.frame.changes import Change, changes
 from sprocketmq.cli.frame.command_line import CommandGroup
-from sprocketmq.cli.frame.connection import Connection, connects, topic_argument
 from sprocketmq.cli.frame.messages import as_dict, body_text, message_line
 from sprocketmq.cli.frame.output import Column, Output, at, note, shows
+from sprocketmq.cli.frame.target import Target, connects, topic_argument
 from sprocketmq.cli.frame.values import MOMENT, QUEUE, queue_of
 from sprocketmq.errors import ConfigurationError, TopicNotExist
 from sprocketmq.logs import escaped
@@ -45,7 +45,7 @@ def message() -> None:
 @shows
 @connects
 def find_messages(
-    connection: Connection,
+    target: Target,
     output: Output,
     topic: str,
     key: str | None,
@@ -62,7 +62,7 @@ def find_messages(
     """
     if sum(one is not None for one in (key, message_id)) > 1 or (offset is not None and queue is None):
         raise ConfigurationError("one of --key and --id is allowed, and --offset needs --queue")
-    with connection.admin() as admin:
+    with target.admin() as admin:
         if message_id is not None:
             found = admin.messages_by_unique_key(topic, message_id)
         elif key is not None:
@@ -120,12 +120,12 @@ def _print_messages(output: Output, found: list[MessageExt]) -> None:
 )
 @shows
 @connects
-def show_message(connection: Connection, output: Output, message_id: str, topic: str | None, body_form: str) -> None:
+def show_message(target: Target, output: Output, message_id: str, topic: str | None, body_form: str) -> None:
     """All of one message.
 
     ID is what a producer got (with --topic), or the id of the stored copy.
     """
-    with connection.admin() as admin:
+    with target.admin() as admin:
         found = stored_message(admin, message_id, topic)
     if body_form == "raw":
         sys.stdout.buffer.write(found.body)
@@ -197,12 +197,12 @@ def stored_message(admin: Admin, message_id: str, topic: str | None) -> MessageE
 )
 @shows
 @connects
-def trace_message(connection: Connection, output: Output, message_id: str, trace_topic: str) -> None:
+def trace_message(target: Target, output: Output, message_id: str, trace_topic: str) -> None:
     """Who sent and who consumed a message, as clients told it.
 
     Those with message trace (enable_trace=True) tell. Exit code 1 if none told anything.
     """
-    with connection.admin() as admin:
+    with target.admin() as admin:
         try:
             records = admin.message_trace(message_id, trace_topic=trace_topic)
         except TopicNotExist:  # nobody has traced anything yet
@@ -244,9 +244,9 @@ _TRACED: Final = (
 @_topic_option
 @shows
 @connects
-def track_message(connection: Connection, output: Output, message_id: str, topic: str | None) -> None:
+def track_message(target: Target, output: Output, message_id: str, topic: str | None) -> None:
     """What became of a message in each group."""
-    with connection.admin() as admin:
+    with target.admin() as admin:
         found = stored_message(admin, message_id, topic)
         tracks = admin.message_track(found)
     rows = [
@@ -274,7 +274,7 @@ _MEANS: Final = {
 @changes
 @connects
 def redeliver_message(
-    connection: Connection,
+    target: Target,
     output: Output,
     change: Change,
     message_id: str,
@@ -286,7 +286,7 @@ def redeliver_message(
 
     Progress and retries stay as they are. Exit code 1 if the listener did not take it.
     """
-    with connection.admin() as admin:
+    with target.admin() as admin:
         found = stored_message(admin, message_id, topic)
         online = admin.consumer_ids(group)
         if client_id is None and not online:

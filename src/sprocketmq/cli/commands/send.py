@@ -10,9 +10,9 @@ from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
 
-from sprocketmq.cli.frame.connection import Connection, connects, topic_argument
 from sprocketmq.cli.frame.messages import as_dict, body_text, message_of
 from sprocketmq.cli.frame.output import Output, note, shows
+from sprocketmq.cli.frame.target import Target, connects, topic_argument
 from sprocketmq.cli.frame.values import DURATION, MOMENT_AHEAD, PAIR, now_ms, pairs
 from sprocketmq.errors import ConfigurationError, RocketMQError
 from sprocketmq.logs import escaped
@@ -48,7 +48,7 @@ _TELL_EVERY: Final = 10_000
 @shows
 @connects
 def send(
-    connection: Connection, output: Output, topic: str, body: str | None, file: IO[str] | None, batch: int, **given: Any
+    target: Target, output: Output, topic: str, body: str | None, file: IO[str] | None, batch: int, **given: Any
 ) -> None:
     """Send BODY, stdin, or the messages of a file.
 
@@ -60,10 +60,10 @@ def send(
         raise ConfigurationError("--key, --tag and --property are given with --file; each line says them itself")
     if batch > 1 and (file is None or any(given[name] for name in ("delay", "deliver_at", "sharding_key"))):
         raise ConfigurationError("--batch needs --file, and a batch has no --delay, --at and --sharding-key")
-    how = _how(connection, topic, given.pop("delay"), given.pop("deliver_at"))
+    how = _how(target, topic, given.pop("delay"), given.pop("deliver_at"))
     from sprocketmq.client.produce.producer import Producer
 
-    with Producer(_GROUP, **connection.options()) as producer:
+    with Producer(_GROUP, **target.options()) as producer:
         if file is None:
             assert body is not None
             content = sys.stdin.buffer.read() if body == "-" else body.encode()
@@ -87,7 +87,7 @@ def _message(
     return Message(topic, body, tags=tag, keys=keys or None, properties=pairs(properties) or None), sharding_key
 
 
-def _how(connection: Connection, topic: str, delay_ms: int | None, deliver_at_ms: int | None) -> dict[str, Any]:
+def _how(target: Target, topic: str, delay_ms: int | None, deliver_at_ms: int | None) -> dict[str, Any]:
     """The delay as brokers of this topic understand it. A 4.9 broker has no times, only levels, and would deliver at once.
 
     Raises:
@@ -100,7 +100,7 @@ def _how(connection: Connection, topic: str, delay_ms: int | None, deliver_at_ms
         return {}
     if delay_ms is not None and deliver_at_ms is not None:
         raise ConfigurationError("--delay and --at are both given; keep one")
-    with connection.admin() as admin:
+    with target.admin() as admin:
         try:
             brokers = sorted({queue.broker_name for queue in admin.queues(topic)})
         except TopicNotExist:  # sending may make it, on any broker
@@ -191,13 +191,13 @@ def _messages(topic: str, lines: Iterator[tuple[int, str]]) -> Iterator[tuple[in
 @click.option("--wait", "wait_ms", type=DURATION, default="3s", show_default=True, help="For the reply.")
 @shows
 @connects
-def request(connection: Connection, output: Output, topic: str, body: str, wait_ms: int, **given: Any) -> None:
+def request(target: Target, output: Output, topic: str, body: str, wait_ms: int, **given: Any) -> None:
     """Send a message and wait for its reply."""
     from sprocketmq.client.produce.producer import Producer
 
     content = sys.stdin.buffer.read() if body == "-" else body.encode()
     message, sharding_key = _message(topic, content, **given)
     begun = now_ms()
-    with Producer(_GROUP, **connection.options()) as producer:
+    with Producer(_GROUP, **target.options()) as producer:
         reply = producer.request(message, timeout_ms=wait_ms, sharding_key=sharding_key)
     output.line({**as_dict(reply), "after_ms": now_ms() - begun}, body_text(reply.body))

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from sprocketmq.cli.frame.connection import Connection, connects, topic_argument
 from sprocketmq.cli.frame.messages import as_dict, message_line
 from sprocketmq.cli.frame.output import Output, note, shows
+from sprocketmq.cli.frame.target import Target, connects, topic_argument
 from sprocketmq.cli.frame.values import MOMENT, QUEUE, queue_of
 from sprocketmq.errors import ConfigurationError
 
@@ -39,7 +39,7 @@ _PAUSE_S: Final = 0.3
 @shows
 @connects
 def tail(
-    connection: Connection,
+    target: Target,
     output: Output,
     topic: str,
     follow: bool,
@@ -61,7 +61,7 @@ def tail(
         raise ConfigurationError("--tag and --sql are both given; a broker filters by one of them")
     expression = _expression(tag, sql)
     shown = 0
-    with connection.admin() as admin:
+    with target.admin() as admin:
         queues = [queue_of(topic, queue)] if queue is not None else admin.queues(topic)
         if since is not None:
             positions = {one: admin.offset_by_time(one, since) for one in queues}

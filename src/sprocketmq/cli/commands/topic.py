@@ -9,8 +9,8 @@ import click
 
 from sprocketmq.cli.frame.changes import Change, changes, deletes
 from sprocketmq.cli.frame.command_line import CommandGroup, options
-from sprocketmq.cli.frame.connection import Connection, connects, topic_argument
 from sprocketmq.cli.frame.output import Column, Output, at, perm, shows
+from sprocketmq.cli.frame.target import Target, connects, topic_argument
 from sprocketmq.cli.frame.values import PAIR, PERMISSION, permission_text
 from sprocketmq.errors import ConfigurationError
 
@@ -47,9 +47,9 @@ def topic() -> None:
 @click.option("--match", metavar="PATTERN", default="*", help="Names of this form, as 'order*'.")
 @shows
 @connects
-def list_topics(connection: Connection, output: Output, with_all: bool, cluster: str | None, match: str) -> None:
+def list_topics(target: Target, output: Output, with_all: bool, cluster: str | None, match: str) -> None:
     """The topics, with their queues and messages."""
-    with connection.admin() as admin:
+    with target.admin() as admin:
         found = admin.topic_summaries(cluster=cluster, with_system_topics=with_all)
     rows = [
         {
@@ -80,9 +80,9 @@ def list_topics(connection: Connection, output: Output, with_all: bool, cluster:
 @topic_argument("name", metavar="TOPIC")
 @shows
 @connects
-def show_topic(connection: Connection, output: Output, name: str) -> None:
+def show_topic(target: Target, output: Output, name: str) -> None:
     """One topic: its settings, its queues, and who reads it."""
-    with connection.admin() as admin:
+    with target.admin() as admin:
         configs = admin.topic_config(name)
         stats = admin.topic_stats(name)
         traffic = admin.topic_traffic(name)
@@ -167,7 +167,7 @@ _SHOWN_TABLES: Final = (
 @changes
 @connects
 def create_topic(
-    connection: Connection,
+    target: Target,
     output: Output,
     change: Change,
     name: str,
@@ -185,7 +185,7 @@ def create_topic(
     from sprocketmq.client.settings.validators import check_topic
 
     check_topic(name)
-    with connection.admin() as admin:
+    with target.admin() as admin:
         if name in admin.topics():
             raise ConfigurationError(f"topic {name!r} exists already; sprocketmq topic alter changes it")
         sentence = f"create topic {name} with {write_queues or queues} queues on {broker or cluster or 'each broker'}"
@@ -238,7 +238,7 @@ def _changed_attributes(
 @changes
 @connects
 def alter_topic(
-    connection: Connection,
+    target: Target,
     output: Output,
     change: Change,
     name: str,
@@ -267,7 +267,7 @@ def alter_topic(
         raise ConfigurationError(
             "nothing to change is given; one of --queues, --perm, --order, --type and --attribute is needed"
         )
-    with connection.admin() as admin:
+    with target.admin() as admin:
         changed = _changed_attributes(admin, kind, attributes, broker)
         now = admin.topic_config(name)
         told = {**{key: permission_text(value) if key == "perm" else value for key, value in wanted.items()}, **changed}
@@ -286,7 +286,7 @@ def alter_topic(
 @changes
 @connects
 def set_perm(
-    connection: Connection,
+    target: Target,
     output: Output,
     change: Change,
     name: str,
@@ -295,7 +295,7 @@ def set_perm(
     broker: str | None,
 ) -> None:
     """Let a topic be read, written, both or neither."""
-    with connection.admin() as admin:
+    with target.admin() as admin:
         where = sorted(admin.topic_config(name))
         sentence = f"topic {name}: perm {permission_text(perm_)}"
         if not change.begins(f"change {sentence}, on {broker or cluster or ', '.join(where)}", topic=name, perm=perm_):
@@ -310,9 +310,9 @@ def set_perm(
 @shows
 @deletes
 @connects
-def delete_topic(connection: Connection, output: Output, change: Change, name: str, cluster: str | None) -> None:
+def delete_topic(target: Target, output: Output, change: Change, name: str, cluster: str | None) -> None:
     """Delete a topic; its messages are gone."""
-    with connection.admin() as admin:
+    with target.admin() as admin:
         held = sum(one.max_offset - one.min_offset for one in admin.topic_stats(name).values())
         readers = [group for group in admin.consumers_of(name) if admin.consumer_ids(group)]
         warning = f"it is being read by {', '.join(readers)}" if readers else ""

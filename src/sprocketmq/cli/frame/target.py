@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sprocketmq.client.dead_letters.dead_letters import DeadLetters
     from sprocketmq.client.keyword_options import CommonOptions
 
-__all__ = ["DEFAULT_NAMESRV", "Connection", "connects", "group_argument", "topic_argument"]
+__all__ = ["DEFAULT_NAMESRV", "Target", "connects", "group_argument", "secures", "topic_argument"]
 
 C = TypeVar("C", bound=Callable[..., Any])
 
@@ -52,7 +52,7 @@ _NAMES: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class Target:
     """One cluster, as one user."""
 
     namesrv_addr: str
@@ -98,8 +98,8 @@ class Connection:
         return DeadLetters(group, **self.options())
 
 
-def resolve(given: Mapping[str, Any], environment: Mapping[str, str], contexts: Callable[[], Contexts]) -> Connection:
-    """The connection that options, environment and contexts make.
+def resolve(given: Mapping[str, Any], environment: Mapping[str, str], contexts: Callable[[], Contexts]) -> Target:
+    """The target that options, environment and contexts make.
 
     Raises:
         ConfigurationError: there is no such context.
@@ -125,7 +125,7 @@ def resolve(given: Mapping[str, Any], environment: Mapping[str, str], contexts: 
     file = given.get("secret_key_file") or (None if given.get("secret_key") else base.secret_key_file)
     if file and not given.get("secret_key"):
         secret = None
-    return Connection(
+    return Target(
         address or base.namesrv_addr or DEFAULT_NAMESRV,
         given.get("access_key") or base.access_key,
         secret,
@@ -170,17 +170,24 @@ _OPTIONS: Final = options(
     ),
     click.option("--tls", is_flag=True, help="Speak TLS, and trust the authorities of this machine."),
     click.option("--tls-ca", metavar="FILE", help="Speak TLS, and trust these authorities.  [env: ROCKETMQ_TLS_CA]"),
-    click.option("--timeout", "timeout_ms", metavar="DURATION", type=DURATION, help="For one request, 3s by default."),
+)
+_TIMEOUT: Final = click.option(
+    "--timeout", "timeout_ms", metavar="DURATION", type=DURATION, help="For one request, 3s by default."
 )
 
 
 def connects(command: C) -> C:
-    """A command of a cluster: gives it ``connection``."""
+    """A command of a cluster: gives it ``target``."""
+    return secures(_TIMEOUT(command))
+
+
+def secures(command: C) -> C:
+    """``connects`` for a command that has another ``--timeout``."""
 
     @functools.wraps(command)
     def connected(*args: Any, **named: Any) -> Any:
-        given = {name: named.pop(name) for name in _NAMES}
-        return command(*args, connection=resolve(given, os.environ, Contexts.load), **named)
+        given = {name: named.pop(name, None) for name in _NAMES}
+        return command(*args, target=resolve(given, os.environ, Contexts.load), **named)
 
     return _OPTIONS(connected)  # type: ignore[return-value]
 

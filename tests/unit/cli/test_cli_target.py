@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from sprocketmq.cli.frame.connection import DEFAULT_NAMESRV, Connection, resolve
 from sprocketmq.cli.frame.contexts import Context, Contexts, contexts_path
+from sprocketmq.cli.frame.target import DEFAULT_NAMESRV, Target, resolve
 from sprocketmq.errors import ConfigurationError
 
 PROD = Context("prod:1", "prod-key", "/prod/secret", tls_ca="/prod/ca.pem")
@@ -78,8 +78,8 @@ def test_authorities_that_cannot_be_read_are_one_sentence(tmp_path: Path) -> Non
     (tmp_path / "ca.pem").write_text("no certificate")
     for file in ("ca.pem", "absent.pem"):
         with pytest.raises(ConfigurationError, match="--tls-ca is .* cannot be read as certificates"):
-            Connection("h:1", tls_ca=str(tmp_path / file)).options()
-    assert Connection("h:1", tls=True).options()["tls"] is True
+            Target("h:1", tls_ca=str(tmp_path / file)).options()
+    assert Target("h:1", tls=True).options()["tls"] is True
 
 
 def test_contexts_are_written_and_read_back(tmp_path: Path) -> None:
