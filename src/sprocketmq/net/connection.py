@@ -14,7 +14,7 @@ Laws
 3. Bytes that break the protocol close this connection and nothing else.
 4. While the peer does not read, a server handles no more of its requests: above the high-water mark it stops reading, and requests that
    were already read wait, so memory is bounded (``net.bounded_protocol``). The mark is checked after each answer, because one read may
-   bring thousands of requests. A client always reads; if both sides stopped, each would wait for the other for ever.
+   bring thousands of requests. A client always reads; if both sides stopped, each would wait for the other forever.
 5. A server gives each read of a connection a share of the loop's time (``QueuedBytes.share_s``). Requests for which the share was not
    enough wait until all other connections had their turn. The share shrinks with the number of connections that wait, so that together
    they take at most 10 ms of a turn. A single request that takes longer is not interrupted; see ``broker.chunked_work``.
@@ -66,14 +66,14 @@ __all__ = [
 ]
 
 log = logging.getLogger("sprocketmq.net")
-# Of all connections together: who sends noise sends a lot of it, and must not fill the disk by way of the log.
+# One log for all connections: a peer that sends noise sends a lot of it, and must not fill the disk with log lines.
 _bad_bytes: Final = RateLimitedLog(log)
 
 RequestHandler = Callable[["Connection", Command], "Command | None"]
 
 
 class SlowLog(Protocol):
-    """Is told of each request that took ``threshold_s`` or longer, from its decode to its answer."""
+    """Gets each request that took ``threshold_s`` or longer, from its decode to its answer."""
 
     @property
     def threshold_s(self) -> float: ...
@@ -89,7 +89,7 @@ _MAX_REQUEST_HEADER_BYTES: Final = 256 * 1024  # a million fields in one header 
 _WORD: Final = struct.Struct(">i").unpack_from
 _BINARY: Final = 1 << 24  # of the word in front of a header, whose upper 8 bits are its encoding
 _CODE_AT: Final = 4 + len('{"code":')
-# Copying up to so much costs less than handing each record to the socket, and holds no view of the log for a slow reader.
+# Copying up to so much costs less than giving each record to the socket, and holds no view of the log for a slow reader.
 _COPIED_BYTES: Final = 64 * 1024
 _MAX_GATHERED_BYTES: Final = 1024 * 1024  # answers that wait for the rest of their read (law 1)
 _WAITING_BYTES: Final = 4096  # a task, a future, a timer, the command
@@ -104,7 +104,7 @@ class Connection(RequestingProtocol):
     """Protocol object of one connection; made by ConnectionPool (client side) or Server (server side).
 
     Attributes: ``remote_address`` and ``local_address`` (``ip:port``), ``state`` (a dict for the owner's notes, such as the client id seen
-    in a heartbeat), ``is_closed``; ``backs_up``: some bytes wait for the peer to read, ``is_congested``: more than should.
+    in a heartbeat), ``is_closed``; ``backs_up``: some bytes wait because the peer does not read, ``is_congested``: more than should.
     """
 
     __slots__ = (
@@ -164,7 +164,7 @@ class Connection(RequestingProtocol):
             self._note()
 
     def _serve(self, whole: bytes, spans: list[tuple[int, int]]) -> None:
-        if self._is_stopped or self._unread is not None:  # bytes that were on their way when reading paused
+        if self._is_stopped or self._unread is not None:  # bytes that arrived while reading was being paused
             self._keep_unread(whole, spans)
             return
         out: list[Any] = []
@@ -230,7 +230,7 @@ class Connection(RequestingProtocol):
                         return
 
     def _let_others_in(self, whole: bytes, spans: list[tuple[int, int]]) -> None:
-        """Law 5."""
+        """Keep the rest of the frames, and handle them after other connections had their turn (law 5)."""
         assert self._loop is not None
         self._stop()
         self._keep_unread(whole, spans)
@@ -244,7 +244,7 @@ class Connection(RequestingProtocol):
         self.close()
 
     def eof_received(self) -> None:
-        # The peer says nothing more: nobody waits for its answers, and what it does not read is not kept for ever (a server's sweep).
+        # The peer sends no more, so no request can get an answer. Bytes that it does not read are dropped later (a server's sweep).
         if not self._is_served:
             self.close()
 
@@ -259,7 +259,7 @@ class Connection(RequestingProtocol):
     # -- answering -------------------------------------------------------------------------------------------------------------
 
     def send(self, command: Command) -> None:
-        """Write a command as it is (an answer). Silently nothing when closed: the peer is gone and has its own timeout."""
+        """Write a command as it is (an answer). Does nothing if closed: the peer is gone and has its own timeout."""
         frame = encode_command(command)
         self._out_bytes += len(frame)
         if self._out is not None:
@@ -268,14 +268,14 @@ class Connection(RequestingProtocol):
             self.send_raw([frame])
 
     def push(self, command: Command) -> bool:
-        """Write a request of this side's own that gets no answer; False, and nothing is written, when the peer is gone or does not read."""
+        """Write a one-way request of this side. Returns False, and writes nothing, if the peer is gone or does not read."""
         if self.is_closed or self.is_congested:
             return False
         self.send(command)
         return True
 
     def send_with_body(self, command: Command, body: Iterable[Any], body_bytes: int) -> None:
-        """Like ``send`` with a body in pieces (views of the commit log); many bytes go to the socket without being joined first."""
+        """Like ``send`` with a body in pieces (views of the commit log); large bodies go to the socket without being joined."""
         head = encode_head(command, body_bytes)
         self._out_bytes += body_bytes
         if body_bytes > _COPIED_BYTES:
@@ -286,7 +286,7 @@ class Connection(RequestingProtocol):
             self.send_raw([b"".join([head, *body])])
 
     def set_socket_buffers(self, send_bytes: int, receive_bytes: int) -> None:
-        """Sizes of the system's own buffers; 0 leaves one as it is."""
+        """Set the sizes of the system's buffers; 0 leaves one unchanged."""
         sock = None if self._transport is None else self._transport.get_extra_info("socket")
         if sock is not None:
             for option, size in ((socket.SO_SNDBUF, send_bytes), (socket.SO_RCVBUF, receive_bytes)):
@@ -294,16 +294,16 @@ class Connection(RequestingProtocol):
                     sock.setsockopt(socket.SOL_SOCKET, option, size)
 
     def after_fork_in_child(self) -> None:
-        """In a forked child: this is the parent's connection."""
+        """In a forked child: give up the connection, which belongs to the parent."""
         transport, self._transport = self._transport, None
         if transport is not None:
-            self._inherited = transport  # kept: collected as garbage it would speak to a loop that two processes share
+            self._inherited = transport  # kept: its finalizer would use a loop that two processes share
             sock = transport.get_extra_info("socket")
             if sock is not None:
                 redirect_to_devnull(sock.fileno())
 
     def close(self) -> None:
-        """Close after what was written went out, or after 5 s. Requests in flight fail with ConnectionLost."""
+        """Close when all written bytes have been sent, or after 5 s. Requests in flight fail with ConnectionLost."""
         self._write_asked()
         if self._transport is not None:
             if self._loop is not None and self.unsent_bytes and not self._transport.is_closing():
@@ -319,7 +319,7 @@ class Connection(RequestingProtocol):
     # -- inside ----------------------------------------------------------------------------------------------------------------
 
     def handle_now(self, command: Command) -> None:
-        """Handle a request that had to wait, as if it came only now."""
+        """Handle a request that had to wait, as if it had just arrived."""
         began_s = perf_counter()
         answer = self._answer_to(command)
         if answer is not None and not command.flag & FLAG_ONEWAY:
@@ -337,7 +337,7 @@ class Connection(RequestingProtocol):
             return self._handler(self, command)
         except RocketMQError as error:
             return response(command, getattr(error, "code", ResponseCode.SYSTEM_ERROR), str(error))
-        except Exception as error:  # noqa: BLE001 - law 3: a bug in one handler costs one answer
+        except Exception as error:  # noqa: BLE001 - a bug in one handler must only affect one answer
             return self._failed(command, error)
 
     def _failed(self, command: Command, error: Exception) -> Command:
@@ -355,16 +355,16 @@ def _refuse(connection: Connection, command: Command) -> Command:
 
 
 def bytes_while_waiting(command: Command) -> int:
-    """What a request costs while its answer cannot be made yet: its body, its fields, and what waits with it (see ``Connection.hold``).
+    """The memory of a request whose answer cannot be made yet: its body, its fields, and the objects that wait (see ``Connection.hold``).
 
-    Its body was a view of the whole read it came in; that is let go.
+    Its body, a view of the whole read, is copied or released.
     """
     command.body = bytes(command.body)
     return _WAITING_BYTES + len(command.body) + text_bytes(command)
 
 
 def text_bytes(command: Command) -> int:
-    """What the texts of a command take in memory. An empty field counts too: its name and its place are a hundred bytes."""
+    """The memory of a command's texts. An empty field counts, too: its name and its place take a hundred bytes."""
     if isinstance(command, RawCommand) and command.raw_header is not None:
         return len(command.raw_header)
     fields = command.ext_fields
@@ -375,9 +375,9 @@ def text_bytes(command: Command) -> int:
 async def close_all(connections: Collection[Connection]) -> None:
     """Close ``connections`` and wait until they are gone: a loop that ends before is left with open sockets.
 
-    Over TLS a peer may say no goodbye, and one that does not read may hold its bytes: it has half a second, then it is cut. A server that
-    has not read everything of a client has the 5 s of ``close``: what was asked without waiting for an answer (one-way messages, progress)
-    would be lost, and nobody would know. Of answers that are lost the peer knows.
+    Over TLS a peer may not answer the closing, and a peer that does not read may hold bytes: after half a second the connection is
+    aborted. A server that has not read everything from a client has the 5 s of ``close``, because one-way requests (messages, progress)
+    would be lost unnoticed. A peer notices lost answers itself.
     """
     now_s = asyncio.get_running_loop().time
     began_s, pause_s = now_s(), 0.0

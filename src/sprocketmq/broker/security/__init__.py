@@ -1,1 +1,1 @@
-"""Who may do what, and which names are names."""
+"""Access control, and the check of names in requests."""

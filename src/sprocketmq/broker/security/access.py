@@ -1,6 +1,6 @@
 """Access control: the check before each handler, by 4.9's accounts or 5.x's users (Java: RPCHook, RequestPipeline).
 
-Handlers are wrapped once at the start, so a broker without access control has no cost per request. A refused request is answered with
+Handlers are wrapped once at the start, so a broker without access control has no extra work. A refused request is answered with
 NO_PERMISSION 16 and the reason, as in 5.x; 4.9 answers with code 1.
 """
 
@@ -39,7 +39,7 @@ class AccessValidator(Protocol):
     """Decides whether a request may be served. Java: AccessValidator."""
 
     def refusal(self, connection: Connection, command: Command) -> str | None:
-        """Return why this peer may not send ``command``, or None if it may. The sender of a heartbeat is kept in the connection's state."""
+        """Return why this peer may not send ``command``, or None if it may. Stores the sender of a heartbeat in the connection's state."""
         ...
 
     def may_send(self, connection: Connection, topic: str) -> bool:
@@ -48,7 +48,7 @@ class AccessValidator(Protocol):
 
 
 def acl_file(config: BrokerConfig) -> Path:
-    """Where 4.9's accounts are: ``aclFile``, else ``rocketmqHome/conf/plain_acl.yml``, else ``STORE/config/plain_acl.yml``.
+    """The file of 4.9's accounts: ``aclFile``, else ``rocketmqHome/conf/plain_acl.yml``, else ``STORE/config/plain_acl.yml``.
 
     Raises:
         ConfigurationError: none of the three is set.
@@ -65,8 +65,8 @@ def acl_file(config: BrokerConfig) -> Path:
 def with_access_checks(
     behind: Mapping[int, Callable[[B, Connection, Command, int], Command | None]], access: AccessValidator
 ) -> dict[int, Callable[[B, Connection, Command, int], Command | None]]:
-    """The gate for each request code of ``behind``. Handlers are looked up there when a request has passed, so whatever is put in front of
-    one later (``before_request``) stands behind the gate as well."""
+    """The check for each request code of ``behind``. Handlers are looked up when a request has passed it, so functions that are set later
+    (``before_request``) run after the check, too."""
     refusals, refusal = RateLimitedLog(log), access.refusal
 
     def handle(broker: B, connection: Connection, command: Command, now_ms: int) -> Command | None:
@@ -80,10 +80,10 @@ def with_access_checks(
 
 
 def topic_at(store: MessageStore) -> Callable[[int], str | None]:
-    """For ``Place.topic_at``: what the record at a commit log offset is for.
+    """The topic of the record at a commit log offset, for ``Place.topic_at``.
 
-    A record counts when its queue says that it begins there: bytes inside of a message may look like the head of a record, and one that
-    claims to be long enough would reach over the messages behind it.
+    A record counts only if an entry of its queue points to it: bytes inside a message may look like the head of a record, and with a large
+    length it would cover the messages behind it.
     """
 
     def look(physical_offset: int) -> str | None:
@@ -105,7 +105,7 @@ def codes_in(text: str, key: str) -> frozenset[int]:
     """The request codes in a setting.
 
     Raises:
-        ConfigurationError: something else is in it.
+        ConfigurationError: the setting has another form.
     """
     items = [item.strip() for item in text.split(",") if item.strip()]
     if not all(item.isdigit() for item in items):

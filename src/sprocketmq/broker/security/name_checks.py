@@ -1,8 +1,8 @@
-"""The door for names: what a request calls a topic, a group, a broker or a cluster is looked at before its handler (Java: TopicValidator).
+"""The check of names: names of topics, groups, brokers and clusters in a request are checked before its handler (Java: TopicValidator).
 
-Whatever a request does with a name, a name that would lead through the file system is refused here, and so is a line break in any other
-text that names something. Which further characters a new topic or group may have, its handler says. Names inside of bodies are checked by
-the handlers that keep them.
+A name that would lead through the file system is refused here in every request, and so is a line break in any other
+text that names something. Handlers decide which further characters a new topic or group may have. Handlers that store names from bodies
+check them.
 """
 
 from __future__ import annotations
@@ -58,24 +58,24 @@ NAMES: Final = frozenset(
         "groupName", "namespace", "originTopic", "srcGroup", "topic",
     )
 )  # fmt: skip
-"""Fields of headers that name what may become a folder, a file or a key of a table on the disk."""
+"""Header fields with names that may become a folder, a file or a key of a table on the disk."""
 
 TEXTS: Final = frozenset(
     ("clientID", "clientId", "key", "lastKey", "producerGroup", "statsKey", "statsName", "username")
 )
-"""Fields of headers that name something which is only ever compared and told: Apache takes any of them."""
+"""Header fields with names that are only compared and reported: Apache accepts any text."""
 
 _MOST_SETTINGS_BYTES: Final = 64 * 1024
-_NOT_READ: Final = frozenset(("bname",))  # no handler reads it, however it is called
+_NOT_READ: Final = frozenset(("bname",))  # no handler reads it
 
 _MOST_GOOD: Final = 4_096
-_good: set[str] = set()  # names that were looked at and taken: most requests bring one of a few
+_good: set[str] = set()  # cache of accepted names: most requests have one of a few
 
 
 def _by_other_names() -> dict[int, tuple[tuple[str, str, bool], ...]]:
-    """Of requests whose header calls such fields otherwise: name on the wire, its usual name, whether it is one of NAMES.
+    """For headers that use other names for such fields: name on the wire, its usual name, whether it is one of NAMES.
 
-    Sends of V2 call them by letters.
+    Sends of V2 use letters.
     """
     found = {}
     for one in requests.declared():
@@ -91,7 +91,7 @@ def _by_other_names() -> dict[int, tuple[tuple[str, str, bool], ...]]:
 
 
 def _usual(field: str) -> str:
-    """How a field of a header is called on the wire, as a rule: in camel case."""
+    """The usual name of a header field on the wire, in camel case."""
     first, *others = field.split("_")
     return first + "".join(map(str.title, others))
 
@@ -101,7 +101,7 @@ _OTHERWISE_CALLED: Final = _by_other_names()
 
 
 def refusal_of_names(command: Command) -> Command | None:
-    """The answer to a request whose header has a name that is never used; None: let it in."""
+    """The refusal of a request whose header has a harmful name; None if it is accepted."""
     if type(command) is RawCommand and command.typed_header is not None:
         header: ExtHeader = command.typed_header
         if _good.issuperset(_names_in(type(header))(header)):
@@ -121,7 +121,7 @@ def refusal_of_names(command: Command) -> Command | None:
 
 
 def _problem_of_typed(header: ExtHeader) -> str | None:
-    """The same by the fields that the header declares: others are read by nobody."""
+    """The same check for the fields that the header declares, because no handler reads others."""
     problem = None
     for attribute, usual in _declared_names(type(header)):
         look = _problem_of_name if usual in NAMES else _problem_of_text
@@ -131,19 +131,19 @@ def _problem_of_typed(header: ExtHeader) -> str | None:
 
 @cache
 def _names_in(header_type: type[ExtHeader]) -> Callable[[ExtHeader], tuple[str | None, ...]]:
-    """What gives the names in a header. Each type has several."""
+    """A function that returns the names in a header of a type with several."""
     return attrgetter(*(attribute for attribute, _ in _declared_names(header_type)))
 
 
 @cache
 def _declared_names(header_type: type[ExtHeader]) -> tuple[tuple[str, str], ...]:
-    """Of the fields that are looked at: attribute, usual name on the wire."""
+    """The checked fields of a header type: attribute, usual name on the wire."""
     fields = ((attribute, _usual(attribute)) for attribute in header_type.__struct_fields__)
     return tuple((attribute, usual) for attribute, usual in fields if usual in _LOOKED_AT)
 
 
 def _problem_of_text(field: str, text: str) -> str | None:
-    """As for a name first, since those are remembered: what is taken as a name has no control characters."""
+    """Check the text as a name first, because names are cached: an accepted name has no control characters."""
     return None if _problem_of_name(field, text) is None else control_character_problem(field, text)
 
 
@@ -152,14 +152,14 @@ def _problem_of_name(field: str, name: str) -> str | None:
         return None
     problem = name_problem(field, name)
     if problem is None:
-        if len(_good) >= _MOST_GOOD:  # names come from the network: remember some, not all
+        if len(_good) >= _MOST_GOOD:  # names come from the network, so the cache is limited
             _good.clear()
         _good.add(name)
     return problem
 
 
 def usable(file: str, table: Mapping[str, T]) -> dict[str, T]:
-    """What a file of the broker's holds by name, without the names that no request may bring either."""
+    """The entries of one of the broker's files by name, without names that requests may not use."""
     kept = {}
     for name, value in table.items():
         problem = harmful_name_problem("a name", name)
@@ -173,14 +173,14 @@ def usable(file: str, table: Mapping[str, T]) -> dict[str, T]:
 
 
 def settings_length_problem(size: int) -> str | None:
-    """Why a request may not bring settings of so many bytes, or characters: what they say is found out in one go."""
+    """Why a request may not have settings of so many bytes or characters, which are parsed in one step; None if it may."""
     if size <= _MOST_SETTINGS_BYTES:
         return None
     return f"the settings have {size} bytes, {_MOST_SETTINGS_BYTES} are allowed; change fewer at once"
 
 
 def settings_problem(changes: Mapping[str, str]) -> str | None:
-    """Why a request may not change settings to this: one of them has a line break, and would be two in the file."""
+    """Why a request may not set these values: one has a line break and would be two lines in the file; None if it may."""
     for key, value in changes.items():
         problem = control_character_problem("a key", key) or control_character_problem(key, value)
         if problem is not None:
@@ -189,7 +189,7 @@ def settings_problem(changes: Mapping[str, str]) -> str | None:
 
 
 def names_problem(what: str, names: Iterable[str]) -> str | None:
-    """Why one of the names in a body is never used."""
+    """Why one of the names in a body is harmful; None if all are accepted."""
     for name in names:
         problem = name_problem(what, name)
         if problem is not None:
@@ -198,7 +198,7 @@ def names_problem(what: str, names: Iterable[str]) -> str | None:
 
 
 def queues_problem(topics: Mapping[str, TopicConfig] | Mapping[str, QueueData]) -> str | None:
-    """Why topics are not registered with so many queues: who asks for a route makes a list of them."""
+    """Why topics may not be registered with so many queues, of which clients make a list for each route; None if they may."""
     for topic, data in topics.items():
         problem = (
             queue_number_problem(f"readQueueNums of topic {topic[:100]}", data.read_queue_nums)
@@ -210,7 +210,7 @@ def queues_problem(topics: Mapping[str, TopicConfig] | Mapping[str, QueueData]) 
 
 
 def heartbeat_problem(data: HeartbeatData) -> str | None:
-    """Why a heartbeat is not taken."""
+    """Why a heartbeat is refused; None if it is accepted."""
     problem = text_problem("clientID", data.client_id)
     for producer in data.producer_data_set:
         problem = problem or text_problem("the producer group", producer.group_name)
@@ -222,7 +222,7 @@ def heartbeat_problem(data: HeartbeatData) -> str | None:
 
 
 def assignment_problem(body: QueryAssignmentRequestBody) -> str | None:
-    """Why no queues are assigned under these names."""
+    """Why a request for an assignment is refused because of its names; None if it is accepted."""
     return (
         text_problem("clientId", body.client_id)
         or name_problem("the consumer group", body.consumer_group)
@@ -231,12 +231,12 @@ def assignment_problem(body: QueryAssignmentRequestBody) -> str | None:
 
 
 def broker_problem(**texts: str) -> str | None:
-    """Why a broker is not registered with these addresses."""
+    """Why a broker may not be registered with these addresses; None if it may."""
     return next(filter(None, (text_problem(what, text) for what, text in texts.items())), None)
 
 
 def lock_problem(body: LockBatchRequestBody) -> str | None:
-    """Why queues are not locked under these names."""
+    """Why a lock request is refused because of its names; None if it is accepted."""
     return (
         text_problem("clientId", body.client_id)
         or name_problem("the consumer group", body.consumer_group)

@@ -54,20 +54,20 @@ FileStamp = tuple[tuple[str, int, int], ...]
 
 
 class _Heartbeat(SignedRequest, gc=False):
-    """The sender of a heartbeat whose signature was seen when it came."""
+    """The sender of a heartbeat whose signature was checked when it arrived."""
 
     def is_signed_with(self, key: SigningKey, body: Buffer) -> bool:
         return True
 
 
 class PlainAccessValidator:
-    """A part of the broker: decides by the files' present content, and follows it.
+    """Decides by the present content of the files, and reads them again when they change. A part of the broker.
 
     Args:
-        clock: when to look whether a file changed.
-        default_file: the default file; made empty when it is missing. Further files are in the folder ``acl`` beside it.
-        place: where requests are judged.
-        open_codes: request codes that need an account and nothing else.
+        clock: schedules the checks for changed files.
+        default_file: the default file; created empty if it is missing. Further files are in the folder ``acl`` beside it.
+        place: the broker's data for decisions.
+        open_codes: request codes that only need an account.
     """
 
     def __init__(self, clock: Clock, default_file: Path, place: Place, open_codes: frozenset[int]) -> None:
@@ -79,7 +79,7 @@ class PlainAccessValidator:
         self._poll: Periodic | None = None
 
     def load(self) -> None:
-        """Read the files for the first time. Raises ConfigurationError: one cannot be read, or has a mistake."""
+        """Read the files for the first time. Raises ConfigurationError if one cannot be read or has a mistake."""
         if not self.default_file.exists():
             log.warning(
                 "%s is missing and made empty: everybody is refused until it has accounts or white addresses",
@@ -122,14 +122,14 @@ class PlainAccessValidator:
     # -- following the files -----------------------------------------------------------------------------------------------------
 
     def reload_if_changed(self) -> None:
-        """Read the files again if one of them changed, came or went."""
+        """Read the files again if one of them was changed, added or removed."""
         stamp = self._stamp_of(self._files())
         if stamp == self._stamp:
             return
         try:
             self._load()
         except ConfigurationError as error:
-            self._stamp = stamp  # told once; the next change of the file is looked at again
+            self._stamp = stamp  # reported once; the next change of a file is checked again
             log.error("the accounts stay as they were: %s", error)
         else:
             log.info("accounts were read again: %d, from %d files", len(self._acl.accounts), len(self._contents))
@@ -150,7 +150,7 @@ class PlainAccessValidator:
     def _stamp_of(files: Sequence[Path]) -> FileStamp:
         stamps = []
         for path in files:
-            with contextlib.suppress(FileNotFoundError):  # it went between listing and looking
+            with contextlib.suppress(FileNotFoundError):  # it was removed after the listing
                 status = path.stat()
                 stamps.append((str(path), status.st_mtime_ns, status.st_size))
         return tuple(stamps)
@@ -158,7 +158,7 @@ class PlainAccessValidator:
     # -- an administrator's changes ------------------------------------------------------------------------------------------------
 
     def change_account(self, change: AccountChange, now_ms: int) -> None:
-        """Make or change an account, in the file that has it, else in the default one.
+        """Create or change an account, in the file that has it, else in the default one.
 
         Raises:
             ConfigurationError: the account would not be valid.
@@ -168,11 +168,11 @@ class PlainAccessValidator:
         self._change(file, with_account(self._contents.get(file, {}), change, now_ms))
 
     def delete_account(self, access_key: str, now_ms: int) -> bool:
-        """Delete an account; False when there is none. Raises StoreNotWritable."""
+        """Delete an account; False if there is none. Raises StoreNotWritable."""
         first = self._acl.file_of.get(access_key)
         if first is None:
             return False
-        # In each file that has it, or the next one would count. The first goes last: until then it is as it was.
+        # Delete it in each file that has it, or the next one would count; in the first file last, so that it counts until then.
         for file in reversed(list(self._contents)):
             if file == first or access_key in PlainAcl({file: self._contents[file]}).accounts:
                 self._change(file, without_account(self._contents[file], access_key, now_ms))
@@ -182,7 +182,7 @@ class PlainAccessValidator:
         """Replace the global white addresses of a file, the default one if none is named.
 
         Raises:
-            ConfigurationError: an address is malformed, or the file is none of ours.
+            ConfigurationError: an address is malformed, or the file is not one of ours.
             StoreNotWritable: the file cannot be written.
         """
         name = str(self.default_file) if not file else os.path.normpath(file)
@@ -191,7 +191,7 @@ class PlainAccessValidator:
         self._change(name, with_white_addresses(self._contents[name], addresses, now_ms))
 
     def accounts(self) -> list[dict[str, Any]]:
-        """The accounts of all files as they are written there, each key once, without their secrets."""
+        """The accounts of all files in their written form, each key once, without their secrets."""
         shown: dict[str, dict[str, Any]] = {}
         for content in self._contents.values():
             for entry in content.get("accounts") or ():
@@ -216,23 +216,21 @@ class PlainAccessValidator:
 
     def _change(self, file: str, content: dict[str, Any]) -> None:
         contents = {**self._contents, file: content}
-        acl = PlainAcl(
-            contents
-        )  # before anything is written: a file that we could not read again must not come into being
+        acl = PlainAcl(contents)  # before the write, so that no file is written that could not be read again
         _write(Path(file), content)
         self._acl, self._contents = acl, contents
         self._stamp = self._stamp_of(self._files())
 
 
 def _read(path: Path) -> dict[str, Any]:
-    import yaml  # here and not at the top: a broker without access control should not pay for it at its start
+    import yaml  # imported here, so that a broker without access control starts faster
 
     try:
         content = yaml.safe_load(path.read_text("utf-8"))
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be read: {error.strerror or error}") from error
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        where = getattr(error, "problem_mark", None)  # never the text itself: it may hold a secret
+        where = getattr(error, "problem_mark", None)  # never show the text itself, which may be a secret
         line = f" in line {where.line + 1}" if where is not None else ""
         raise ConfigurationError(f"{path} is no YAML{line}; correct it, or restore it") from None
     if content is None:

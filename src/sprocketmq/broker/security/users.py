@@ -53,10 +53,10 @@ class _InnerCredentials(msgspec.Struct, rename="camel"):
 
 
 def inner_credentials(config: BrokerConfig) -> Credentials | None:
-    """What this broker signs its own requests with (``innerClientAuthenticationCredentials``), None without.
+    """The credentials with which this broker signs its own requests (``innerClientAuthenticationCredentials``), or None.
 
     Raises:
-        ConfigurationError: the setting is no such JSON.
+        ConfigurationError: the setting is not JSON of this form.
     """
     text = config.inner_client_authentication_credentials
     if not text.strip():
@@ -68,7 +68,7 @@ def inner_credentials(config: BrokerConfig) -> Credentials | None:
 
 
 class UserAccessValidator:
-    """Users, policies and decisions by them. ``root`` is the store's directory; None keeps users in memory."""
+    """Users, policies and decisions by them. ``root`` is the store's directory; with None users are in memory."""
 
     def __init__(self, config: BrokerConfig, root: Path | None, place: Place) -> None:
         self._config, self._place = config, place
@@ -78,11 +78,11 @@ class UserAccessValidator:
         self._not_authorized = codes_in(config.authorization_whitelist, "authorizationWhitelist")
 
     def load(self) -> None:
-        """Read the file, then make the users that the settings name, unless they exist; they are Super.
+        """Read the file, then create the users in the settings, unless they exist; they are Super.
 
         Raises:
             StoreCorrupt: the file and its spare copy are unreadable.
-            ConfigurationError: a setting is not of its form.
+            ConfigurationError: a setting has a wrong form.
         """
         saved = self._file.load(msgspec.json.Decoder(_Saved).decode)
         if saved is not None:
@@ -107,11 +107,11 @@ class UserAccessValidator:
         self._file.save(msgspec.json.format(msgspec.json.encode(saved)))
 
     def change(self, change: Callable[[], None]) -> None:
-        """Call ``change``, and write the file; when it cannot be written everything is as before.
+        """Call ``change`` and write the file; if it cannot be written, the change is undone.
 
         Raises:
             ConfigurationError: the change is not allowed.
-            StoreNotWritable: the disk said no.
+            StoreNotWritable: the disk reported an error.
         """
         before = [user.info() for user in self.table.users()], self.table.acls()
         change()
@@ -131,7 +131,7 @@ class UserAccessValidator:
             connection.state[ACCOUNT] = None if stranger else asked.access_key
         if not self._config.authorization_enabled or command.code in self._not_authorized:
             return None
-        if stranger is not None:  # a name that nobody vouches for has no rights
+        if stranger is not None:  # a name that is not authenticated has no rights
             return f"{stranger} (request code {command.code} is on authenticationWhitelist, and not on authorizationWhitelist)"
         try:
             return self.table.not_authorized(asked.access_key, connection.peer[0], command, self._needs, needs_key)
@@ -161,5 +161,5 @@ class UserAccessValidator:
 def _of_json(text: str, kind: type[T], key: str, form: str) -> T:
     try:
         return msgspec.json.decode(text, type=kind)
-    except msgspec.DecodeError:  # without the text: it holds a secret
+    except msgspec.DecodeError:  # without the text, which is a secret
         raise ConfigurationError(f"{key} cannot be read, {form} is allowed") from None

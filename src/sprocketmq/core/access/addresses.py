@@ -1,14 +1,14 @@
-"""Patterns of peer addresses, as white lists spell them (Java: RemoteAddressStrategyFactory).
+"""Patterns of peer addresses in white lists (Java: RemoteAddressStrategyFactory).
 
-    *   *.*.*.*   *:*:*:*:*:*:*:*          everybody
+    *   *.*.*.*   *:*:*:*:*:*:*:*          all addresses
     10.0.0.7   fe80::7                     one address
     10.0.0.7,10.0.0.8                      several
     10.0.0.{7,8}   fe80::{7,8}             several by their last part
     10.0.*.*   10.0.1-9.*   fe80::1-20:*   ranges of parts; a range or ``*`` may stand for any part
-    (nothing)                              nobody
+    (nothing)                              no address
 
-Apache looks at the first range of a pattern only and takes any number behind it; here each part counts, which is the same for patterns
-that end in ``*`` once they have begun with ranges, and narrower for the others. An IPv4-mapped IPv6 address (::ffff:10.0.0.7) is matched
+Apache only checks the first range of a pattern and accepts any number behind it. Here each part counts, which is the same for patterns
+with ``*`` in all parts behind the first range, and narrower for others. An IPv4-mapped IPv6 address (::ffff:10.0.0.7) is matched
 as the IPv4 address.
 """
 
@@ -45,10 +45,10 @@ class AddressPattern:
     """One entry of a white list.
 
     Args:
-        text: see the head of this file.
+        text: see the docstring of the module.
 
     Raises:
-        ConfigurationError: ``text`` is none of these forms.
+        ConfigurationError: ``text`` has none of these forms.
     """
 
     def __init__(self, text: str) -> None:
@@ -59,7 +59,7 @@ class AddressPattern:
             self._alternatives = [_ranges(one, text) for one in _spelled_out(text)]
 
     def matches(self, host: str) -> bool:
-        """Whether ``host`` (an address without port) is meant."""
+        """Whether ``host`` (an address without port) matches."""
         if self.matches_all:
             return True
         if not self._alternatives:
@@ -81,7 +81,7 @@ def address_patterns(text: str, key: str) -> list[AddressPattern]:
     """The patterns in a setting, joined by ``;``.
 
     Raises:
-        ConfigurationError: naming the setting.
+        ConfigurationError: a pattern is invalid; the error names the setting.
     """
     try:
         return [AddressPattern(one) for one in text.split(";") if one.strip()]

@@ -1,12 +1,12 @@
-"""Reading from a request which topics and groups it touches: in a header field, in the body, or in a record that it names by its offset.
+"""Reads the topics and groups that a request concerns: from a header field, the body, or the record that it names by its offset.
 
-The declaration of the request says what there is to read (``wire.requests.access``).
+The declaration of the request says what to read (``wire.requests.access``).
 
 Laws
-1. A name is read as the handler reads it: the same header field (of the typed header, where the handler gets that), the body through the
+1. A name is read as the handler reads it: the same header field (of the typed header, if the handler gets that), the body with the
    same decoder, the record at the same offset.
 2. A required name that is missing or cannot be read is a ProtocolError, and the request is refused. Nothing is skipped.
-3. A retry topic is its group. The topics in which the broker parks messages of all other topics are the cluster's.
+3. A retry topic counts as its group. The topics in which the broker keeps waiting messages of all topics count as the cluster.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ from sprocketmq.wire.requests.access import (
 
 __all__ = ["PARKING_TOPICS", "Place", "Reader", "names_alone", "reader_of"]
 
-# Here lie messages of every topic: delayed and timed ones, halves of transactions with their marks, halves that nobody answered for,
-# and what could not be delivered.
+# Topics with messages of every topic: delayed and timed ones, half messages with their marks, half messages without an answer, and
+# undeliverable messages.
 PARKING_TOPICS: Final = frozenset(
     (
         SCHEDULE_TOPIC,
@@ -60,11 +60,11 @@ PARKING_TOPICS: Final = frozenset(
 
 @dataclass(frozen=True)
 class Place:
-    """Where a request is judged.
+    """The data of a broker for decisions about requests.
 
     Args:
         cluster_name: of the broker.
-        topic_at: the topic that the message of the record at a commit log offset is for; None when no record begins there, empty when
+        topic_at: the topic of the message whose record is at a commit log offset; None if no record begins there, empty if
             that is not certain.
     """
 
@@ -73,7 +73,7 @@ class Place:
 
     @property
     def reply_topic(self) -> str:
-        """Where replies of request-reply are stored (Java: MixAll.getReplyTopic)."""
+        """The topic in which replies of request-reply are stored (Java: MixAll.getReplyTopic)."""
         return f"{self.cluster_name}_REPLY_TOPIC"
 
 
@@ -81,13 +81,13 @@ Reader = Callable[[Command, Place], Iterable[Need]]
 
 
 def reader_of(stated: AccessNeeds, header_type: type[ExtHeader] | None) -> Reader:
-    """What finds everything that is ``stated``, in that order, in requests with this header."""
+    """A function that reads all ``stated`` needs, in that order, from requests with this header."""
     readers = [_reader(one, header_type) for one in stated]
     if not readers:
         return lambda command, place: ()
     if len(readers) == 1:
         return readers[0]
-    if len(readers) == 2:  # a pull, which is to be quick
+    if len(readers) == 2:  # a pull, which must be fast
         first, second = readers
         return lambda command, place: (*first(command, place), *second(command, place))
     return lambda command, place: [need for reader in readers for need in reader(command, place)]
@@ -128,7 +128,7 @@ def _field(stated: FieldNeed, header_type: type[ExtHeader] | None) -> Reader:
 
 
 def _attribute(header_type: type[ExtHeader] | None, field: str) -> str:
-    """Under which name a typed header has what is called ``field`` on the wire; empty: it does not declare it."""
+    """The attribute of a typed header for the field ``field`` on the wire; empty if the header does not declare it."""
     if header_type is None:
         return ""
     fields = zip(header_type.__struct_encode_fields__, header_type.__struct_fields__, strict=True)
@@ -136,7 +136,7 @@ def _attribute(header_type: type[ExtHeader] | None, field: str) -> str:
 
 
 def names_alone(stated: AccessNeeds, header_type: type[ExtHeader] | None) -> Callable[[ExtHeader], Hashable] | None:
-    """What gives the names in a typed header, when all that is ``stated`` depends on them alone; None otherwise."""
+    """A function that returns the names in a typed header, if all ``stated`` needs depend only on them; else None."""
     fields = [one for one in stated if isinstance(one, FieldNeed) and not one.separator]
     attributes = [_attribute(header_type, one.field) for one in fields]
     return attrgetter(*attributes) if attributes and all(attributes) and len(fields) == len(stated) else None
@@ -189,7 +189,7 @@ def _record(stated: RecordNeed) -> Reader:
 
 def _topic(command: Command, place: Place, name: str, right: Right) -> Need:
     if name[:1] == "%" and name.startswith(RETRY_PREFIX):
-        # A consumer hands a message back by sending it to its group's retry topic, so that is consuming.
+        # A consumer may send a message back by a send to its group's retry topic, so this counts as consuming.
         return _group(command, place, name[len(RETRY_PREFIX) :], CONSUME if right.permission == PUB else right)
     if not name or name.isspace():
         raise _unnamed(command, "topic")

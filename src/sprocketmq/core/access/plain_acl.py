@@ -1,20 +1,20 @@
-"""Access control in 4.9's form: accounts with permissions per topic and group (Java: PlainPermissionManager).
+"""Access control of 4.9: accounts with permissions per topic and group (Java: PlainPermissionManager).
 
-A request passes when one of these holds, looked at in this order:
+A request is allowed if one of these conditions is true, checked in this order:
 
 1. its address is on a global white list;
 2. its access key is an account's, and its address is on that account's own white list;
 3. its signature fits the account's secret, and it publishes to the trace topic;
-4. its signature fits, it needs no administrator or comes from one, and each topic and group that it touches allows what it does.
+4. its signature fits, it needs no administrator or comes from one, and the permissions allow its actions on each topic and group.
 
-A group is the resource ``%RETRY%group``. Without a permission of its own a resource has the account's default; a default that is not given
-is DENY. An administrator without listed permissions may use everything. ``request_needs`` has what only an administrator may do; it is
-more than in Apache 4.9, where every account can make itself an administrator.
+A group is the resource ``%RETRY%group``. A resource without a permission of its own has the account's default, or DENY if there is no
+default. An administrator without listed permissions may use everything. ``request_needs`` says which requests need an administrator; these
+are more than in Apache 4.9, where every account can make itself an administrator.
 
 Laws
 1. A refusal names the resource or account, never a secret or a signature.
-2. What an account was allowed is remembered with the account, and goes with it when a file changes. A refusal is never remembered, and
-   the signature is checked each time.
+2. Allowed requests are cached with the account, and dropped with it when a file changes. Refusals are never cached, and the signature is
+   checked each time.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def parse_permission(text: str | None) -> int:
 
 
 def check_permissions(entries: Iterable[str]) -> None:
-    """``name=permission`` entries as an administrator sends them.
+    """Read the ``name=permission`` entries that an administrator sends.
 
     Raises:
         ConfigurationError: an entry is not of that form, or its permission is unknown.
@@ -76,7 +76,7 @@ class PlainAccount:
 
     @classmethod
     def of(cls, entry: Mapping[str, Any]) -> PlainAccount:
-        """The account in one mapping of the file's ``accounts``.
+        """Read the account in one mapping of the file's ``accounts``.
 
         Raises:
             ConfigurationError: a key is missing or too short, or a value is malformed.
@@ -126,13 +126,13 @@ class PlainAccount:
 
 
 class PlainAcl:
-    """The accounts and white lists of all files as they are now; made anew when a file changes.
+    """The present accounts and white lists of all files; created again when a file changes.
 
     Args:
         files: file name to its content as read from YAML. An access key in two files counts in the first.
 
     Raises:
-        ConfigurationError: naming the file and what is wrong in it.
+        ConfigurationError: a file has a mistake; the error names the file.
     """
 
     def __init__(self, files: Mapping[str, Mapping[str, Any]]) -> None:
@@ -165,16 +165,16 @@ class PlainAcl:
         needs: Callable[[Command], Needs],
         needs_key: Callable[[Command], Hashable | None] = no_key,
     ) -> str | None:
-        """Why this request may not be served, None when it may.
+        """Why this request may not be served; None if it may.
 
         Args:
             host: the peer's address without port.
-            asked: what the request says of its sender.
-            needs: what ``command`` needs; asked for only when it counts.
-            needs_key: equal ones need the same; None: such a decision is not remembered.
+            asked: the sender according to the request.
+            needs: the needs of ``command``; called only if they count.
+            needs_key: requests with equal keys have equal needs; with None the decision is not cached.
 
         Raises:
-            ProtocolError: the needs cannot be told.
+            ProtocolError: the needs cannot be determined.
         """
         for pattern in self.white_addresses:
             if pattern.matches(host):

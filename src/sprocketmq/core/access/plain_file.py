@@ -1,7 +1,7 @@
 """Changes that an administrator makes to a plain_acl.yml (Java: PlainPermissionManager.updateAccessConfig and its neighbours).
 
-Each function takes a file's content as read from YAML and gives the new content; the given one stays as it is. What was not named in a
-change keeps its value. Each change moves the file's ``dataVersion`` on.
+Each function takes a file's content as read from YAML and returns the new content, without changing the given one. Values that a
+change does not name stay. Each change increments the file's ``dataVersion``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Content = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class AccountChange:
-    """What UPDATE_AND_CREATE_ACL_CONFIG carries; None leaves a value as it is."""
+    """The content of UPDATE_AND_CREATE_ACL_CONFIG; None leaves a value as it is."""
 
     access_key: str
     secret_key: str | None = field(default=None, repr=False)
@@ -33,7 +33,7 @@ class AccountChange:
 
 
 def with_account(content: Content, change: AccountChange, now_ms: int) -> dict[str, Any]:
-    """The file with the account made or changed.
+    """The file with the account created or changed.
 
     Raises:
         ConfigurationError: the account would not be a valid one.
@@ -65,12 +65,12 @@ def without_account(content: Content, access_key: str, now_ms: int) -> dict[str,
 
 
 def with_white_addresses(content: Content, addresses: Sequence[str], now_ms: int) -> dict[str, Any]:
-    """The file with these global white addresses instead of its own."""
+    """The file with these global white addresses in place of its own."""
     return _next_version({**content, "globalWhiteRemoteAddresses": list(addresses)}, now_ms)
 
 
 def data_version(content: Content) -> DataVersion:
-    """The version that the file carries, zeros when it has none."""
+    """The version in the file; zeros if it has none."""
     versions = content.get("dataVersion")
     if not isinstance(versions, list) or not versions or not isinstance(versions[0], Mapping):
         return DataVersion()

@@ -1,7 +1,7 @@
-"""Policies of 5.x: which resources, which actions, from where, allow or deny (Java: PolicyEntry, AclAuthorizationHandler).
+"""Policies of 5.x: resources, actions, source addresses, allow or deny (Java: PolicyEntry, AclAuthorizationHandler).
 
     resource    *              everything            Topic:*         all topics
-                Topic:orders   one topic             Topic:orders*   topics that begin so        also Group:, Cluster:, Namespace:
+                Topic:orders   one topic             Topic:orders*   topics with this prefix     also Group:, Cluster:, Namespace:
     actions     Pub Sub Create Update Delete Get List, or All of them
     source      addresses and CIDR blocks (10.0.0.0/8); none means anywhere
     decision    Allow or Deny
@@ -38,7 +38,7 @@ _EVERYTHING: Final = 3  # the pattern "*", whatever the kind
 
 
 def named(table: dict[str, str], text: str | None, what: str) -> str:
-    """``text`` as the table spells it.
+    """``text`` in the spelling of the table.
 
     Raises:
         ConfigurationError: it is not in the table.
@@ -50,7 +50,7 @@ def named(table: dict[str, str], text: str | None, what: str) -> str:
 
 
 class Resource(Struct, frozen=True):
-    """What a policy is about: ``kind`` is Topic, Group, Cluster, Namespace, or empty for everything."""
+    """The resource of a policy: ``kind`` is Topic, Group, Cluster, Namespace, or empty for everything."""
 
     kind: str
     name: str
@@ -85,7 +85,7 @@ class Resource(Struct, frozen=True):
         return f"{self.kind}:{self.name}{'*' if self.pattern != _LITERAL else ''}"
 
     def matches(self, kind: str, name: str) -> bool:
-        """Whether the one resource ``kind:name`` is meant."""
+        """Whether the resource ``kind:name`` matches."""
         if self.pattern == _EVERYTHING:
             return True
         if self.kind != kind:
@@ -96,7 +96,7 @@ class Resource(Struct, frozen=True):
 
     @property
     def rank(self) -> tuple[int, int]:
-        """Lower is more specific."""
+        """The order of resources; a lower one is more specific."""
         return self.pattern, -len(self.name) if self.pattern == _PREFIXED else 0
 
 
@@ -112,10 +112,10 @@ class PolicyEntry(Struct, frozen=True):
     def of(
         cls, resource: str | None, actions: Sequence[str] | None, source_ips: Sequence[str] | None, decision: str | None
     ) -> PolicyEntry:
-        """Checked and spelled as Apache spells it.
+        """Make a checked entry in Apache's spelling.
 
         Raises:
-            ConfigurationError: naming the value that is not allowed.
+            ConfigurationError: a value is not allowed; the error names it.
         """
         if not actions:
             raise ConfigurationError(
@@ -137,19 +137,19 @@ class PolicyEntry(Struct, frozen=True):
         return self.resource.matches(need.kind, need.name) and self.acts(need.right.actions, host)
 
     def acts(self, actions: frozenset[str], host: str) -> bool:
-        """Whether it is about one of ``actions`` from ``host``, whatever the resource."""
+        """Whether the entry is for one of ``actions`` from ``host``, without looking at the resource."""
         return ("All" in self.actions or not actions.isdisjoint(self.actions)) and (
             not self.source_ips or any(_contains(source, host) for source in self.source_ips)
         )
 
 
 class Acl(Struct):
-    """The policies of one subject: kind (Custom, Default) to its entries, in the order of coming."""
+    """The policies of one subject: the entries of each kind (Custom, Default), in the order in which they were added."""
 
     policies: dict[str, list[PolicyEntry]] = field(default_factory=dict)
 
     def update(self, policy_type: str, entries: Sequence[PolicyEntry]) -> None:
-        """Add entries; one whose resource has an entry already replaces that."""
+        """Add entries; an entry replaces an existing one with the same resource."""
         known = self.policies.setdefault(policy_type, [])
         for entry in entries:
             for place, old in enumerate(known):
@@ -160,7 +160,7 @@ class Acl(Struct):
                 known.append(entry)
 
     def delete(self, policy_type: str, resource: Resource) -> None:
-        """Remove the entry of a resource; a policy without entries goes."""
+        """Remove the entry of a resource, and a policy that has no more entries."""
         left = [entry for entry in self.policies.get(policy_type, ()) if entry.resource != resource]
         if left:
             self.policies[policy_type] = left
@@ -168,7 +168,7 @@ class Acl(Struct):
             self.policies.pop(policy_type, None)
 
     def refusal(self, need: Need, host: str) -> str | None:
-        """Why ``need`` is refused, None when it is allowed."""
+        """Why ``need`` is refused; None if it is allowed."""
         best = self._deciding(need, host)
         if best is not None:
             return None if best.decision == "Allow" else f"the policy of {best.resource.key} denies it"

@@ -1,8 +1,8 @@
-"""What each request to a broker needs, for both generations of access control, by the declarations of ``wire.requests``.
+"""The rights that each request to a broker needs, for both generations of access control, by the declarations of ``wire.requests``.
 
-Java: PlainAccessValidator.parse of 4.9; DefaultAuthorizationContextBuilder and the annotations of the headers of 5.x. Both leave requests
-out, and skip a name that is missing; here every request has its needs, and a missing name refuses it. What is stricter than Apache is
-listed in the guide on security; ``authorizationWhitelist`` opens single codes again.
+Java: PlainAccessValidator.parse of 4.9; DefaultAuthorizationContextBuilder and the annotations of the headers of 5.x. Both leave out some
+requests, and skip missing names. Here every request has its needs, and is refused if a name is missing. The guide on security lists what is
+stricter than in Apache; ``authorizationWhitelist`` allows single codes again.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ __all__ = ["needs_key", "needs_of"]
 
 
 def needs_of(command: Command, place: Place) -> Iterable[Need]:
-    """What ``command`` needs, one by one, in the order of asking.
+    """The needs of ``command``, one by one, in the order in which they are checked.
 
     Raises:
-        ProtocolError: it cannot be told; also while the needs are taken out one by one.
+        ProtocolError: they cannot be determined; also while iterating.
     """
     reader = _readers().get(command.code)
     if reader is None:

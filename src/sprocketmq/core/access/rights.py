@@ -1,4 +1,4 @@
-"""What one request wants to do, once it is known: rights on topics, groups and the cluster (see ``wire.requests.access``)."""
+"""The needs of one request: rights on topics, groups and the cluster (see ``wire.requests.access``)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LONGEST_REMEMBERED: Final = 255  # no topic or group has a longer name
 
 
 class Need(Struct, frozen=True):
-    """One thing that a request wants to do: ``right`` on the resource ``kind:name``. ``kind`` is Topic, Group or Cluster."""
+    """One need of a request: ``right`` on the resource ``kind:name``. ``kind`` is Topic, Group or Cluster."""
 
     kind: str
     name: str
@@ -42,7 +42,7 @@ def shown(name: str) -> str:
 
 
 def remember(allowed: set[Hashable], decision: Hashable, names: Iterable[str]) -> None:
-    """Add a decision about ``names`` to those that are remembered: some, not all, and none of long names, as they come from the network."""
+    """Cache a decision about ``names``. The cache is limited and holds no long names, because names come from the network."""
     if max(map(len, names), default=0) > _LONGEST_REMEMBERED:
         return
     if len(allowed) >= _MOST_REMEMBERED:

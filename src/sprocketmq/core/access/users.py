@@ -1,10 +1,10 @@
-"""Users of 5.x and who may do what (Java: AuthenticationMetadataManagerImpl, AuthorizationMetadataManagerImpl, UserAuthorizationHandler).
+"""Users of 5.x and their rights (Java: AuthenticationMetadataManagerImpl, AuthorizationMetadataManagerImpl, UserAuthorizationHandler).
 
 Laws
-1. A Super user may do everything; any other one what his policies allow; a disabled one nothing.
-2. A policy belongs to a user: it cannot come into being without one, and goes with it.
-3. A change is made in full or refused; a refused one changes nothing.
-4. A decision to allow is remembered until anything changes, for a few thousand names of ordinary length; a refusal is never remembered.
+1. A Super user may do everything; another user what its policies allow; a disabled user nothing.
+2. A policy belongs to a user: it cannot be created without one, and is deleted with it.
+3. A change is applied completely or refused; a refused one changes nothing.
+4. A decision to allow is cached until anything changes, for a few thousand names of ordinary length; a refusal is never cached.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def subject_name(subject: str | None) -> str:
     """The user of a subject ``User:name``.
 
     Raises:
-        ConfigurationError: it is no such subject.
+        ConfigurationError: it is not of this form.
     """
     text = (subject or "").strip()
     if text[: len(_SUBJECT)].lower() != _SUBJECT.lower() or not text[len(_SUBJECT) :].strip():
@@ -73,7 +73,7 @@ class UserTable:
     # -- deciding --------------------------------------------------------------------------------------------------------------
 
     def not_authentic(self, asked: SignedRequest, body: Buffer) -> str | None:
-        """Why a request that says this of its sender, and has this body, is not authentic; None when it is."""
+        """Why a request with this sender and body is not authentic; None if it is."""
         username = asked.access_key
         if not username:
             return "the request names no user, and this broker wants one; give the client access key and secret key"
@@ -94,12 +94,12 @@ class UserTable:
         needs: Callable[[Command], Needs],
         needs_key: Callable[[Command], Hashable | None] = no_key,
     ) -> str | None:
-        """Why this user may not do all that ``command`` needs from ``host``, None when he may. ``needs`` is asked only when it counts.
+        """Why this user may not do all that ``command`` needs from ``host``; None if it may. ``needs`` is called only if it counts.
 
-        ``needs_key``: equal ones need the same; None: such a request is looked at need by need.
+        ``needs_key``: requests with equal keys have equal needs; with None each need is checked.
 
         Raises:
-            ProtocolError: the needs cannot be told.
+            ProtocolError: the needs cannot be determined.
         """
         user = self._users.get(username)
         if user is None:
@@ -146,7 +146,7 @@ class UserTable:
         self._allowed.clear()
 
     def update_user(self, info: UserInfo) -> None:
-        """Change what ``info`` names. Raises ConfigurationError: no such user, or a value is not allowed."""
+        """Change the values in ``info``. Raises ConfigurationError: no such user, or a value is not allowed."""
         user = self._users.get(info.username or "")
         if user is None:
             raise ConfigurationError(f"user {info.username} does not exist")
@@ -160,7 +160,7 @@ class UserTable:
         self._allowed.clear()
 
     def delete_user(self, username: str) -> None:
-        """The user and his policies; harmless when there is none."""
+        """Delete the user and its policies; does nothing if there is none."""
         self._users.pop(username, None)
         self._acls.pop(username, None)
         self._allowed.clear()
@@ -190,7 +190,7 @@ class UserTable:
         self._allowed.clear()
 
     def delete_acl(self, username: str, policy_type: str | None, resource: str | None) -> None:
-        """Remove one entry, or all policies when no resource is named.
+        """Remove one entry, or all policies if no resource is given.
 
         Raises:
             ConfigurationError: no such user or policies, or a value is not allowed.
@@ -211,7 +211,7 @@ class UserTable:
         return acl
 
     def acl(self, username: str) -> AclInfo | None:
-        """A user's policies, None without any. Raises ConfigurationError: no such user."""
+        """A user's policies; None if it has none. Raises ConfigurationError: no such user."""
         if username not in self._users:
             raise ConfigurationError(f"user {username} does not exist")
         acl = self._acls.get(username)
@@ -229,7 +229,7 @@ class UserTable:
     # -- keeping -----------------------------------------------------------------------------------------------------------------
 
     def load(self, users: Sequence[UserInfo], acls: Sequence[AclInfo]) -> None:
-        """Take over what was saved. Raises ConfigurationError: it breaks a law."""
+        """Load saved users and policies. Raises ConfigurationError: they break a law."""
         self.__init__()  # type: ignore[misc]
         for user in users:
             self.create_user(user)

@@ -1,1 +1,1 @@
-"""Frames of the protocol: cut, read, made, signed."""
+"""Frames of the protocol: cutting, reading, writing, signing."""

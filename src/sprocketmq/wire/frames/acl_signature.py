@@ -1,7 +1,7 @@
-"""The signature of a request to a cluster with access control (Java: AclUtils, AclClientRPCHook; 4.9 and 5.x alike).
+"""The signature of a request to a cluster with access control (Java: AclUtils, AclClientRPCHook; the same in 4.9 and 5.x).
 
-Signed is the text of all ext field *values*, sorted by their keys and without separators, followed by the body: HMAC-SHA1, as Base64. Any
-change to ext fields after signing breaks it, so a request is signed last.
+The signed text consists of all ext field *values*, sorted by their keys and without separators, and the body: HMAC-SHA1, as Base64. Any
+change to ext fields after signing breaks it, so signing is the last step of a request.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ ACCESS_KEY: Final = "AccessKey"
 SECURITY_TOKEN: Final = "SecurityToken"
 SIGNATURE: Final = "Signature"
 
-# RFC 2104: a key is filled up to a block of the hash, and each of the two hashes begins with the block and one of these.
+# RFC 2104: a key is padded to a block of the hash, and each of the two hashes begins with the block combined with one of these.
 _BLOCK_BYTES: Final = 64
 _INNER: Final = bytes(byte ^ 0x36 for byte in range(256))
 _OUTER: Final = bytes(byte ^ 0x5C for byte in range(256))
 
 
 class Credentials(msgspec.Struct, frozen=True):
-    """What a client signs its requests with. Its text never shows the secrets."""
+    """The keys with which a client signs its requests. Its text never shows the secrets."""
 
     access_key: str
     secret_key: str
@@ -46,7 +46,7 @@ class Credentials(msgspec.Struct, frozen=True):
 
 
 def signed_text(ext_fields: Mapping[str, str]) -> str:
-    """What is signed of ext fields (a Signature among them is left out)."""
+    """The signed text of ext fields (without a Signature among them)."""
     # Java sorts by UTF-16 code units, as its strings compare.
     names = sorted(ext_fields)
     if not "".join(names).isascii():
@@ -55,7 +55,7 @@ def signed_text(ext_fields: Mapping[str, str]) -> str:
 
 
 class SigningKey:
-    """A secret key, ready to sign with: the two hashes of HMAC have seen it, which is a third of the work for each message."""
+    """A prepared secret key: the two hashes of HMAC already contain it, which saves a third of the work for each message."""
 
     __slots__ = ("_inner", "_outer")
 
@@ -87,7 +87,7 @@ def signed_fields(
     secret_key: str,
     security_token: str | None = None,
 ) -> dict[str, str]:
-    """The ext fields of a request with access key, token (when there is one) and signature added."""
+    """The ext fields of a request with access key, token (if there is one) and signature added."""
     fields = {**ext_fields, ACCESS_KEY: access_key}
     if security_token is not None:
         fields[SECURITY_TOKEN] = security_token

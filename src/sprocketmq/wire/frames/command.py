@@ -9,7 +9,7 @@ Frame on the wire, all integers big-endian::
     hl        3 bytes, headerLen
 
 The ROCKETMQ header is ``code i16, language i8, version i16, opaque i32, flag i32, remark(i32 len), ext(i32 len)`` and ext is a run of
-``key(i16 len) value(i32 len)``; its 16-bit ``code`` cannot carry the POP codes, so it is never offered, only understood and mirrored.
+``key(i16 len) value(i32 len)``. Its 16-bit ``code`` cannot carry the POP codes, so our requests never use it; we only read and answer it.
 A peer answers in its own configured encoding, not in that of the request, so both are decoded on every connection at any time.
 """
 
@@ -44,7 +44,7 @@ __all__ = [
 FLAG_RESPONSE: Final = 1
 FLAG_ONEWAY: Final = 2
 
-# How a header is encoded (Java: SerializeType).
+# The encodings of a header (Java: SerializeType).
 SERIALIZE_JSON: Final = 0
 SERIALIZE_ROCKETMQ: Final = 1
 
@@ -52,7 +52,7 @@ Buffer = bytes | bytearray | memoryview
 
 
 class Header(Protocol):
-    """A typed header (see ``wire/headers``): anything that turns itself into ext fields."""
+    """A typed header (see ``wire/headers``): any object that converts itself into ext fields."""
 
     def to_ext(self) -> dict[str, str]: ...
 
@@ -66,10 +66,10 @@ class Command(msgspec.Struct):
     Attributes:
         code: request code, or response code of an answer.
         opaque: number that pairs a response with its request; each side counts its own requests.
-        flag: bit 0 response, bit 1 one-way (no answer wanted, not even an error).
+        flag: bit 0 response, bit 1 one-way (no answer is expected, not even an error).
         version: ``MQVersion`` ordinal of the sender.
         language: name of the sender's language, ``"PYTHON"`` for ours.
-        remark: human text; carries the error of a failed request.
+        remark: text for people; holds the error of a failed request.
         ext_fields: the typed header as strings; read with :meth:`header`.
         body: the payload, empty when absent (the wire cannot tell the two apart).
         serialize_type: encoding this command was received in, or will be written in.
@@ -86,7 +86,7 @@ class Command(msgspec.Struct):
     serialize_type: int = 0
 
     raw_header: ClassVar[bytes | None] = None
-    """The header as it is written, where it is made already (``RawCommand``)."""
+    """The written header, if it exists already (``RawCommand``)."""
 
     @property
     def is_oneway(self) -> bool:
@@ -94,23 +94,23 @@ class Command(msgspec.Struct):
 
     @property
     def fields(self) -> Mapping[str, str]:
-        """The ext fields for who only reads them: a command that keeps its header as it came stays one (``RawCommand``)."""
+        """The ext fields for reading only, so that a command can keep its header in the received form (``RawCommand``)."""
         return self.ext_fields
 
     def header(self, header_type: type[H]) -> H:
-        """The ext fields as ``header_type``. Extra fields are ignored; a missing or unreadable one raises ProtocolError naming it."""
+        """Decode the ext fields as ``header_type``. Extra fields are ignored; ProtocolError names a missing or unreadable one."""
         try:
             return msgspec.convert(self.ext_fields, header_type, strict=False)
         except msgspec.ValidationError as error:
             raise ProtocolError(f"request code {self.code}: {header_type.__name__}: {error}") from error
 
     def header_bytes(self) -> bytes:
-        """The header as it is written. Raises ProtocolError if the encoding cannot carry it."""
+        """Encode the header. Raises ProtocolError if the encoding cannot carry it."""
         return _encode_binary(self) if self.serialize_type == SERIALIZE_ROCKETMQ else _encode_text(self)
 
 
 def request(code: int, header: Header | None = None, body: Buffer = b"", *, oneway: bool = False) -> Command:
-    """A new request; the connection that sends it gives it its opaque."""
+    """Make a request; the connection that sends it sets its opaque."""
     return Command(
         code=int(code),
         flag=FLAG_ONEWAY if oneway else 0,
@@ -122,7 +122,7 @@ def request(code: int, header: Header | None = None, body: Buffer = b"", *, onew
 def response(
     to: Command, code: int = 0, remark: str | None = None, header: Header | None = None, body: Buffer = b""
 ) -> Command:
-    """The answer to ``to``: same opaque, response flag set."""
+    """Make the answer to ``to``: the same opaque, response flag set."""
     return Command(
         code=int(code),
         opaque=to.opaque,
@@ -151,7 +151,7 @@ class _WrittenHeader(msgspec.Struct):
 
 
 class _ReadHeader(msgspec.Struct):
-    """What is read of a JSON header: no value in it is null, which is all but always so."""
+    """The fields of a JSON header without nulls, which is nearly every header."""
 
     code: _Int32
     extFields: dict[str, str] = {}  # noqa: N815 - wire name; msgspec copies an empty default
@@ -163,9 +163,9 @@ class _ReadHeader(msgspec.Struct):
 
 
 class _ReadHeaderWithNulls(msgspec.Struct):
-    """The same from a peer that writes nulls, or numbers where texts belong, as Apache's C++ client does: fastjson makes texts of them.
+    """The same with nulls, or numbers in place of texts, as Apache's C++ client writes them: fastjson converts them to texts.
 
-    It does so with objects and arrays, too (StringCodec of fastjson, readString of fastjson2).
+    It also converts objects and arrays (StringCodec of fastjson, readString of fastjson2).
     """
 
     code: _Int32
@@ -182,7 +182,7 @@ _decode_json_with_nulls = msgspec.json.Decoder(_ReadHeaderWithNulls, strict=Fals
 _encode_json = msgspec.json.Encoder().encode
 _FIXED = struct.Struct(">hbhii")
 BINARY_HEAD: Final = struct.Struct(">hbhiiii")
-"""What a ROCKETMQ header without a remark begins with: code, language, version, opaque, flag, 0 for the remark, bytes of the ext fields."""
+"""The begin of a ROCKETMQ header without a remark: code, language, version, opaque, flag, 0 for the remark, bytes of the ext fields."""
 _pack_prefix = struct.Struct(">ii").pack
 _I32 = struct.Struct(">i")
 _I16 = struct.Struct(">h")
@@ -191,7 +191,7 @@ _HEADER_LENGTH_MASK = 0xFFFFFF
 
 
 def encode_command(command: Command) -> bytes:
-    """The head of the frame **with** the body appended: ready to write."""
+    """Return the whole frame, body included, ready to write."""
     header, body = command.raw_header or command.header_bytes(), command.body
     size = len(header)
     word = (command.serialize_type << _TYPE_SHIFT) | size
@@ -199,7 +199,7 @@ def encode_command(command: Command) -> bytes:
 
 
 def encode_head(command: Command, body_bytes: int) -> bytes:
-    """Frame up to, not including, the body: lets a pull answer go out as head + views of the commit log without a copy."""
+    """Return the frame without its body. A pull answer is then sent as this head and views of the commit log, without a copy."""
     header = command.raw_header or command.header_bytes()
     size = len(header)
     return _pack_prefix(4 + size + body_bytes, (command.serialize_type << _TYPE_SHIFT) | size) + header

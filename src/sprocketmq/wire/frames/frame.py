@@ -1,8 +1,8 @@
 """Cutting a byte stream into frames (Java: NettyDecoder, a LengthFieldBasedFrameDecoder over the int32 length).
 
-Sans-I/O: feed what arrived, get whole commands back. A frame split over many reads is put together once, so the cost of a byte does not
-depend on how it was cut: large reads wait as they are, small ones in one buffer, because each object that waits takes memory of its own. A
-length beyond the limit raises before anything of it is kept: the limit bounds the memory of a connection.
+Sans-I/O: it takes received bytes and returns whole frames. A frame that is split over many reads is joined once, so the cost per byte does
+not depend on the size of reads: large reads are kept as they are, small ones in one buffer, because each object takes memory of its own. A
+length beyond the limit is an error before any byte of the frame is kept, so the limit bounds the memory of a connection.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ __all__ = ["MAX_FRAME_BYTES", "FrameDecoder"]
 
 # com.rocketmq.remoting.frameMaxLength: 16 MiB, counted with the four length bytes.
 MAX_FRAME_BYTES: Final = 16_777_216
-# Reads below this size are gathered: a peer that sends byte by byte must not cost forty times what it sends.
+# Reads below this size are gathered: a peer that sends byte by byte must not use forty times as much memory.
 _SMALL_BYTES: Final = 8192
 _LENGTH: Final = struct.Struct(">i").unpack_from
 
@@ -24,19 +24,19 @@ Span = tuple[int, int]
 
 
 class FrameDecoder:
-    """Incremental decoder of one connection. After it raised, the connection must be closed: the stream has lost its place."""
+    """Incremental decoder of one connection. After an error, close the connection, because the start of the next frame is unknown."""
 
     __slots__ = ("_max_frame_bytes", "_need", "_rest", "pending_bytes")
 
     def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
         self._max_frame_bytes = max_frame_bytes
-        self._rest: list[bytes | bytearray] = []  # the beginning of a frame that is not here in full
+        self._rest: list[bytes | bytearray] = []  # the beginning of an incomplete frame
         self.pending_bytes = 0
-        """Bytes held back: 0 between frames."""
-        self._need = 4  # bytes of _rest before a look at it is worth while
+        """Bytes of an incomplete frame that are kept: 0 between frames."""
+        self._need = 4  # number of bytes in _rest that can complete its frame or its length word
 
     def cut(self, data: bytes | bytearray | memoryview) -> tuple[bytes, list[Span]]:
-        """Take bytes that arrived: immutable bytes, and where in them the frames are that are whole now (without their length words).
+        """Take the bytes that arrived. Return immutable bytes and the spans of the complete frames in them (without their length words).
 
         Raises:
             ProtocolError: (FrameTooLarge) the stream is not the remoting protocol; close the connection.
@@ -73,7 +73,7 @@ class FrameDecoder:
         return spans
 
     def _wait(self, data: bytes | bytearray | memoryview) -> None:
-        """Keep what arrived until the rest of its frame has."""
+        """Keep these bytes until the rest of their frame arrives."""
         rest = self._rest
         self.pending_bytes += len(data)
         if len(data) >= _SMALL_BYTES:

@@ -1,14 +1,15 @@
-"""Binary (ROCKETMQ) headers of one request, remembered by their shape: the ext fields without two values that are other ones each time.
+"""A cache of binary (ROCKETMQ) headers of one request by their shape: the ext fields without two values that differ each time.
 
     | fields ... | name of one | length, value | fields ... | name of the other | length, value | fields ... |
       `------- before -------'                  `------------ between --------'                  `- behind -'
 
-A producer's headers differ in the time and the properties alone, a puller's in two offsets. What the rest says is decoded once.
+A producer's headers differ only in the time and the properties, a puller's in two offsets. The rest is decoded once.
 
 Laws
-1. A shape gives what decoding gives of each of its headers. ``before`` and ``between``, without the names at their ends, and ``behind`` are
-   whole fields, and none of them is one of the two: so what the two values hold cannot change what the others say.
-2. Shapes come from the network: some are remembered, not all, and no long ones. Who signs has another signature each time, and no shape.
+1. A shape has the same result as decoding each of its headers. ``before`` and ``between``, without the names at their ends, and ``behind``
+   are whole fields, and none of them is one of the two. So the two values cannot change the meaning of the others.
+2. Shapes come from the network: the cache is limited and has no long ones. Signed requests have another signature each time, so they have
+   no shape.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ __all__ = ["HeaderShapes"]
 _MOST_SHAPES: Final = 1024
 _MOST_BYTES: Final = 1024
 _FIELDS_AT: Final = BINARY_HEAD.size
-_MOST_DIGITS: Final = 18  # of a Long, whichever they are
+_MOST_DIGITS: Final = 18  # with so many digits a number always fits a Long
 _SIGNED: Final = binary_field(SIGNATURE, b"")[:-4]
 
 _Runs = tuple[bytes, bytes, bytes]
@@ -49,7 +50,7 @@ class _Varying:
         self.size = len(self.begin)
 
     def value(self, raw: bytes) -> str | int | None:
-        """What the header says for these bytes; None: decoding tells, or refuses them."""
+        """The value for these bytes; None if they have to be decoded, or refused."""
         if self.is_text:
             try:
                 return raw.decode() or None

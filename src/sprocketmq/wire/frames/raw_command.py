@@ -1,14 +1,14 @@
-"""A command that keeps its header as it is on the wire: its fields are made when somebody asks for them.
+"""A command that keeps its header in the form of the wire; its fields are made at their first use.
 
-A request is decoded once, straight into the typed header of its code (``header_reader``). An answer may bring the text of its header with
-it, made of constant parts. In both cases nobody pays for a dictionary that nobody reads: signatures of access control and interceptors do.
+A request is decoded once, straight into the typed header of its code (``header_reader``). An answer may have the text of its header
+already, made of constant parts. In both cases the dictionary of fields is made only if it is needed, for example for interceptors.
 
 Laws
 1. ``ext_fields`` are what ``decode_command`` reads from the same bytes.
-2. Whoever reads ``ext_fields``, or changes any attribute, gets an ordinary command from then on: it is written as its attributes say.
-3. ``fields`` are the same for who only reads them, as the check of a signature does. The command keeps its header, typed and raw, and
-   nobody changes them: who wants to reads ``ext_fields``.
-4. The header that is kept is a copy. It does not keep the read alive that it came in.
+2. After a read of ``ext_fields``, or a change of any attribute, it is an ordinary command, which is written as its attributes say.
+3. ``fields`` are the same fields for reading only, as in the check of a signature. The command keeps its header, typed and raw. Code that
+   changes fields must use ``ext_fields``.
+4. The kept header is a copy, so it does not keep the whole read alive.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ _Fields = dict[str, str]
 
 
 class RawCommand(Command, gc=False):
-    """See the module.
+    """See the docstring of the module.
 
     Attributes:
-        raw_header: the header on the wire, None once ``ext_fields`` were made.
-        typed_header: the header of a request as its declared type; None for an answer, and once ``ext_fields`` were made: they may be
-            changed.
+        raw_header: the header on the wire; None after ``ext_fields`` were made.
+        typed_header: the header of a request as its declared type; None for an answer, and after ``ext_fields`` were made, because they
+            may be changed.
     """
 
     raw_header: bytes | None = None  # type: ignore[misc]  # of each one, not of the class
@@ -91,7 +91,7 @@ _set_typed: Final = RawCommand.__dict__["typed_header"].__set__
 
 
 class _OnlyFields(msgspec.Struct, gc=False):
-    """What is read of a JSON header when a typed decode has seen the rest of it."""
+    """The part of a JSON header that is read after a typed decode of the rest."""
 
     extFields: _Fields  # noqa: N815 - wire name
 
@@ -104,7 +104,7 @@ def _fields_of(command: RawCommand, raw: bytes) -> _Fields:
         try:
             return _decode_only_fields(raw).extFields
         except msgspec.ValidationError:
-            pass  # values that are no texts
+            pass  # values that are not texts
     try:
         return decode_header(command.serialize_type, raw, memoryview(b"")).ext_fields
     except ProtocolError:  # a number beyond all bounds in a field that the header does not declare
@@ -118,7 +118,8 @@ T = TypeVar("T")
 def header_reader(code: int, header_type: type[T]) -> HeaderReader:
     """A reader of JSON headers of requests with ``code``.
 
-    It gives None for what ``decode_command`` has to look at: another code, an answer, numbers where texts belong, bytes that are no JSON.
+    It returns None for headers that ``decode_command`` has to read: another code, an answer, numbers in place of texts, bytes that are not
+    JSON.
     """
 
     header_struct = msgspec.defstruct(
@@ -162,11 +163,14 @@ def header_reader(code: int, header_type: type[T]) -> HeaderReader:
     return read
 
 
-_NOT_MADE: Final[_Fields] = {}  # in the place of the fields until somebody asks for them
+_NOT_MADE: Final[_Fields] = {}  # stands for the fields until they are used
 
 
 def binary_header_reader(header_type: type[T], varying: tuple[str, str]) -> HeaderReader:
-    """The same for ROCKETMQ headers. Raises ProtocolError for what ``decode_command`` refuses. ``varying``: see ``HeaderShapes``."""
+    """Return the same for ROCKETMQ headers. Raises ProtocolError for headers that ``decode_command`` refuses.
+
+    ``varying``: see ``HeaderShapes``.
+    """
     look, unpack, fixed_bytes = HeaderShapes(header_type, varying).look, BINARY_HEAD.unpack_from, BINARY_HEAD.size
 
     def read(header: bytes, body: memoryview) -> Command | None:
@@ -186,7 +190,7 @@ def binary_header_reader(header_type: type[T], varying: tuple[str, str]) -> Head
         try:
             typed = msgspec.convert(known.ext_fields, header_type, strict=False)
         except msgspec.ValidationError:
-            return known  # the handler tells which field it is
+            return known  # the handler reports which field it is
         return RawCommand(
             known.code,
             known.opaque,
@@ -194,7 +198,7 @@ def binary_header_reader(header_type: type[T], varying: tuple[str, str]) -> Head
             known.version,
             known.language,
             known.remark,
-            known.ext_fields,  # made on the way; not a second time for a signature
+            known.ext_fields,  # made by the decode; not made again for a signature
             body,
             SERIALIZE_ROCKETMQ,
             header,
@@ -207,7 +211,7 @@ def binary_header_reader(header_type: type[T], varying: tuple[str, str]) -> Head
 def raw_answer(
     opaque: int, header: bytes, serialize_type: int = SERIALIZE_JSON, code: int = 0, remark: str | None = None
 ) -> RawCommand:
-    """An answer whose header is written out already: ``header`` says the same as the other arguments."""
+    """An answer whose header is encoded already: ``header`` has the same content as the other arguments."""
     return RawCommand(
         code, opaque, FLAG_RESPONSE, ANNOUNCED_VERSION, "PYTHON", remark, _NOT_MADE, b"", serialize_type, header
     )

@@ -1,8 +1,8 @@
-"""What a request says of its sender, as access control reads it: the access key, and whether a signature was made with a key.
+"""The access key and the signature of a request, as access control reads them.
 
-A RawCommand keeps its typed header: the texts that were signed come straight from its raw header, in the order in which they were signed,
-without a dictionary. That is so for a JSON header with no fields but the declared ones and those of every request; of all others, and of
-ordinary commands, the ext fields are taken.
+A RawCommand keeps its typed header: the signed texts are read directly from its raw header, in the order in which they were signed, without
+a dictionary. This works for a JSON header that has only the declared fields and the fields of every request. For other headers, and for
+ordinary commands, the ext fields are read.
 
 Law: both ways give the same access key, signature and text.
 """
@@ -29,23 +29,23 @@ _OF_EVERY_REQUEST: Final = ("bname", "lo", "ns", "nsd", "oway")
 
 
 class SignedRequest(msgspec.Struct, gc=False):
-    """One request; :func:`signed_request` makes it. The texts that were signed are its attributes, sorted by their names on the wire.
+    """One request; :func:`signed_request` makes it. Its attributes are the signed texts, sorted by their names on the wire.
 
-    An absent text is an empty one: neither adds anything to what is signed.
+    An absent text is read as an empty one: neither changes the signed text.
     """
 
     access_key: str = msgspec.field(default="", name=ACCESS_KEY)
     security_token: str = msgspec.field(default="", name=SECURITY_TOKEN)
 
     def is_signed_with(self, key: SigningKey, body: Buffer) -> bool:
-        """Whether the request, which has this body, carries the signature that ``key`` makes."""
+        """Return whether the signature of the request, which has this body, was made with ``key``."""
         texts = astuple(self)
         given: str = texts[-1]
         return given != "" and compare_digest(key.signature("".join(texts[:-1]), body), given.encode())
 
 
 class _OfFields(SignedRequest, gc=False):
-    """A request with any ext fields."""
+    """A request whose ext fields were read into a dictionary."""
 
     fields: Mapping[str, str] = {}
 
@@ -62,7 +62,7 @@ class _OfFields(SignedRequest, gc=False):
 
 
 def signed_request(command: Command) -> SignedRequest:
-    """What ``command`` says. It keeps its header."""
+    """Read the access key and the signature of ``command``. The command keeps its header."""
     if type(command) is RawCommand and command.serialize_type == SERIALIZE_JSON:
         raw, header_type = command.raw_header, type(command.typed_header)
         if raw is not None:
@@ -81,9 +81,9 @@ _decoders: Final[dict[type[Any], Callable[[bytes], Any]]] = {}  # by the type of
 
 
 def _new_decoder(header_type: type[Any]) -> Callable[[bytes], Any]:
-    """What decodes a JSON header whose ``extFields`` are those of ``header_type``, as texts, the signature last.
+    """Return a decoder of JSON headers whose ``extFields`` are those of ``header_type``, as texts, the signature last.
 
-    Raises MsgspecError when there are others, or no texts.
+    The decoder raises MsgspecError for other fields, and for values that are not texts.
     """
     names = sorted({*header_type.__struct_encode_fields__, *_OF_EVERY_REQUEST})
     assert names[0] > SECURITY_TOKEN > ACCESS_KEY

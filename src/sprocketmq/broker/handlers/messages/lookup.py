@@ -2,11 +2,11 @@
 
 12: topic, key, maxNum, beginTimestamp, endTimestamp, indexType (5.4: K key, U unique key, T tags); with the ext field _UNIQUE_KEY_QUERY
 maxNum is defaultQueryMaxNum. Answer: indexLastUpdateTimestamp, indexLastUpdatePhyoffset, records in the order of the log; 22 when none.
-33: offset, the commit log offset out of the offset message id. Answer: the record; 1 when none begins there.
+33: offset, the commit log offset from the offset message id. Answer: the record; 1 if none begins there.
 
-Keys are found by hash, so a record of another key may be among the answers, as with Apache: clients compare. One of another topic is not:
-who may read a topic may read that one, and a key with the hash of another topic's key is soon found. Gap: lastKey of 5.4, which
-only its RocksDB index looks at.
+Keys are found by hash, so the answer may contain a record with another key, as in Apache, and clients compare. It never contains a record
+of another topic, because a right to read is for one topic, and a key with the hash of another topic's key is easily found. Gap: lastKey of
+5.4, which only its RocksDB index uses.
 """
 
 from __future__ import annotations

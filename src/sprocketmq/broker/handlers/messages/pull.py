@@ -3,9 +3,9 @@ DefaultPullMessageResultHandler.
 
 Fields: consumerGroup, topic, queueId, queueOffset, maxMsgNums, sysFlag (commit offset, may suspend, carries its own subscription),
 commitOffset, suspendTimeoutMillis, subVersion, subscription, expressionType. Answer: suggestWhichBrokerId, nextBeginOffset, minOffset,
-maxOffset; the remark is the store's status; the body is the records as they lie in the commit log.
+maxOffset; the remark is the store's status; the body has the records as in the commit log.
 
-Whether a pull may be answered, and what it wants, is ``pull_checks``' business.
+``pull_checks`` decides whether a pull may be answered, and finds its filter.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["HANDLERS", "answer_pull", "handle_pull"]
 
 _MASTER: Final = "0"
-# Apache holds a pull as long as it asks for; who asks for longer is told after ten minutes that there is nothing, and asks again.
+# Apache holds a pull for any time that it requests. Here a pull is answered after ten minutes at the latest, and the client pulls again.
 _MOST_SUSPEND_MS: Final = 600_000
 _FOUND: Final = ReadStatus.FOUND
 _CODE_OF_STATUS: Final = {
@@ -40,20 +40,20 @@ _CODE_OF_STATUS: Final = {
     ReadStatus.OFFSET_OVERFLOW_ONE: int(ResponseCode.PULL_NOT_FOUND),
     ReadStatus.OFFSET_OVERFLOW_BADLY: int(ResponseCode.PULL_OFFSET_MOVED),
     ReadStatus.OFFSET_TOO_SMALL: int(ResponseCode.PULL_OFFSET_MOVED),
-    ReadStatus.NO_MESSAGE_IN_QUEUE: int(ResponseCode.PULL_NOT_FOUND),  # for offset 0; any other is moved there
+    ReadStatus.NO_MESSAGE_IN_QUEUE: int(ResponseCode.PULL_NOT_FOUND),  # for offset 0; other offsets are moved there
 }
 _JSON_ANSWER: Final = (
     b'{"code":%d,"extFields":{"suggestWhichBrokerId":"%b","nextBeginOffset":"%d","minOffset":"%d","maxOffset":"%d",'
     b'"topicSysFlag":"%d","groupSysFlag":"%d"},"flag":1,"language":"PYTHON","opaque":%d,"remark":"%b",'
     b'"serializeTypeCurrentRPC":"JSON","version":' + b"%d}" % ANNOUNCED_VERSION
 )
-# The remark of an answer; Enum.name costs a microsecond of its own.
+# The remark of an answer, because Enum.name takes a microsecond.
 _REMARK: Final = {status: status.name for status in ReadStatus}
 _FOUND_REMARK: Final = ReadStatus.FOUND.name
 
 
 def handle_pull(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
-    """Answer with records, with where to go on, or park the request until something comes."""
+    """Answer with records or with the next offset, or park the request until a message arrives."""
     header = command.header(PullMessageRequestHeader)
     if header.expression_type == SQL92 and not is_loaded(Library.SQL92):
         return broker.lazy_imports.wait_for(Library.SQL92, connection, command)
@@ -68,7 +68,7 @@ def answer_pull(
     now_ms: int,
     may_park: bool,
 ) -> Command | None:
-    """One pass; also what a parked request runs when it is woken, then with ``may_park`` False. None: written already, or parked."""
+    """Run the pull once; also for a parked pull that is woken, then with ``may_park`` False. None: written already, or parked."""
     group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
     wanted = NO_FILTER
     if not wants_everything(broker, command, header, now_ms):
@@ -91,7 +91,7 @@ def answer_pull(
         result = broker.store.read(topic, queue_id, header.queue_offset, limit, limit_bytes, wanted.match, judge)
     broker.offsets.note_pull(group, topic, queue_id, result.next_offset)
     if may_park and header.sys_flag & PULL_COMMIT_OFFSET:
-        # Only on the first pass: the offset is as old as the request, a later commit may have overtaken it by the time it wakes.
+        # Only on the first pass: when a parked pull is woken, a later commit may have replaced this offset.
         broker.offsets.commit(group, topic, queue_id, header.commit_offset)
     code = 0
     if result.status is not _FOUND:
@@ -143,7 +143,7 @@ def _answer(command: Command, code: int, result: ReadResult, suggested: str, fla
 
 
 def _suggested(broker: BrokerController, header: PullMessageRequestHeader, result: ReadResult) -> str:
-    """Who reads far behind, where memory no longer holds it, is sent to the broker that its group names for that."""
+    """The broker from which a group reads old messages that are not in memory any more."""
     group = broker.groups.table.get(header.consumer_group)
     if group is None:
         return _MASTER

@@ -1,11 +1,11 @@
-"""May this pull be answered, and what does it want? Java: PullMessageProcessor, ConsumerFilterManager.
+"""The checks of a pull, and its filter. Java: PullMessageProcessor, ConsumerFilterManager.
 
 Checks in Java's order: broker readable, lite pull enabled, group, group may consume, topic, topic readable, queue id, subscription (of the
 request, or of the heartbeat: group known, allowed to broadcast, allowed to read the topic, topic known, new enough, filter known and new
-enough), kind of filter, pull consumers. A refusal for want of permission says in ``forbiddenType`` whose it is.
+enough), kind of filter, pull consumers. If a permission is missing, ``forbiddenType`` says which.
 
-One answer differs: an expression that a request brings along and that cannot be parsed is refused (code 23). Apache means to do so, but
-says it by an assertion, which production JVMs skip, and then delivers everything.
+One answer differs: an expression in a request that cannot be parsed is refused (code 23). Apache intends this, but with an assertion, which
+production JVMs skip, and then delivers everything.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ __all__ = ["NO_FILTER", "PullFilter", "check_pull", "no_property_filter", "wants
 _PULL: Final = int(RequestCode.PULL_MESSAGE)
 # Java: ForbiddenType
 _BROKER, _GROUP, _TOPIC, _BROADCASTING, _SUBSCRIPTION = 1, 2, 3, 4, 5
-_COMPENSATED_FOR_MS: Final = 60_000  # how often what a pull brings along is noted anew
+_COMPENSATED_FOR_MS: Final = 60_000  # how often the subscription in a pull is recorded again
 
 
 def check_pull(
     broker: BrokerController, connection: Connection, command: Command, header: PullMessageRequestHeader, now_ms: int
 ) -> Command | PullFilter:
-    """The refusal, or what the request wants of the queue. Once per pull, so everything that repeats comes out of a table."""
+    """The refusal, or the filter of the request. Runs once per pull, so everything that repeats is cached."""
     group_name, topic = header.consumer_group, header.topic
     if not broker.config.broker_permission & PERM_READ:
         return _forbidden(command, _BROKER, f"broker {broker.config.broker_name} may not be read")
@@ -81,7 +81,7 @@ def check_pull(
 
 
 def wants_everything(broker: BrokerController, command: Command, header: PullMessageRequestHeader, now_ms: int) -> bool:
-    """Whether :func:`check_pull` would say NO_FILTER and note nothing, seen at a glance; False where that needs a closer look."""
+    """A quick check whether :func:`check_pull` would return NO_FILTER and record nothing; False if that needs the full check."""
     group_name, topic_name = header.consumer_group, header.topic
     config = broker.config
     group, topic = broker.groups.table.get(group_name), broker.topics.table.get(topic_name)
@@ -123,7 +123,7 @@ def _wanted_by_heartbeat(
     *,
     may_broadcast: bool,
 ) -> Command | PullFilter:
-    """What the group's members said that they want."""
+    """The filter in the heartbeats of the group's members."""
     group_name, topic = header.consumer_group, header.topic
     if consumer is None:
         remark = f"no member of consumer group {group_name} is known yet; it follows with the next heartbeat"
@@ -153,7 +153,7 @@ def _wanted_by_heartbeat(
     if known.data.client_version < header.sub_version:
         remark = f"the filter of {group_name} for topic {topic} is newer than the last heartbeat; it follows with the next one"
         return response(command, ResponseCode.FILTER_DATA_NOT_LATEST, remark)
-    if not broker.config.enable_property_filter:  # last, as in Java: what is wrong with the filter is told before
+    if not broker.config.enable_property_filter:  # last, as in Java: errors of the filter are reported before
         return response(command, ResponseCode.SYSTEM_ERROR, no_property_filter(subscription.expression_type))
     if subscription.class_filter_mode:
         return NO_FILTER
@@ -165,7 +165,7 @@ def _wanted_by_heartbeat(
 def _wanted_by_request(
     broker: BrokerController, command: Command, header: PullMessageRequestHeader, now_ms: int
 ) -> Command | PullFilter:
-    """The filter that the request brings along (lite pull, readers without a heartbeat); expressions are parsed once."""
+    """The filter in the request (lite pull, readers without a heartbeat); expressions are parsed once."""
     expression, kind = header.subscription, header.expression_type
     by_tags = is_tag_type(kind)
     too_long = expression_problem(broker, expression)
@@ -197,14 +197,14 @@ def _wanted_tags(broker: BrokerController, header: PullMessageRequestHeader, now
     if known is None:
         known = PullFilter(tags_code_matcher(parse_tag_expression(header.topic, expression, now_ms)))
         if len(expression) <= REMEMBERED_LENGTH:
-            if len(broker.expressions) >= 1024:  # expressions come from the network: remember some, not all
+            if len(broker.expressions) >= 1024:  # expressions come from the network, so the cache is limited
                 broker.expressions.clear()
             broker.expressions[expression] = known
     return known
 
 
 def _note(broker: BrokerController, header: PullMessageRequestHeader, now_ms: int) -> None:
-    """Tools that ask what a group subscribes to shall see readers without heartbeats, too."""
+    """Record the subscription, so that tools also see readers without heartbeats."""
     noted = broker.consumers.compensated_subscription(header.consumer_group, header.topic)
     expression = header.subscription or SUB_ALL
     if noted is not None and noted.sub_string == expression and now_ms - noted.sub_version < _COMPENSATED_FOR_MS:

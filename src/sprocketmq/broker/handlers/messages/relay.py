@@ -1,12 +1,13 @@
-"""Asking a member of a group on a tool's behalf: GET_CONSUMER_RUNNING_INFO 307, CONSUME_MESSAGE_DIRECTLY 309, and
+"""Requests of tools that the broker passes to members of a group: GET_CONSUMER_RUNNING_INFO 307, CONSUME_MESSAGE_DIRECTLY 309, and
 INVOKE_BROKER_TO_GET_CONSUMER_STATUS 223. Java: AdminBrokerProcessor.callConsumer, Broker2Client.
 
-307 and 309 go to the one member that clientId names, as they came; 309 gets the broker's name, the flags of topic and group, and the record
-of msgId as its body. The member's answer comes back as it is; no answer within 10 s is 207, a member that is not there 1, one that does not
-read 2. 223 asks all members of the group (or clientAddr's) where they are (221), 5 s each, all at once, and answers with those that told.
+307 and 309 go unchanged to the member in clientId; 309 gets the broker's name, the flags of topic and group, and the record
+of msgId as its body. The member's answer is returned unchanged; without an answer within 10 s the code is 207, for an unknown member 1, and
+for one that does not read 2. 223 asks all members of the group (or that of clientAddr) for their offsets (221), 5 s each, all at the same
+time, and returns those that answered.
 
-What a member tells is written in fastjson's own dialect, which takes microseconds a byte to read, and may be long: a hundred bytes for each
-of its queues. It is read in steps, one queue after the other, into the text of the answer; there is no object in between.
+Members answer in fastjson's own dialect, which takes microseconds per byte to read, and the answer may be long: a hundred bytes for each
+queue. It is read in steps, one queue after the other, into the text of the answer, without objects in between.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ _TAIL: Final = b'},"messageQueueTable":{}}'
 
 _CALL_TIMEOUT_MS: Final = 10_000
 _STATUS_TIMEOUT_MS: Final = 5_000
-_QUEUES_A_STEP: Final = 50  # 25 us each as Java writes them, some 300 us where somebody makes them dear on purpose
+_QUEUES_A_STEP: Final = 50  # 25 us each in Java's form, some 300 us in the most expensive form
 _MOST_CHARS_A_QUEUE: Final = 2_048
 _MOST_STATUS_BYTES: Final = MAX_FRAME_BYTES
 
@@ -64,7 +65,7 @@ def consume_directly(broker: BrokerController, connection: Connection, command: 
     if record is None:
         return response(command, ResponseCode.SYSTEM_ERROR, f"no message has the id {message_id}, or it expired")
     ext = {**command.ext_fields, "brokerName": broker.config.broker_name}
-    # Looked up, not made: a member's group is there, and a question that nobody can answer shall leave no group behind (Apache's does).
+    # Look the group up without creating it: a member's group exists, and other requests must not create groups (as Apache's do).
     topic, config = broker.topics.get(header.topic or ""), broker.groups.table.get(group)
     if topic is not None:
         ext["topicSysFlag"] = str(topic.topic_sys_flag)
@@ -98,7 +99,7 @@ def _call(
     asked = request(command.code, body=body)
     asked.ext_fields = dict(ext)
     try:
-        # Written at once, so that nothing but the future waits for the answer: the body may have megabytes.
+        # Written at once, so that only the future waits for the answer: the body may have megabytes.
         answer = member.connection.start_invoke(asked, _CALL_TIMEOUT_MS)
     except NetworkError as error:
         return response(command, ResponseCode.SYSTEM_ERROR, f"{client_id} could not be asked: {error}")
@@ -161,7 +162,7 @@ async def _statuses(
 
 
 class _ByteBudget:
-    """For what the members of one question tell, until it is read."""
+    """Limits the bytes of the members' answers to one request until they are read."""
 
     def __init__(self) -> None:
         self._left_bytes, self.is_full = _MOST_STATUS_BYTES, False
@@ -173,7 +174,7 @@ class _ByteBudget:
 
 
 async def _status(header: GetConsumerStatusRequestHeader, member: Member, room: _ByteBudget) -> bytes | None:
-    """The body of the member's answer, None when it does not tell: the others still count."""
+    """The body of the member's answer; None without an answer, so that the others still count."""
     asked = GetConsumerStatusRequestHeader(topic=header.topic, group=header.group)
     if member.connection.is_congested:
         return None
@@ -187,7 +188,7 @@ async def _status(header: GetConsumerStatusRequestHeader, member: Member, room: 
 
 
 async def _reported_queues(body: bytes) -> bytes | None:
-    """The ``messageQueueTable`` of the body as its inner text, None when it is none, or has more queues than a topic."""
+    """The inner text of the ``messageQueueTable`` in the body; None if there is none, or if it has more queues than a topic."""
     shares = []
     try:
         async for share in in_chunks(_offsets(body), _QUEUES_A_STEP):

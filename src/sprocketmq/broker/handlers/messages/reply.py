@@ -3,8 +3,8 @@
     replier --324/325, REPLY_TO_CLIENT--> broker --326--> the requester's producer connection (10 s)
                                           `--> stored in <cluster>_REPLY_TOPIC --> answer to the replier
 
-Fields as of a send. The answer says whether the requester took the reply (0) or not (1, with a remark); the reply is stored either way
-(storeReplyMessageEnable), so the answer has the stored copy's id and offset beside it.
+Fields as of a send. The answer says whether the requester accepted the reply (0) or not (1, with a remark); the reply is stored in both
+cases (storeReplyMessageEnable), so the answer also has the stored copy's id and offset.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ async def _push(
     requester: Connection,
     client_id: str,
 ) -> str | None:
-    """Give the reply to the requester; why that failed, None when it was taken."""
-    if requester.is_congested:  # what cannot be pushed now is not kept until it can
+    """Push the reply to the requester. Returns why that failed; None if it was accepted."""
+    if requester.is_congested:  # a reply that cannot be pushed now is not kept for later
         return f"the requester {client_id} does not read what it is sent; the reply was not pushed"
     now_ms = broker.clock.now_ms()
     raw = (header.properties or "").encode()
@@ -125,9 +125,9 @@ def _answer(
     queue_id: int,
     remark: str | None,
 ) -> Command:
-    """Store the reply and say how its push went. That it cannot be stored is only logged, as Java does: it was pushed all the same."""
+    """Store the reply and answer with the result of the push. A failure to store it is only logged, as in Java."""
     stored = SendMessageResponseHeader(msg_id="0", queue_id=queue_id, queue_offset=0)
-    if broker.topics.get(header.topic) is None:  # a record would make its queue anew
+    if broker.topics.get(header.topic) is None:  # deleted: a record would create its queue again
         log.warning("a reply is not stored: topic %s was deleted while the reply was pushed", header.topic)
     elif broker.config.store_reply_message_enable:
         message = StoredMessage(

@@ -2,10 +2,10 @@
 
 Fields: producerGroup, topic, defaultTopic, defaultTopicQueueNums, queueId (-1: any), sysFlag, bornTimestamp, flag, properties,
 reconsumeTimes, maxReconsumeTimes, batch. Answer: msgId (offset message id), queueId, queueOffset, transactionId (the unique key), and
-MSG_REGION, TRACE_ON beside it.
+MSG_REGION and TRACE_ON in addition.
 
-Checks in Java's order: order topic on a broker that may not be written; topic name; topic that nobody may send to; topic, or its
-creation; queue id; then the message itself (size, properties). Messages that are more than stored are ``special_messages``' business.
+Checks in Java's order: order topic on a broker that may not be written; topic name; topic to which clients may not send; topic, or its
+creation; queue id; then the message itself (size, properties). ``special_messages`` handles messages that are not only stored.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _READ_AND_WRITE: Final = PERM_READ | PERM_WRITE
 
 
 def handle_send(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
-    """The hot path: one pass from header to answer, nothing awaited."""
+    """The hot path: one pass from header to answer, without awaiting."""
     code = command.code
     header: SendMessageRequestHeader = command.header(
         SendMessageRequestHeader if code == _SEND_V1 else SendMessageRequestHeaderV2
@@ -90,7 +90,7 @@ def handle_send(broker: BrokerController, connection: Connection, command: Comma
 def check_topic(
     broker: BrokerController, command: Command, header: SendMessageRequestHeader, now_ms: int
 ) -> Command | None:
-    """The checks that a send to a known, ordinary topic of a writable broker passes anyway; None when they pass."""
+    """The checks that a send to a known, ordinary topic of a writable broker always passes; None if all pass."""
     topic = header.topic
     config = broker.topics.get(topic)
     if not broker.config.broker_permission & PERM_WRITE and config is not None and config.order:
@@ -170,7 +170,7 @@ def _send_one(
 
 
 def _judge(stamps: Stamps, text: str, now_ms: int) -> tuple[str, bytes, Shape]:
-    """The unique key, the marked properties and what they say, of properties that have no shape."""
+    """The unique key, the marked properties and their meaning, for properties that have no shape."""
     raw = text.encode()
     if raw and not raw.endswith(b"\x02"):
         raw += b"\x02"
@@ -192,9 +192,9 @@ def _send_batch(
 ) -> Command | None:
     """Many messages of one topic and queue in one request, stored as ordinary messages with consecutive offsets, all or none.
 
-    Each with the properties that it came with, byte for byte. Those of the request are about the batch alone: a Java client of 5.4.0
-    gives it a UNIQ_KEY of its own, and behind a message's properties that would be the id of all of them. As 5.4.0 (its
-    MessageExtEncoder; 4.9 and 5.x before append them).
+    Each message keeps its own properties byte for byte. The properties of the request are only for the batch: a Java client of 5.4.0
+    gives it a UNIQ_KEY of its own, which behind a message's properties would become the id of all messages. 5.4.0 does the same (its
+    MessageExtEncoder; 4.9 and earlier 5.x append them).
     """
     if not is_loaded(Library.NUMPY):
         return broker.lazy_imports.wait_for(Library.NUMPY, connection, command)
@@ -232,7 +232,7 @@ def _send_batch(
 
 
 def _problem_in_batch(broker: BrokerController, topic: str, elements: BatchElements) -> str | None:
-    """Why the batch is refused for the sake of its first message that cannot be stored."""
+    """Why the batch is refused because of its first message that cannot be stored."""
     # A look at the whole: whether any of them may be such a one. What delays a message has these letters in its name.
     longest, may_delay = props.MAX_PROPERTIES_BYTES, b"DEL" in elements.texts
     may_be_long = len(elements.texts) > longest and elements.longest_properties_bytes > longest
@@ -245,7 +245,7 @@ def _problem_in_batch(broker: BrokerController, topic: str, elements: BatchEleme
             return "a message of the batch has no body; 1 byte or more is allowed"
         if len(raw) > longest:
             return f"the properties take {len(raw)} bytes, at most {longest} are allowed"
-        if raw.endswith(b"\0"):  # what a start takes for a page that was lost, and with it for the end of the log
+        if raw.endswith(b"\0"):  # a start would treat this as a lost page, and so as the end of the log
             return "the properties of a message of the batch end with a zero byte; end them with \\x02"
         problem = timer_topic_problem(broker, topic, raw) if topic == TIMER_TOPIC else None
         if problem is not None:
@@ -258,7 +258,7 @@ def _illegal(broker: BrokerController, command: Command, remark: str) -> Command
 
 
 def _with_region(broker: BrokerController, refusal: Command) -> Command:
-    """``refusal`` with region and trace: Apache tells them whatever becomes of the send."""
+    """``refusal`` with region and trace, which Apache adds to every answer to a send."""
     refusal.ext_fields.setdefault(props.MSG_REGION, broker.stamps.region_id)
     refusal.ext_fields.setdefault(props.TRACE_ON, broker.stamps.trace_on)
     return refusal

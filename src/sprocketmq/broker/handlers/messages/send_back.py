@@ -1,13 +1,13 @@
-"""ToRetryTopic: CONSUMER_SEND_MSG_BACK 36. Java: AbstractSendMessageProcessor.consumerSendMsgBack.
+"""Sending back to the retry topic: CONSUMER_SEND_MSG_BACK 36. Java: AbstractSendMessageProcessor.consumerSendMsgBack.
 
 Fields: offset (commit log offset of the message that failed), group, delayLevel (0: the broker chooses, < 0: dead letter),
 originMsgId, originTopic, unitMode, maxReconsumeTimes (clients from 3.4.9 on). Answer: success, 26, 16, or 1 when no message is there.
 
-Each check stands where Java has it. A group's retry policy of 5.x (groupRetryPolicy) and the properties DLQ_ORIGIN_TOPIC and
-DLQ_ORIGIN_MESSAGE_ID are the proxy's business there: with remoting clients neither has an effect, nor here.
+The checks are in Java's order. In 5.x only the proxy uses a group's retry policy (groupRetryPolicy) and the properties DLQ_ORIGIN_TOPIC and
+DLQ_ORIGIN_MESSAGE_ID; with remoting clients they have no effect, and neither here.
 
 The copy keeps body, flag, sysFlag, tags, unique key and born data (a compressed body stays compressed), counts one more reconsume time,
-and remembers the topic it first came from. It goes to ``%RETRY%group`` by way of its delay level, or to ``%DLQ%group``.
+and records its original topic. It goes to ``%RETRY%group`` after its delay level, or to ``%DLQ%group``.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def handle_send_back(broker: BrokerController, connection: Connection, command: 
     if group.retry_queue_nums <= 0:
         return response(command)  # a group without retry queues asked for its failures to be dropped
     problem = topic_name_problem(retry_topic(header.group))
-    if problem is not None:  # a group of an older store, longer than groups may be now
+    if problem is not None:  # a group of an older store with a name that is too long now
         return response(command, ResponseCode.INVALID_PARAMETER, f"group {header.group} has no retry topic: {problem}")
     topic = broker.topics.create_if_absent(
         retry_topic(header.group), group.retry_queue_nums, now_ms, sys_flag=_UNIT_SUB if header.unit_mode else 0
@@ -81,10 +81,10 @@ def handle_send_back(broker: BrokerController, connection: Connection, command: 
         wait_if_asked(broker, message, now_ms)
     try:
         broker.put(message, now_ms, is_new=False)
-    except ConfigurationError as error:  # the copy's properties grew over the limit
+    except ConfigurationError as error:  # the copy's properties exceed the limit
         return response(command, ResponseCode.SYSTEM_ERROR, str(error))
     broker.counters.sent_back(props.get_property(message.properties, props.RETRY_TOPIC) or "", header.group)
-    # Java does not wait for the disk here either (WAIT=false on the copy): the original is there, and stays uncommitted until we answer.
+    # Java does not wait for the disk here either (WAIT=false on the copy): the original stays uncommitted until we answer.
     return response(command)
 
 

@@ -1,7 +1,7 @@
-"""Messages that are more than stored: delayed, timed, transactional, dead letters. Java: HookUtils, SendMessageProcessor.
+"""Messages that are not only stored: delayed, timed, transactional, dead letters. Java: HookUtils, SendMessageProcessor.
 
-``send`` comes here only when the letters of a property below are somewhere in the properties (or the topic is a retry topic), so what is
-done here costs an ordinary message nothing. A new property of that kind: its letters into ``property_shapes``, its meaning here.
+``send`` calls this only if the name of a property below is somewhere in the text of the properties (or the topic is a retry topic), so
+there is no work for ordinary messages. To add such a property, add its name to ``property_shapes`` and its meaning here.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ __all__ = [
 def special_message(
     broker: BrokerController, command: Command, message: StoredMessage, shape: Shape, now_ms: int
 ) -> Command | None:
-    """Turn ``message`` in place (topic, queue, properties) into what is to be stored instead of it. The refusal, or None: store it.
+    """Change ``message`` (topic, queue, properties) into the one to store instead. Returns the refusal, or None to store it.
 
-    ``shape``: of the properties as they were sent; those of a message to a retry topic may have been changed since.
+    ``shape`` is that of the properties as they were sent; those of a message to a retry topic may have changed since.
     """
     topic = message.topic  # "%": of a retry topic, or a dead letter by now
     if shape.delay_level > 0 and not (message.sys_flag & TRANSACTION_MASK or topic[0] == "%" or topic == TIMER_TOPIC):
@@ -50,10 +50,10 @@ def special_message(
     prepared = message.sys_flag & TRANSACTION_MASK == TRANSACTION_PREPARED_TYPE
     level = delay_level(raw)
     transactional = props.get_property(raw, props.TRAN_MSG)
-    # Clients before 4.6.1 resend a failed transactional message with TRAN_MSG still set: a retry is no half message.
+    # Clients before 4.6.1 resend a failed transactional message with TRAN_MSG still set: a retry is not a half message.
     if (transactional or "").lower() == "true" and not (message.reconsume_times > 0 and level > 0):
         return _half_message(broker, command, message)
-    if prepared:  # Java stores it where nobody will ever see it
+    if prepared:  # Java stores it where no consumer ever reads it
         return response(
             command,
             ResponseCode.MESSAGE_ILLEGAL,
@@ -67,7 +67,7 @@ def special_message(
 
 
 def timer_topic_problem(broker: BrokerController, topic: str, raw: bytes) -> str | None:
-    """Why a message is not taken into rmq_sys_wheel_timer as it is: it would go where nobody may send to, or nowhere. None for others."""
+    """Why a message may not be stored in rmq_sys_wheel_timer as it is: its destination is forbidden or missing. None if it may."""
 
     def queues_of(real: str) -> int:
         config = broker.topics.get(real)
@@ -79,8 +79,8 @@ def timer_topic_problem(broker: BrokerController, topic: str, raw: bytes) -> str
 
 
 def wait_if_asked(broker: BrokerController, message: StoredMessage, now_ms: int) -> TimerRefusal | None:
-    """Park a message that asks for a delay or a moment; for all but half messages. Java: HookUtils.handleScheduleMessage."""
-    if message.topic != TIMER_TOPIC:  # what is there waits already
+    """Redirect a message with a delay or a delivery time; for all but half messages. Java: HookUtils.handleScheduleMessage."""
+    if message.topic != TIMER_TOPIC:  # messages in that topic wait already
         level = delay_level(message.properties)
         if level > 0:
             message.properties = without_timer(message.properties)
@@ -91,14 +91,14 @@ def wait_if_asked(broker: BrokerController, message: StoredMessage, now_ms: int)
 
 
 def attach_recall_handle(broker: BrokerController, message: StoredMessage, answer: Command) -> None:
-    """The answer to the send of a timer message says how to take it back. Java: attachRecallHandle."""
+    """Add the recall handle to the answer to the send of a timer message. Java: attachRecallHandle."""
     if message.topic != TIMER_TOPIC:
         return
     topic = props.get_property(message.properties, props.REAL_TOPIC) or ""
     out_ms = props.get_property(message.properties, props.TIMER_OUT_MS)
     if out_ms is not None and not is_retry_topic(topic):
         key = props.get_property(message.properties, props.UNIQ_KEY) or ""
-        # One more than the slot, so that it falls into the same slot again.
+        # One more than the slot's time, so that the recall gets the same slot.
         handle = RecallHandle(topic, broker.config.broker_name, str(int(out_ms) + 1), key)
         answer.ext_fields["recallHandle"] = handle.encode()
 
@@ -121,7 +121,7 @@ def _half_message(broker: BrokerController, command: Command, message: StoredMes
 
 
 def is_delayed(raw: bytes) -> bool:
-    """Whether these properties ask for a later delivery; asked for the messages of a batch, which may not."""
+    """Whether these properties request a later delivery, which is not allowed in a batch."""
     return delay_level(raw) > 0 or _has_timer(raw)
 
 
@@ -132,7 +132,7 @@ def _has_timer(raw: bytes) -> bool:
 def retry_topic_rules(
     broker: BrokerController, command: Command, header: SendMessageRequestHeader, message: StoredMessage, now_ms: int
 ) -> Command | None:
-    """A send to ``%RETRY%group``: a consumer's fall-back when send-back failed, or an orderly consumer giving up on a message.
+    """A send to ``%RETRY%group``: by a consumer whose send-back failed, or by an orderly consumer that gives up a message.
 
     An orderly group holds queue locks, and its retry limit means dead letter at once. Java: handleRetryAndDLQ.
     """

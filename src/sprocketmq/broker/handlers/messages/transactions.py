@@ -1,12 +1,12 @@
 """Transactions: END_TRANSACTION 37 (one-way from every client), RESUME_CHECK_HALF_MESSAGE 323. Java: EndTransactionProcessor,
-AdminBrokerProcessor.resumeCheckHalfMessage. The half message itself comes by an ordinary send, see ``special_messages``.
+AdminBrokerProcessor.resumeCheckHalfMessage. The half message itself is sent with an ordinary send, see ``special_messages``.
 
 37: producerGroup, tranStateTableOffset (half queue offset), commitLogOffset, commitOrRollback (8 commit, 12 rollback; 0 unknown: neither
-action nor answer, also to who asked for one; any other number is refused, see EndTransactionRequestHeader.checkFields),
-fromTransactionCheck, msgId, transactionId. 604 when a producer that set CHECK_IMMUNITY_TIME_IN_SECONDS ends later than that by itself.
-323: msgId of a discarded half.
+action nor answer, also if the request is not one-way; any other number is refused, see EndTransactionRequestHeader.checkFields),
+fromTransactionCheck, msgId, transactionId. 604 if a producer that set CHECK_IMMUNITY_TIME_IN_SECONDS ends the transaction later than that
+without being asked. 323: msgId of a discarded half message.
 
-Beyond Java: what is named must be a half message, and a transaction that ended once stays as it ended.
+Unlike in Java, the named message must be a half message, and a transaction that has ended stays as it ended.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def end_transaction(broker: BrokerController, connection: Connection, command: C
 def _refused(
     connection: Connection, command: Command, header: EndTransactionRequestHeader, code: int, remark: str
 ) -> Command:
-    # Clients send it one-way: nobody but this log will ever hear of the refusal.
+    # Clients send it one-way, so the refusal is only in the log.
     log.warning("%s could not end transaction %s: %s", connection.remote_address, header.transaction_id, remark)
     return response(command, code, remark)
 
