@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from test_stored_batches import NOW_MS, Side, nothing_is_loaded_late  # noqa: F401
+from test_stored_batches import NOW_MS, Side
 
 from golden import GoldenFrame, frames, store_file
 from interop.remoting import decode_header, split_frame

@@ -11,9 +11,7 @@ from sprocketmq.broker import lazy_imports
 from sprocketmq.broker.lazy_imports import Library
 from sprocketmq.wire.bodies import CheckClientConfigRequestBody, SubscriptionData
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.headers import PullMessageRequestHeader, QueryMessageRequestHeader, SendMessageRequestHeaderV2
-from sprocketmq.wire.records.batch import encode_batch
-from sprocketmq.wire.records.message import Message
+from sprocketmq.wire.headers import PullMessageRequestHeader, QueryMessageRequestHeader
 
 FILTERING = pytest.mark.parametrize("cluster", [{"enable_property_filter": True}], indirect=True)
 
@@ -71,19 +69,6 @@ def test_a_query_waits_for_the_index_while_others_are_served(cluster, client, lo
     assert not asked.done()
     loading.may_end.set()
     assert asked.result(30).code == ResponseCode.QUERY_NOT_FOUND
-
-
-def test_batches_wait_for_their_columns_while_others_are_served(cluster, client, loading):
-    header = SendMessageRequestHeaderV2("p", "flights", "TBW102", 4, 0, 0, 1, 0, properties="", batch=True)
-    asked = [
-        client.begin(RequestCode.SEND_BATCH_MESSAGE, header, encode_batch([Message("flights", body)] * 2))
-        for body in (b"one", b"two")
-    ]
-    assert client.send("flights", b"meanwhile").code == 0
-    assert not any(one.done() for one in asked)
-    loading.may_end.set()
-    assert [one.result(30).code for one in asked] == [0, 0]
-    assert [message.body for message in client.messages("flights")] == [b"meanwhile", b"one", b"one", b"two", b"two"]
 
 
 def test_so_many_may_wait_and_more_are_asked_to_come_again(cluster, client, loading, monkeypatch):

@@ -24,15 +24,9 @@ from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.hashing import tags_code
 from sprocketmq.wire.records.properties import MAX_PROPERTIES_BYTES, TAGS, get_property
+from sprocketmq.wire.records.record import RecordView
 
 NOW_MS = 1_795_276_800_000
-
-
-@pytest.fixture(scope="module", autouse=True)
-def nothing_is_loaded_late() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lazy_imports, "_loaded", set(lazy_imports.Library))
-        yield
 
 
 class Side:
@@ -202,6 +196,17 @@ def test_each_message_of_a_batch_for_the_timers_own_topic_is_looked_at(loop: asy
         [answer] = side.feed(send(data, code=320, i="", m="true", b=TIMER_TOPIC, e="0")).answers()
         assert answer.code == code
         assert bool(side.stored()) is (code == 0)
+
+
+def test_the_sends_of_a_connection_are_stored_in_their_order_also_before_numpy_is_loaded(
+    loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lazy_imports, "_loaded", set())
+    side = Side(loop)
+    batch = send(element(b"first", b"UNIQ_KEY\x01k\x02") * 2, code=320, i="", m="true")
+    side.feed(batch + send(b"second") + batch)
+    stored = [bytes(RecordView(record).body) for *_, record in side.stored()]
+    assert stored == [b"first", b"first", b"second", b"first", b"first"]
 
 
 @pytest.mark.parametrize("cut_bytes", [1, 30])

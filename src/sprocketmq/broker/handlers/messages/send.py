@@ -20,7 +20,6 @@ from sprocketmq.broker.handlers.messages.special_messages import (
     special_message,
     timer_topic_problem,
 )
-from sprocketmq.broker.lazy_imports import Library, is_loaded
 from sprocketmq.broker.tables.property_shapes import Shape, judged, waits_for_disk
 from sprocketmq.broker.tables.topics import PERM_READ, PERM_WRITE, SEND_FORBIDDEN
 from sprocketmq.core.resource_names import topic_name_problem
@@ -196,8 +195,7 @@ def _send_batch(
     gives it a UNIQ_KEY of its own, which behind a message's properties would become the id of all messages. 5.4.0 does the same (its
     MessageExtEncoder; 4.9 and earlier 5.x append them).
     """
-    if not is_loaded(Library.NUMPY):
-        return broker.lazy_imports.wait_for(Library.NUMPY, connection, command)
+    # Needs NumPy. The first batch does not wait for it beside the loop: later sends of its connection would be stored before it.
     from sprocketmq.wire.records.batch_elements import BatchElements
 
     topic, stamps = header.topic, broker.stamps
