@@ -10,11 +10,7 @@ Elements are split one after the other, for a quarter of a microsecond each. If 
 columns show, NumPy splits them for half of that.
 
 Laws
-<<<<<<< HEAD
 1. ``of`` accepts the bodies that ``split_batch`` accepts, except an empty one, finds the same elements, and refuses the others with the
-=======
-1. ``of`` accepts the bodies that ``split_batch`` accepts, except an empty one, and finds the same elements. It refuses the others with the
->>>>>>> 0570c16 (wire: a docstring within the line)
    same error.
 2. ``records`` returns, for each element, what ``encode_record`` makes of its parts.
 3. ``tags_codes`` returns, for each element, what ``tags_code`` returns for its property TAGS.
