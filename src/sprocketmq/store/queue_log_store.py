@@ -229,6 +229,7 @@ class QueueLogStore:
         at = log.reserve(size)
         places, sizes = elements.record_places(record, at)
         records = elements.records(record, queue_offset, places, sizes)
+        assert len(records) == size, "more than was reserved for"
         # Entries beyond the end of the log are invisible, so unlike in append they come first: making room for a later one can
         # still fail, and then nothing has happened.
         queue.put_all(units_of(places, sizes, batch.tags_codes))

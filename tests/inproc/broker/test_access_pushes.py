@@ -169,6 +169,17 @@ def test_codes_on_the_authorization_white_list_need_an_account_and_no_right(acco
     assert Asking(disk_cluster, "nobody").ask(21, {}).code == REFUSED
 
 
+@pytest.mark.parametrize("disk_cluster", [{"acl_enable": True, "authorization_whitelist": "310"}], indirect=True)
+def test_nothing_is_remembered_of_open_requests(accounts, disk_cluster):
+    """Nobody has looked at their names, which may be long and always new."""
+    asking = Asking(disk_cluster, "other")
+    for number in range(3):
+        asking.ask(310, send_fields(f"{number}{'x' * 1_000}"), b"body")
+    assert asking.ask(310, send_fields("mine"), b"body").code == 0
+    accounts_now = disk_cluster.broker.plain_access._acl.accounts.values()
+    assert [account.allowed for account in accounts_now] == [set()] * len(accounts_now)
+
+
 # -- users of 5.x ------------------------------------------------------------------------------------------------------------------
 
 

@@ -31,7 +31,7 @@ from sprocketmq.core.access.plain_file import (
     without_account,
 )
 from sprocketmq.core.access.request_needs import needs_key, needs_of
-from sprocketmq.core.access.rights import Needs
+from sprocketmq.core.access.rights import Needs, no_key
 from sprocketmq.errors import ConfigurationError, ProtocolError
 from sprocketmq.net.connection import Connection
 from sprocketmq.net.process.clock import Clock
@@ -100,8 +100,10 @@ class PlainAccessValidator:
     def refusal(self, connection: Connection, command: Command) -> str | None:
         """See :class:`~sprocketmq.broker.security.access.AccessValidator`."""
         asked = signed_request(command)
+        # An open request needs nothing, whatever it names: a decision about it would be remembered with names that nobody looked at.
+        key = no_key if command.code in self._open_codes else needs_key
         try:
-            reason = self._acl.refusal(connection.peer[0], asked, command, self._needs, needs_key)
+            reason = self._acl.refusal(connection.peer[0], asked, command, self._needs, key)
         except ProtocolError as error:
             return f"what the request touches cannot be told: {error}"
         if reason is None and command.code == _HEART_BEAT:

@@ -103,8 +103,8 @@ def _fields_of(command: RawCommand, raw: bytes) -> _Fields:
     if command.serialize_type == SERIALIZE_JSON:
         try:
             return _decode_only_fields(raw).extFields
-        except msgspec.ValidationError:
-            pass  # values that are not texts
+        except (msgspec.ValidationError, RecursionError):
+            pass  # values that are not texts; and the stack is deeper here than where the header was decoded first
     try:
         return decode_header(command.serialize_type, raw, memoryview(b"")).ext_fields
     except ProtocolError:  # a number beyond all bounds in a field that the header does not declare

@@ -69,7 +69,7 @@ def signed_request(command: Command) -> SignedRequest:
             decode = _decoders.get(header_type) or _new_decoder(header_type)
             try:
                 found: SignedRequest = decode(raw).extFields
-            except msgspec.MsgspecError:
+            except (msgspec.MsgspecError, RecursionError):
                 pass
             else:
                 return found

@@ -198,11 +198,15 @@ def _one_by_one(data: bytes) -> BatchElements | None:
     try:
         while at < end:
             size, flag, body_bytes = _NUMBERS(data, at)
+            if (
+                size < _FIXED_BYTES or body_bytes < 0
+            ):  # the next element begins behind this one, or the loop would not end
+                return None
             body_at = at + _HEAD_BYTES
             tail_at = body_at + body_bytes
             at += size
             tail = data[tail_at:at]
-            if body_bytes < 0 or (tail[0] << 8 | tail[1]) != len(tail) - _LENGTH_BYTES:
+            if (tail[0] << 8 | tail[1]) != len(tail) - _LENGTH_BYTES:
                 return None
             found.append((size, flag, body_bytes, data[body_at:tail_at], tail))
     except (struct.error, IndexError):  # the head is not whole, or there is no tail

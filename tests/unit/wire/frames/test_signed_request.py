@@ -98,3 +98,23 @@ def test_of_two_equal_names_the_last_counts_in_both() -> None:
     header = doubled[: -len(BODY)]
     for asked in both(text_frame(header, BODY)):
         assert says(asked) == (KEY, True, False)
+
+
+def test_what_was_read_with_more_of_the_stack_left_is_read_with_less() -> None:
+    """Python's limit of recursion counts for JSON in a field that nobody reads; a check is called deeper than the decode."""
+
+    def deeper(frames: int, command: Command) -> tuple[Any, ...]:
+        if frames:
+            return deeper(frames - 1, command)
+        return says(command), command.fields["b"]
+
+    frame = request(310, send_fields())
+    header = frame[8 : 8 + int.from_bytes(frame[5:8], "big")]
+    nested = 0
+    for depth in range(100, 1_000, 5):
+        raw = header[:-1] + b',"zz":' + b"[" * depth + b"]" * depth + b"}"
+        command = READERS[raw[8:12]](raw, memoryview(BODY))
+        if command is not None:
+            nested += 1
+            assert deeper(40, command) == (("", False, False), "plain")
+    assert nested

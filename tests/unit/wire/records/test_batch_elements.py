@@ -195,3 +195,53 @@ def test_what_is_alike_is_decoded_with_its_own_numbers() -> None:
     assert [(message.flag, message.body, message.queue_offset) for message in messages] == [
         (number, b"%060d" % number, 7 + number) for number in range(50)
     ]
+
+
+@st.composite
+def chains_of_elements(draw: st.DrawFn) -> bytes:
+    """Bytes with heads that name a following element anywhere, also in front, and lengths that fit to that."""
+    length = draw(st.integers(60, 400))
+    data, at = bytearray(length), 0
+    for following in draw(st.lists(st.integers(-length, length), min_size=1, max_size=5)):
+        body_bytes = draw(st.integers(0, length))
+        place = at % length
+        if place + ELEMENT.size <= length:
+            ELEMENT.struct.pack_into(data, place, following - at, 0, 0, 0, body_bytes)
+            tail_at = (at + ELEMENT.size + body_bytes) % length
+            tail = len(bytes(data)[at + ELEMENT.size + body_bytes : following])
+            if tail >= 2 and tail_at + 2 <= length:
+                data[tail_at : tail_at + 2] = (tail - 2).to_bytes(2, "big")
+        at = following
+    return bytes(data)
+
+
+@pytest.mark.timeout(60)
+@given(chains_of_elements())
+def test_no_chain_of_elements_goes_back(data: bytes) -> None:
+    problem, expected = what_split_batch_says(data)
+    if problem is None:
+        assert list(BatchElements.of(data).bodies_and_properties()) == [(body, raw) for _, body, raw in expected]
+    else:
+        with pytest.raises(ProtocolError, match=f"^{re.escape(problem)}$"):
+            BatchElements.of(data)
+
+
+@pytest.mark.parametrize(
+    ("length", "heads", "lengths"),
+    [
+        (200, {0: (-60, 10), 140: (0, 100)}, {30: 108, 40: 98}),  # the second element is its own successor
+        (200, {0: (-60, 10), 140: (260, 5)}, {30: 108, 165: 33}),  # the end is reached, by way of the middle
+    ],
+)
+@pytest.mark.timeout(60)
+def test_an_element_of_less_than_nothing_is_refused(
+    length: int, heads: dict[int, tuple[int, int]], lengths: dict[int, int]
+) -> None:
+    """Behind it the next one would begin in front, or at the same place for ever."""
+    data = bytearray(length)
+    for at, (size, body_bytes) in heads.items():
+        ELEMENT.struct.pack_into(data, at, size, 0, 0, 0, body_bytes)
+    for at, value in lengths.items():
+        data[at : at + 2] = value.to_bytes(2, "big")
+    with pytest.raises(ProtocolError, match="-60 bytes"):
+        BatchElements.of(bytes(data))
