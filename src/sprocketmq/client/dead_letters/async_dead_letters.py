@@ -340,12 +340,13 @@ class AsyncDeadLetters(AdminSession):
             How many there were.
 
         Raises:
+            GroupNotExist: no broker knows the group.
             RemoteError, NetworkError, RequestTimeout: the cluster cannot be asked, or refused.
         """
+        count = await self.count()
         route = await self._api.route(self._stored_topic)
         if route is None:
-            return 0
-        count = await self.count()
+            return count
         for data in route.broker_datas:
             if MASTER_ID in data.broker_addrs:  # its slaves follow it
                 await self._api.delete_topic(data.broker_addrs[MASTER_ID], self._stored_topic)

@@ -196,6 +196,7 @@ class DeadLetters(BlockingClient):
             How many there were.
 
         Raises:
+            GroupNotExist: no broker knows the group.
             RemoteError, NetworkError, RequestTimeout: the cluster cannot be asked, or refused.
         """
         return self._run(self._async.purge())
