@@ -1,1 +1,1 @@
-"""Records of brokers as columns of Arrow."""
+"""Conversion of pulled records into Arrow columns."""

@@ -1,10 +1,9 @@
-"""Rows of a DataFrame that the driver works on, without leaving anything behind in Spark.
+"""Fetches the rows of a DataFrame to the driver, without a memory leak in Spark.
 
-``toLocalIterator`` would hold one partition at a time, but Spark 4.3.0 never forgets a job that is begun after the execution it belongs to
-has ended (``DAGScheduler.activeQueryToJobs``, emptied by ``doCleanupQueryJobs`` at the end of the execution), and each job of that iterator
-is one: half a megabyte for each micro-batch of a small stream, until the driver has no heap left. ``toArrow`` runs its job inside of the
-execution. So all rows are here at once, as Arrow, and become Python objects a few thousand at a time: select the columns that are needed,
-no more.
+``toLocalIterator`` would hold one partition at a time. But its jobs start after their execution has ended, and Spark 4.3.0 never releases
+such jobs (``DAGScheduler.activeQueryToJobs``, which ``doCleanupQueryJobs`` empties at the end of the execution). That costs half a megabyte
+for each micro-batch of a small stream, until the driver has no heap left. ``toArrow`` runs its job inside the execution. So all rows are in
+memory at once, as Arrow, and become Python objects a few thousand at a time: select only the columns that are needed.
 """
 
 from __future__ import annotations
@@ -21,6 +20,6 @@ _AT_ONCE: Final = 4096
 
 
 def fetched_rows(rows: DataFrame) -> Iterator[dict[str, Any]]:
-    """Each row as a dict; bodies are ``bytes``, a map is a list of pairs."""
+    """Yield each row as a dict. Bodies are ``bytes``, a map is a list of pairs."""
     for batch in rows.toArrow().to_batches(max_chunksize=_AT_ONCE):
         yield from batch.to_pylist()

@@ -1,4 +1,4 @@
-"""What one pull brought, on its way to columns."""
+"""The body of one pull answer, before it is converted into columns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["PullBody"]
 
 @dataclass(frozen=True, slots=True)
 class PullBody:
-    """The body of one pull answer, and which of its messages are wanted: queue offsets ``start`` to ``end`` (exclusive) of ``queue``."""
+    """The body of one pull answer, and which of its messages to read: queue offsets ``start`` to ``end`` (exclusive) of ``queue``."""
 
     queue: MessageQueue
     start: int

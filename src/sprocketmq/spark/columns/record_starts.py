@@ -1,12 +1,13 @@
-"""Where each record of some pull bodies starts: a record is found only by the size of the one before it.
+"""Finds where each record of some pull bodies starts. Only the size of the record before it says so.
 
-Records of one body are often all of one size. The places where they then would start are looked at together: if each holds that size, and
-the last one ends with its body, they are the records (by induction from the first). Otherwise they are walked (``size_chains``).
+The records of one body often have the same size. Then the places where they should start are checked together: if each has that size,
+and the last record ends with its body, these are the records (by induction from the first). If not, the body is walked record by record
+(``size_chains``).
 
-Many bodies are walked in step. Few large bodies of small records have too few chains for that, so more beginnings are guessed: where the
-magic word is seen, a record seems to begin. A walk begins at each guess, too, and a guess is believed only if the walk from what is before
-it ends exactly there: then it is a place that a walk of the whole body would have come to. Bodies of messages may hold the magic word:
-what is guessed behind a walk that went astray is forgotten.
+Many bodies are walked at the same time. A few large bodies of small records are too few chains for that, so further starts are guessed: a
+record may start where its magic word is found. A walk begins at each guess, too. A guess counts only if the walk before it ends exactly
+there, because then a walk of the whole body would reach the same place. The body of a message may contain the magic word, so the guesses
+behind a walk that ended elsewhere are dropped.
 """
 
 from __future__ import annotations
@@ -31,20 +32,20 @@ _MAGICS: Final = [
     int.from_bytes(magic.to_bytes(RECORD.width("magic"), "big"), "big", signed=True) for magic in (MAGIC_V1, MAGIC_V2)
 ]
 _MAGIC_BYTE: Final = MAGIC_V1.to_bytes(RECORD.width("magic"), "big")[0]
-# A beginning is guessed in the first bytes of every few kilobytes. Of larger records few are seen there, and Python walks as fast.
+# Guesses are made in the first bytes of every few kilobytes. For larger records there are few guesses, and Python walks them as fast.
 _APART: Final = 6144
 _SEEN: Final = 512
 _SMALL_RECORD: Final = 800
 
 
 def record_starts(data: Any, bodies: Sequence[PullBody]) -> tuple[Any, Any]:
-    """Where each record starts, and how many each body holds.
+    """Return where each record starts, and how many records each body contains.
 
     Args:
-        data: all bodies one after the other as an array of bytes, and some bytes more.
+        data: all bodies one after the other as an array of bytes, with some more bytes at the end.
 
     Raises:
-        ProtocolError: these are no records; the sentence names the body.
+        ProtocolError: the bytes are not records; the message names the queue of the body.
     """
     ends = np.cumsum([len(entry.body) for entry in bodies], dtype=np.int64)
     begins = np.concatenate([np.zeros(1, np.int64), ends[:-1]]) if len(ends) else ends
@@ -58,13 +59,13 @@ def record_starts(data: Any, bodies: Sequence[PullBody]) -> tuple[Any, Any]:
 
 
 def _of_equal_size(sizes: Any, begins: Any, ends: Any) -> Any:
-    """None where the records of a body are of several sizes."""
+    """Return where each record starts; None if the records of a body have several sizes."""
     own = sizes[begins].astype(np.int64)
     lengths = ends - begins
     if (own < MIN_RECORD_BYTES).any() or (lengths % own).any():
         return None
     counts = lengths // own
-    # Of each record its place among those of its body: 0, 1, 2, ... in each.
+    # The number of each record in its body: 0, 1, 2, ...
     numbers = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
     expected = np.repeat(own, counts)
     starts = np.repeat(begins, counts) + numbers * expected
@@ -80,7 +81,7 @@ def _walked(data: Any, begins: Any, ends: Any, bodies: Sequence[PullBody]) -> An
         astray = np.flatnonzero(reached != upto)
         if not len(astray):
             return np.sort(starts)
-        # What is before the first of a body that went astray is certain, and so is where this one began.
+        # In each body, everything before the first walk that ended elsewhere is certain, and so is the start of that walk.
         numbers = np.searchsorted(ends, points, side="right")
         first_of, firsts = np.unique(numbers[astray], return_index=True)
         first_astray = np.full(len(bodies), len(points))
@@ -93,7 +94,7 @@ def _walked(data: Any, begins: Any, ends: Any, bodies: Sequence[PullBody]) -> An
 
 
 def _guesses(data: Any, begins: Any, end: int) -> Any:
-    """Places where a record seems to begin, if there are few bodies, but many records."""
+    """Return the places where a record may start, if there are few bodies with many records."""
     sizes = sizes_in(data)
     spots = np.arange(int(begins[0]) + _APART, end - _SEEN, _APART)
     is_worth_it = len(begins) < FEW_CHAINS <= len(begins) + len(spots)

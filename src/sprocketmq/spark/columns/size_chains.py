@@ -1,8 +1,8 @@
-"""Things that lie back to back, each of which begins with its own size: records of a pull body, messages of a batch in one record.
+"""Walks of items that follow each other, each beginning with its own size: records of a pull body, or messages of a batch in one record.
 
-One is found only by the size of the one before it, so a chain is walked. Chains do not depend on each other: many are walked in step by
-NumPy, one thing of each at a time. What is left when few still go on is walked by Python, each alone, which takes a run of things of one
-size at once.
+An item is found only by the size of the one before it, so each chain has to be walked. Chains do not depend on each other, so NumPy walks
+many at the same time, one item of each per step. When few chains are left, Python walks them one by one, and takes several items of the
+same size in one step.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from sprocketmq.wire.records.record_layout import RECORD
 
 __all__ = ["FEW_CHAINS", "Chains", "followed", "sizes_in"]
 
-# Elements of a batch have the same.
+# Elements of a batch begin in the same way.
 _SIZE: Final = np.dtype(RECORD.numpy_type("size"))
 _size_at: Final = RECORD.subset("size").unpack_from
-# One step over all chains costs NumPy about as much as Python takes for this many things.
+# One step of NumPy over all chains takes about as long as Python takes for this many items.
 FEW_CHAINS: Final = 128
-# So many of one size after each other are the beginning of a run.
+# So many items of the same size in sequence are taken as the start of a run.
 _ALIKE: Final = 8
 
 
 class Chains(NamedTuple):
-    """What was found.
+    """The result of a walk.
 
     Attributes:
-        starts: where each thing begins, in no order.
-        which: the number of its chain.
-        reached: where each chain ended: at its end, or at what does not fit.
+        starts: where each item begins, in no particular order.
+        which: the number of the chain of each item.
+        reached: where the walk of each chain ended: at the end of the chain, or at an item that does not fit.
     """
 
     starts: Any
@@ -39,16 +39,16 @@ class Chains(NamedTuple):
 
 
 def sizes_in(data: Any) -> Any:
-    """The size of what would begin at each byte."""
+    """Return for each byte the size of an item that would begin there."""
     return np.ndarray((len(data) - _SIZE.itemsize + 1,), _SIZE, data, strides=(1,))
 
 
 def followed(data: Any, begins: Any, ends: Any, least_bytes: int) -> Chains:
-    """Walks from each of ``begins`` to its end.
+    """Walk from each of ``begins`` to its end.
 
     Args:
-        data: bytes, of which some follow the last end.
-        least_bytes: what is smaller does not fit.
+        data: the bytes of all chains, with some more after the last end.
+        least_bytes: an item that is smaller does not fit.
     """
     sizes = sizes_in(data)
     reached = begins.copy()
@@ -66,7 +66,7 @@ def followed(data: Any, begins: Any, ends: Any, least_bytes: int) -> Chains:
         which.append(live)
         going = np.flatnonzero(after < upto)
         if len(going) < len(live):
-            # Of those that go on another place will be told.
+            # The chains that continue get another place later.
             reached[live] = after
             live, after, upto = live.take(going), after.take(going), upto.take(going)
         at = after
@@ -80,7 +80,7 @@ def followed(data: Any, begins: Any, ends: Any, least_bytes: int) -> Chains:
 
 
 def _followed_alone(view: memoryview, sizes: Any, at: int, end: int, least_bytes: int) -> tuple[list[Any], int]:
-    """The starts of one chain, and where it ended."""
+    """Return the starts of one chain, and where it ended."""
     singles: list[int] = []
     runs: list[Any] = []
     last = alike = 0
@@ -96,7 +96,7 @@ def _followed_alone(view: memoryview, sizes: Any, at: int, end: int, least_bytes
             at += size
             continue
         count = _run(sizes, at, end, size)
-        # Looking for a run costs as much as a walk of some things: where they are short, it is looked for less often.
+        # To look for a run takes as long as a walk of some items, so it is done less often if runs are short.
         patience = _ALIKE if count > patience else 2 * patience
         runs.append(np.arange(at, at + count * size, size))
         at += count * size
@@ -105,7 +105,7 @@ def _followed_alone(view: memoryview, sizes: Any, at: int, end: int, least_bytes
 
 
 def _run(sizes: Any, start: int, end: int, size: int) -> int:
-    """How many things of ``size`` follow from ``start`` on. Looked for in growing steps: what is behind the run costs nothing."""
+    """Return how many items of ``size`` follow from ``start`` on. Looks in growing steps, so the bytes behind the run are not read."""
     most = (end - start) // size
     known, step = 1, 2 * _ALIKE
     while known < most:

@@ -1,7 +1,7 @@
 """The body of SEND_BATCH_MESSAGE (Java: MessageDecoder.encodeMessages / decodeMessages): elements without padding.
 
 An element is ``ELEMENT``, the body, the length of the properties as in a record, and the properties. Topic, sysFlag and born timestamp are
-the request header's and the same for all; element bodies are never compressed.
+in the request header, the same for all elements. Bodies of elements are never compressed.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ __all__ = ["ELEMENT", "batch_element_size", "encode_batch", "encode_element", "h
 
 ELEMENT: Final = Layout(
     ("size", "i"),  # of the whole element
-    ("magic", "i"),  # 0, nobody reads it
-    ("body_crc", "i"),  # 0, nobody reads it
+    ("magic", "i"),  # 0, not read
+    ("body_crc", "i"),  # 0, not read
     ("flag", "i"),
     ("body_length", "i"),
 )
@@ -35,12 +35,12 @@ Buffer = bytes | bytearray | memoryview
 
 
 def batch_element_size(body_bytes: int, properties_bytes: int) -> int:
-    """Bytes that one message takes in a batch body: lets a sender cut its batches below the broker's message limit."""
+    """Return the bytes that one message takes in a batch body, so that a sender can keep its batches below the broker's limit."""
     return _FIXED_BYTES + body_bytes + properties_bytes
 
 
 def encode_element(message: Message) -> bytes:
-    """One message's part of a batch body."""
+    """Return the element of one message."""
     body, pairs = message.body, message.properties
     # Fast for common properties; encode_properties is called for others only. Each message of a batch goes through here.
     text = joined_properties(pairs)
@@ -52,12 +52,12 @@ def encode_element(message: Message) -> bytes:
 
 
 def encode_batch(messages: Iterable[Message]) -> bytes:
-    """The batch body. The producer checks whether the messages may be in one batch (one topic, no delay, ...)."""
+    """Return the batch body. The producer checks whether the messages may be in one batch (one topic, no delay, ...)."""
     return b"".join([encode_element(message) for message in messages])
 
 
 def has_more_elements(body: Buffer, most: int) -> bool:
-    """Whether a batch has more than ``most`` elements, by their sizes; it looks at no more than needed.
+    """Return whether a batch has more than ``most`` elements. Reads only their sizes, and only as many as needed.
 
     Invalid elements end the count: ``split_batch`` refuses them.
     """
@@ -75,7 +75,7 @@ def has_more_elements(body: Buffer, most: int) -> bool:
 
 
 def split_batch(body: Buffer) -> list[tuple[int, bytes, bytes]]:
-    """``(flag, body, raw properties)`` of each element, in order. Checked in full before anything is returned.
+    """Return ``(flag, body, raw properties)`` of each element, in order. The whole batch is checked before anything is returned.
 
     Raises:
         ProtocolError: the elements do not fill the body exactly.

@@ -1,7 +1,7 @@
 """Compressed message bodies (Java: CompressionType and its Compressors).
 
-ZLIB is an RFC 1950 stream and always there; LZ4 means the LZ4 *frame* format and ZSTD ordinary frames, both from the ``compression`` extra.
-Whether a body is compressed is bit 0x1 of its sysFlag, how is bits 8 to 10; type bits of 0 are ZLIB of clients before 5.
+ZLIB is an RFC 1950 stream and always available. LZ4 means the LZ4 *frame* format, and ZSTD ordinary frames; both need the ``compression``
+extra. Bit 0x1 of the sysFlag says whether a body is compressed, and bits 8 to 10 how. Clients before 5 write 0 there, which means ZLIB.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sprocketmq.wire.records.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK
 
 __all__ = ["MAX_DECOMPRESSED_BYTES", "CompressionType", "check_library", "compress", "decompress"]
 
-# Bounds what a few hostile bytes can grow to. Far above the 4 MiB that brokers take unless configured otherwise.
+# The limit of a decompressed body, because a few hostile bytes may grow to any size. Far above the 4 MiB that brokers accept by default.
 MAX_DECOMPRESSED_BYTES: Final = 64 * 1024 * 1024
 
 
@@ -29,12 +29,12 @@ class CompressionType(IntEnum):
 
     @property
     def sys_flag(self) -> int:
-        """What a message compressed this way carries in its sysFlag."""
+        """The sysFlag bits of a message that is compressed this way."""
         return COMPRESSED | (self.value << 8)
 
     @classmethod
     def of(cls, name: str) -> CompressionType:
-        """The type by name, as in ``compressType=LZ4``.
+        """Return the type with this name, as in ``compressType=LZ4``.
 
         Raises:
             ConfigurationError: no such type.
@@ -46,7 +46,7 @@ class CompressionType(IntEnum):
 
 
 def compress(body: bytes, compression_type: CompressionType = CompressionType.ZLIB, level: int = 5) -> bytes:
-    """``body`` compressed; the message's sysFlag must get ``compression_type.sys_flag``. ``level`` is the library's own, 5 as in Java.
+    """Compress ``body``, at ``level`` of the library. The caller adds ``compression_type.sys_flag`` to the sysFlag.
 
     Raises:
         ConfigurationError: the library for this type is not installed.
@@ -59,15 +59,15 @@ def compress(body: bytes, compression_type: CompressionType = CompressionType.ZL
 
 
 def check_library(compression_type: CompressionType) -> None:
-    """Raises ConfigurationError when the library for this type is not installed."""
+    """Raise ConfigurationError if the library for this type is not installed."""
     compress(b"-", compression_type)
 
 
 def decompress(body: bytes, sys_flag: int, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytes:
-    """The original of a compressed body, by the type bits of ``sys_flag``. The caller then clears COMPRESSED, and only that.
+    """Decompress a body, by the type bits of ``sys_flag``. The caller then clears the bit COMPRESSED, and no other.
 
     Raises:
-        ProtocolError: broken or truncated data, an unknown type, or more than ``max_bytes`` come out.
+        ProtocolError: broken or truncated data, an unknown type, or a result of more than ``max_bytes``.
         ConfigurationError: the library for this type is not installed.
     """
     kind = (sys_flag & COMPRESSION_TYPE_MASK) >> 8
@@ -100,11 +100,11 @@ def _unframe_lz4(body: bytes, max_bytes: int) -> bytes:
 
 def _unframe_zstd(body: bytes, max_bytes: int) -> bytes:
     library = _library("zstandard", "ZSTD")
-    # A reader, because decompress() trusts and allocates the size that the frame's own header announces.
+    # A reader, because decompress() allocates the size in the frame's header without a check.
     stream = library.ZstdDecompressor().stream_reader(body)
     try:
         plain = bytes(stream.read(max_bytes + 1))
-        # A frame cut short reads as merely shorter; only its announced size gives it away, which the usual writers put there.
+        # A truncated frame gives a shorter result without an error. Only the size in its header shows it; the usual writers set that.
         size = library.frame_content_size(body)
     except library.ZstdError as error:
         raise ProtocolError(f"a ZSTD body of {len(body)} bytes cannot be decompressed: {error}") from error

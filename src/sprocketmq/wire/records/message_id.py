@@ -1,8 +1,8 @@
 """The two ids of a message (Java: MessageClientIDSetter, MessageDecoder.createMessageId).
 
-unique key (UNIQ_KEY)   given by the sender, the same over all retries: hex of ip (4 or 16), pid i16, class-loader hash i32,
+unique key (UNIQ_KEY)   set by the sender, the same in all retries: hex of ip (4 or 16), pid i16, class-loader hash i32,
                         ms since the first of the local month i32, counter i16
-offset message id       names one stored copy: hex of store ip (4 or 16), port i32, commit log offset i64
+offset message id       of one stored copy: hex of store ip (4 or 16), port i32, commit log offset i64
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _OFFSET_ID_BYTES: Final = (IPV4_BYTES + _OFFSET_TAIL.size, IPV6_BYTES + _OFFSET_
 
 
 def unique_key_prefix(ip: bytes, pid: int, class_loader_hash: int) -> str:
-    """The part of a unique key that never changes in a process, for :func:`unique_key_after`.
+    """Return the part of a unique key that is constant in a process, for :func:`unique_key_after`.
 
     Args:
         ip: 4 or 16 address bytes of this machine.
@@ -32,13 +32,13 @@ def unique_key_prefix(ip: bytes, pid: int, class_loader_hash: int) -> str:
 
 
 def unique_key_after(prefix: str, now_ms: int, month_start_ms: int, counter: int) -> str:
-    """One unique key: 32 characters for IPv4, 56 for IPv6. A producer calls this for each message.
+    """Return one unique key: 32 characters for IPv4, 56 for IPv6. A producer calls this for each message.
 
     Args:
-        prefix: of :func:`unique_key_prefix`.
-        now_ms: time of sending. Up to 1000 s before the month's start counts as the start: a clock that was set back.
-        month_start_ms: local midnight of the first of the month; the caller moves it when the next one is passed.
-        counter: counts the process's messages; wraps at 16 bits.
+        prefix: the result of :func:`unique_key_prefix`.
+        now_ms: time of sending. A time up to 1000 s before the month's start is taken as its start, because a clock may be set back.
+        month_start_ms: local midnight of the first of the month; the caller updates it when a new month begins.
+        counter: number of the message in this process; wraps at 16 bits.
     """
     span = now_ms - month_start_ms
     if -1_000_000 < span < 0:
@@ -47,16 +47,16 @@ def unique_key_after(prefix: str, now_ms: int, month_start_ms: int, counter: int
 
 
 def offset_message_id(host: tuple[bytes, int], offset: int) -> str:
-    """The id of the record at commit log ``offset`` of the broker that stored it as ``host`` (address bytes, port)."""
+    """Return the id of the record at commit log ``offset`` of the broker at ``host`` (address bytes, port)."""
     address, port = host
     return (address + _OFFSET_TAIL.pack(port, offset)).hex().upper()
 
 
 def decode_offset_message_id(message_id: str) -> tuple[tuple[bytes, int], int]:
-    """``((address bytes, port), commit log offset)`` of an offset message id.
+    """Return ``((address bytes, port), commit log offset)`` of an offset message id.
 
     Raises:
-        ConfigurationError: it is none; a unique key has the same look, but finds its message through the index instead.
+        ConfigurationError: it is not an offset message id. A unique key has the same form, but is looked up in the index.
     """
     try:
         raw = bytes.fromhex(message_id)

@@ -1,12 +1,12 @@
-"""Message properties: reserved names, and the text form they travel and are stored in (Java: MessageConst, MessageDecoder).
+"""Message properties: reserved names, and the text form in which they are sent and stored (Java: MessageConst, MessageDecoder).
 
     name \\x01 value \\x02 name \\x01 value \\x02 ...
 
-No escaping exists, so neither name nor value may hold the two separators. Readers forgive a missing last \\x02 and drop a pair whose name
-or value is empty; a name that occurs twice has its last value. The whole text is at most 32,767 bytes because its length is an int16.
+There is no escaping, so names and values must not contain the two separators. Readers accept a missing last \\x02 and drop a pair whose
+name or value is empty. If a name occurs twice, its last value counts. The text has at most 32,767 bytes, because its length is an int16.
 
-``get_property``, ``set_property`` and ``remove_property`` work on the raw bytes: the broker looks at two or three properties of a message
-and must not pay for a dict of all of them.
+``get_property``, ``set_property`` and ``remove_property`` work on the raw bytes, because the broker needs two or three properties of a
+message, and a dict of all would be slow.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from sprocketmq.errors import ConfigurationError
 
-# What a user sets through attributes of a message.
+# Set by the attributes of a message.
 KEYS: Final = "KEYS"
 TAGS: Final = "TAGS"
 WAIT: Final = "WAIT"
@@ -25,7 +25,7 @@ DELAY: Final = "DELAY"
 SHARDING_KEY: Final = "__SHARDINGKEY"
 INSTANCE_ID: Final = "INSTANCE_ID"
 
-# Identity, and what the broker notes down about a message.
+# Ids, and what the broker records about a message.
 UNIQ_KEY: Final = "UNIQ_KEY"
 EXTEND_UNIQ_INFO: Final = "EXTEND_UNIQ_INFO"
 CLUSTER: Final = "CLUSTER"
@@ -55,7 +55,7 @@ TIMER_ROLL_TIMES: Final = "TIMER_ROLL_TIMES"
 TIMER_DEL_UNIQKEY: Final = "TIMER_DEL_UNIQKEY"
 TIMER_DELAY_LEVEL: Final = "TIMER_DELAY_LEVEL"
 
-# Not in Apache: why a consumer sent this message back. Other readers take it for a user property.
+# Not in Apache: why a consumer sent this message back. For other readers it is a user property.
 RETRY_REASON: Final = "RETRY_REASON"
 
 # Not in Apache: the id of a replay of a dead letter. A replayed message keeps its message id and has no tries.
@@ -73,7 +73,7 @@ SPARK_MARKS: Final = frozenset(
     {SPARK_QUERY_ID, SPARK_BATCH_ID, SPARK_PARTITION, SPARK_SEQUENCE, SPARK_ATTEMPT, SPARK_TRY, SPARK_LEDGER}
 )
 
-# Filled in by the client that pulled the message; never stored.
+# Set by the client that pulled the message; never stored.
 MIN_OFFSET: Final = "MIN_OFFSET"
 MAX_OFFSET: Final = "MAX_OFFSET"
 CONSUME_START_TIME: Final = "CONSUME_START_TIME"
@@ -96,7 +96,7 @@ MSG_TYPE: Final = "MSG_TYPE"
 ARRIVE_TIME: Final = "ARRIVE_TIME"
 PUSH_REPLY_TIME: Final = "PUSH_REPLY_TIME"
 
-# Understood, never set by us: POP, inner batches, light queues, escape bridge, and what older systems left behind.
+# Read but never set by us: POP, inner batches, light queues, escape bridge, and names of older systems.
 POP_CK: Final = "POP_CK"
 POP_CK_OFFSET: Final = "POP_CK_OFFSET"
 FIRST_POP_TIME: Final = "1ST_POP_TIME"
@@ -138,7 +138,7 @@ RESERVED: Final = frozenset(
     )
 )
 
-# What belongs to one message and not to what it says: a message that is made of another one's properties must not have these of it.
+# These belong to one message, not to its content: a message that is made from the properties of another one must not take them over.
 OF_ONE_MESSAGE: Final = (
     RESERVED
     | SPARK_MARKS
@@ -153,7 +153,7 @@ _BYTES: Final = (bytes, bytearray, memoryview)
 
 
 def encode_properties(properties: Mapping[str, str]) -> bytes:
-    """The text form, in the mapping's own order. A pair with an empty value is left out, as every reader would drop it.
+    """Return the text form, in the order of the mapping. A pair with an empty value is left out, because every reader would drop it.
 
     Raises:
         ConfigurationError: a name or value is not text or holds a separator, or the text is longer than 32,767 bytes.
@@ -169,21 +169,21 @@ def encode_properties(properties: Mapping[str, str]) -> bytes:
 
 
 def properties_text(properties: Mapping[str, str]) -> str:
-    """``encode_properties`` as text, for a header."""
+    """Return the same as ``encode_properties``, as text for a header."""
     text = joined_properties(properties)
     return text if text.isascii() and len(text) <= MAX_PROPERTIES_BYTES else encode_properties(properties).decode()
 
 
 def joined_properties(properties: Mapping[str, str]) -> str:
-    """The text form as text. A message's properties may be changed until it is sent, so they are looked at here, where all of them pass:
-    what holds a separator would be another property, or several, to every reader.
+    """Return the text form as text. Properties may be changed until the message is sent, so they are checked here: to readers, a separator
+    in a value would begin another property.
 
     Raises:
         ConfigurationError: a name or value is not text, or holds a separator.
     """
     text = ""
     for name, value in properties.items():
-        # Nothing printable separates. Other types that print as text have ways of their own to say what they are.
+        # Printable text contains no separator. A subclass of str may have its own ``__format__``, so it does not pass here.
         if (
             type(value) is not str
             or not value
@@ -217,7 +217,7 @@ def _joined_one_by_one(properties: Mapping[str, str]) -> str:
 
 
 def decode_properties(raw: bytes) -> dict[str, str]:
-    """The pairs of a text form. Malformed pairs are dropped and malformed UTF-8 becomes U+FFFD, as Java does: never raises."""
+    """Return the pairs of a text form. Drops malformed pairs and replaces malformed UTF-8 with U+FFFD, as Java does; never raises."""
     properties: dict[str, str] = {}
     for pair in raw.decode("utf-8", "replace").split("\x02"):
         name, _, value = pair.partition("\x01")
@@ -228,13 +228,13 @@ def decode_properties(raw: bytes) -> dict[str, str]:
 
 @functools.lru_cache(maxsize=256)
 def _needles(name: str) -> tuple[bytes, bytes]:
-    """The bytes of ``name`` at the beginning of the text form, and after another pair."""
+    """Return the bytes of ``name`` at the beginning of the text form, and after another pair."""
     needle = name.encode() + b"\x01"
     return needle, b"\x02" + needle
 
 
 def get_property(raw: bytes, name: str) -> str | None:
-    """The value of ``name`` in a raw text form, None when absent: what ``decode_properties(raw).get(name)`` says, but much cheaper."""
+    """Return the value of ``name`` in a raw text form, or None: the same as ``decode_properties(raw).get(name)``, but much faster."""
     needle, inner = _needles(name)
     end = len(raw)
     while True:
@@ -256,7 +256,7 @@ def get_property(raw: bytes, name: str) -> str | None:
 
 
 def remove_property(raw: bytes, name: str) -> bytes:
-    """``raw`` without ``name``; the same object when it was not there."""
+    """Return ``raw`` without ``name``; the same object if it does not contain it."""
     needle = name.encode() + b"\x01"
     if not raw.startswith(needle) and b"\x02" + needle not in raw:
         return raw
@@ -264,7 +264,7 @@ def remove_property(raw: bytes, name: str) -> bytes:
 
 
 def set_property(raw: bytes, name: str, value: str) -> bytes:
-    """``raw`` with ``name`` set to ``value``, written last; other pairs keep their bytes and order."""
+    """Return ``raw`` with ``name`` set to ``value``, as the last pair. Other pairs keep their bytes and order."""
     rest = remove_property(raw, name)
     if rest and not rest.endswith(b"\x02"):
         rest += b"\x02"
@@ -272,10 +272,10 @@ def set_property(raw: bytes, name: str, value: str) -> bytes:
 
 
 def user_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """A checked copy of properties that a user wants to set.
+    """Check the properties that a user sets, and return a copy.
 
     Raises:
-        ConfigurationError: not text to text, a reserved name, an empty name or value, or a separator (``\\x01``, ``\\x02``) inside.
+        ConfigurationError: a name or value is not text, is empty or contains a separator (``\\x01``, ``\\x02``), or a name is reserved.
     """
     checked: dict[str, str] = {}
     if not isinstance(properties, Mapping):
@@ -291,19 +291,19 @@ def user_properties(properties: Mapping[str, str]) -> dict[str, str]:
             )
         if not name or "\x01" in name or "\x02" in name:
             raise ConfigurationError(
-                f"the property name {name!r} is empty or holds \\x01 or \\x02, which separate properties"
+                f"the property name {name!r} is empty or contains \\x01 or \\x02, which separate properties"
             )
         checked[name] = checked_value(f"property {name!r}", value)
     return checked
 
 
 def checked_value(name: str, value: Any) -> str:
-    """``value`` if it may be the value of a property; ``name`` says in the error what it was meant for.
+    """Return ``value`` if it is allowed as the value of a property. ``name`` is its name in the error message.
 
     Raises:
-        ConfigurationError: not text, blank, or with a separator inside.
+        ConfigurationError: it is not text, is blank, or contains a separator.
     """
-    # What can be printed holds no separator, and no white space but blanks: most values, in three calls.
+    # Printable text contains no separator, and no white space except blanks. Most values pass here, with three calls.
     if type(value) is str and value.isprintable() and value and not value.isspace():
         return value
     if not isinstance(value, str):
@@ -312,7 +312,7 @@ def checked_value(name: str, value: Any) -> str:
             advice = "a message has one tag, as in tags='UA'; further words belong into keys or properties"
         raise ConfigurationError(f"{name} is {value!r} ({type(value).__name__}), text (str) is allowed; {advice}")
     if not value or value.isspace():
-        raise ConfigurationError(f"{name} is blank, which no reader would see; leave it out instead")
+        raise ConfigurationError(f"{name} is blank, which RocketMQ does not allow; leave it out instead")
     if "\x01" in value or "\x02" in value:
         raise ConfigurationError(
             f"{name} is {value!r}; the characters \\x01 and \\x02 separate properties, remove them"
@@ -326,7 +326,7 @@ def _not_text(name: object, value: object) -> str:
 
 
 def _advice(value: object) -> str:
-    """How a value of another type becomes text, as the rest of a sentence."""
+    """Return how to convert a value of another type into text, as the end of a sentence."""
     if value is None:
         return "leave it out for none"
     if isinstance(value, _BYTES):
@@ -339,10 +339,10 @@ def _advice(value: object) -> str:
 
 
 def join_keys(keys: str | Iterable[str]) -> str:
-    """Index keys as the KEYS property holds them: separated by one blank. One text may already hold several, as in Java's setKeys.
+    """Return index keys in the form of the KEYS property: separated by blanks. One text may contain several keys, as in Java's setKeys.
 
     Raises:
-        ConfigurationError: a key is not text, is blank, or (given in a list) holds white space.
+        ConfigurationError: a key is not text, is blank, or (in a list) contains white space.
     """
     if isinstance(keys, str):
         if keys.isprintable() and keys and KEY_SEPARATOR not in keys:
@@ -356,13 +356,13 @@ def join_keys(keys: str | Iterable[str]) -> str:
     for key in keys:
         word = checked_value("a key", key)
         if len(word.split()) != 1 or word != word.strip():
-            raise ConfigurationError(f"the key {word!r} holds white space, which separates keys; remove or replace it")
+            raise ConfigurationError(f"the key {word!r} has white space, which separates keys; remove or replace it")
         words.append(word)
     return KEY_SEPARATOR.join(words)
 
 
 def int_property(properties: Mapping[str, str], name: str, default: int) -> int:
-    """The whole number in property ``name``; ``default`` when it is absent or no number (Java: NumberUtils.toInt)."""
+    """Return property ``name`` as a whole number, or ``default`` if it is missing or not a number (Java: NumberUtils.toInt)."""
     value = properties.get(name)
     if value is None:
         return default

@@ -1,10 +1,10 @@
 """The message record: the bytes of the commit log and of the answers to pull, view and query (Java: CommitLog, MessageDecoder).
 
 ``wire.records.record_layout`` says where each field is; this module writes and reads records. It has somewhat more than 500 lines, because
-each way of writing has its way of reading beside it.
+each function that writes stands next to the function that reads the same.
 
-Every decoder here accepts hostile bytes: it raises ProtocolError and nothing else, and allocates nothing larger than the input (a
-compressed body is limited by ``wire.records.compression``).
+Every decoder here is safe for hostile bytes: it raises only ProtocolError, and allocates no more than the size of its input
+(``wire.records.compression`` limits a compressed body).
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _STRUCTS: Final = tuple(layout.struct for layout in LAYOUTS)
 _HEAD_SIZES: Final = tuple(layout.size for layout in LAYOUTS)
 _BORN_V6, _STORE_V6 = BORNHOST_V6 >> V6_SHIFT, STOREHOSTADDRESS_V6 >> V6_SHIFT
 _UNPACK_V4 = RECORD.struct.unpack_from
-# What a consumer needs at once of a record with IPv4 hosts.
+# The fields of a record with IPv4 hosts that a consumer always needs.
 _FIRST_FIELDS: Final = ("size", "magic", "queue_id", "queue_offset", "sys_flag", "body_length")
 _UNPACK_FIRST_FIELDS = RECORD.subset(*_FIRST_FIELDS).unpack_from
 _BODY_AT: Final = RECORD.size
@@ -88,7 +88,7 @@ def record_size(
     born_host_v6: bool = False,
     store_host_v6: bool = False,
 ) -> int:
-    """Bytes of the record that :func:`encode_record` makes of parts of these sizes."""
+    """Return the size of the record that :func:`encode_record` makes from parts of these sizes."""
     size = MIN_RECORD_BYTES + topic_bytes + body_bytes + properties_bytes + (topic_bytes > MAX_TOPIC_V1_BYTES)
     return size + _HEAD_SIZES[born_host_v6 * _BORN_V6 | store_host_v6 * _STORE_V6] - _BODY_AT
 
@@ -111,13 +111,13 @@ def encode_record(
     prepared_transaction_offset: int = 0,
     version: int | None = None,
 ) -> bytes:
-    """One record. The v6 bits of ``sys_flag`` are set by the hosts (address bytes, port) given, whatever they were.
+    """Return one record. The v6 bits of ``sys_flag`` are set according to the given hosts (address bytes, port).
 
     Args:
-        version: 1 or 2; None takes 2 only where the topic needs it, as a broker does.
+        version: 1 or 2; None means 2 only if the topic needs it, as in a broker.
 
     Raises:
-        ProtocolError: topic or properties do not fit their length field.
+        ProtocolError: topic or properties are too long for their length field.
     """
     topic_bytes, properties_bytes, body_bytes = len(topic), len(properties), len(body)
     v2 = topic_bytes > MAX_TOPIC_V1_BYTES if version is None else version == 2
@@ -181,10 +181,10 @@ def write_ipv4_record(
     store_host: Host,
     reconsume_times: int,
 ) -> None:
-    """Write the record of :func:`encode_record` into ``view`` at ``at``, its first eight bytes last: without them it does not exist.
+    """Write the record of :func:`encode_record` into ``view`` at ``at``, its first eight bytes last: without them there is no record.
 
-    For the common case, which the caller has checked: V1, both hosts IPv4 and no v6 bit in ``sys_flag``, no prepared transaction,
-    everything within its limit. ``size`` is the ``record_size`` of these parts; ``topic_part`` is the topic after its length byte.
+    Only for the common case, which the caller has checked: V1, both hosts IPv4 and no v6 bit in ``sys_flag``, no prepared transaction,
+    all sizes within their limits. ``size`` is the ``record_size`` of these parts; ``topic_part`` is the length byte and the topic.
     """
     body_bytes = len(body)
     born_ip, born_port = born_host
@@ -216,12 +216,12 @@ def write_ipv4_record(
 
 
 def encode_blank(remaining_bytes: int) -> bytes:
-    """The head of the filler that ends a commit log file; the rest of the ``remaining_bytes`` may hold anything."""
+    """Return the head of the filler that ends a commit log file. The rest of the ``remaining_bytes`` may have any content."""
     return SIZE_AND_MAGIC.pack(remaining_bytes, MAGIC_BLANK)
 
 
 def blank_size(buffer: Buffer, at: int = 0) -> int:
-    """Size of the filler at ``at``, 0 when there is none."""
+    """Return the size of the filler at ``at``, 0 if there is none."""
     if at < 0 or len(buffer) - at < BLANK_BYTES:
         return 0
     size, magic = SIZE_AND_MAGIC.unpack_from(buffer, at)
@@ -229,15 +229,15 @@ def blank_size(buffer: Buffer, at: int = 0) -> int:
 
 
 class RecordView:
-    """One record in place: the fixed fields read at once, body, topic and properties on demand.
+    """One record in a buffer. The fixed fields are read at once; body, topic and properties when they are needed.
 
-    Constructing it checks that the lengths inside add up to the record's size, so the properties below cannot fail on structure.
+    The constructor checks that the lengths of the parts add up to the record's size, so the properties below never read beyond it.
 
     Attributes: ``size, magic, body_crc, queue_id, flag, queue_offset, physical_offset, sys_flag, born_timestamp_ms, born_host,
     store_timestamp_ms, store_host`` (hosts as address bytes and port), ``reconsume_times, prepared_transaction_offset``.
 
     Raises:
-        ProtocolError: no whole record is at ``at``.
+        ProtocolError: there is no complete record at ``at``.
     """
 
     __slots__ = (
@@ -301,7 +301,7 @@ class RecordView:
 
     @property
     def body(self) -> memoryview:
-        """A view into the buffer; take ``bytes()`` of it to keep it."""
+        """A view into the buffer; copy it with ``bytes()`` to keep it."""
         return memoryview(self._buffer)[self._body_at : self._body_end]
 
     @property
@@ -310,7 +310,7 @@ class RecordView:
 
     @property
     def topic(self) -> str:
-        """Raises ProtocolError when it is not UTF-8."""
+        """The topic. Raises ProtocolError if it is not UTF-8."""
         return _topic_text(self.topic_bytes)
 
     @property
@@ -331,7 +331,7 @@ class RecordView:
 
 
 def _tail(buffer: Buffer, at: int, size: int, magic: int, body_at: int, body_bytes: int) -> tuple[int, int, int]:
-    """Where the body ends, the topic starts and the properties start; checks that these parts fill the record exactly."""
+    """Return where the body ends, and where topic and properties start. Checks that these parts fill the record exactly."""
     if magic == MAGIC_V1:
         length_bytes = 1
     elif magic == MAGIC_V2:
@@ -355,12 +355,12 @@ def _tail(buffer: Buffer, at: int, size: int, magic: int, body_at: int, body_byt
 
 
 def record_parts(buffer: Buffer, at: int = 0) -> tuple[tuple[Any, ...], memoryview, bytes]:
-    """Head, body and raw properties of the record at ``at``, for callers that copy many: a third of the cost of a RecordView.
+    """Return head, body and raw properties of the record at ``at``. Takes a third of the time of a RecordView, for callers that copy many.
 
-    The head has the fixed fields in their order, with each host as address bytes and port; the body is a view into the buffer.
+    The head consists of the fixed fields in their order, each host as address bytes and port. The body is a view into the buffer.
 
     Raises:
-        ProtocolError: no whole record is at ``at``.
+        ProtocolError: there is no complete record at ``at``.
     """
     end = len(buffer) - at
     if at >= 0 and end >= MIN_RECORD_BYTES:
@@ -390,15 +390,15 @@ def _topic_text(topic: bytes) -> str:
 
 
 def check_record(buffer: Buffer, at: int = 0, check_crc: bool = True) -> RecordView:
-    """The record at ``at``, found sound: magic, sizes and (if wanted) the body's checksum.
+    """Check the record at ``at`` (magic, sizes and, if requested, the body's checksum) and return it.
 
     Raises:
-        ProtocolError: it is not; the message says why.
+        ProtocolError: the record is invalid; the message says why.
     """
     view = RecordView(buffer, at)
     if check_crc:
         crc = zlib.crc32(view.body) & BODY_CRC_MASK
-        # Java writes the masked value and accepts no other.
+        # Java writes the masked value, and accepts only that.
         if crc != view.body_crc:
             raise ProtocolError(
                 f"the body of the record at {at} has checksum {crc:#x}, the record says {view.body_crc:#x}"
@@ -407,7 +407,7 @@ def check_record(buffer: Buffer, at: int = 0, check_crc: bool = True) -> RecordV
 
 
 def decode_record(buffer: Buffer, at: int = 0, broker_name: str = "", decompress: bool = True) -> MessageExt:
-    """The record at ``at`` as the message a user sees. Bytes after it are ignored. See :func:`decode_records`."""
+    """Decode the record at ``at`` into a message. Ignores bytes after it. See :func:`decode_records`."""
     view = RecordView(buffer, at)
     return decode_records(view.raw, broker_name, decompress)[0]
 
@@ -421,30 +421,30 @@ def decode_records(
     more_properties: bytes = b"",
     unreadable: list[tuple[MessageExt, Exception]] | None = None,
 ) -> list[MessageExt]:
-    """Records back to back, as a pull answers them, as messages. The checksum is not looked at: TCP and the broker have done that.
+    """Decode consecutive records, as in the answer to a pull, into messages. Does not check checksums: TCP and the broker have done so.
 
     Args:
-        broker_name: noted in each message; a record does not know it.
-        decompress: give the original bodies, and clear COMPRESSED (not the type bits) in ``sys_flag``; give the messages inside an
-            inner batch (5.x topics of queue.type BatchCQ) one by one, and clear NEED_UNWRAP. A body that cannot be opened stays as it
-            is with its bit still set: one bad message must not take its neighbours or its queue down.
-        queue_id: noted in each message in place of the record's; None keeps that.
-        more_properties: put behind the properties of each message, in their text form, once somebody looks at them.
-        unreadable: gets each message whose body cannot be opened, and why, a decompressor that is not installed included.
+        broker_name: set in each message; a record does not contain it.
+        decompress: decompress bodies, and clear COMPRESSED (not the type bits) in ``sys_flag``; return the messages inside an inner
+            batch (5.x topics of queue.type BatchCQ) one by one, and clear NEED_UNWRAP. A body that cannot be opened stays as it is,
+            with its bit set, so that one bad message does not stop the other messages of its queue.
+        queue_id: set in each message instead of the record's; None keeps the record's.
+        more_properties: appended to the properties of each message, in their text form, when they are first read.
+        unreadable: called with each message whose body cannot be opened, and the reason, which may be a decompressor that is not installed.
 
     Raises:
-        ProtocolError: anything else than whole records, trailing bytes included. Nothing is skipped.
+        ProtocolError: the bytes are not complete records, or other bytes follow them. Nothing is skipped.
         ConfigurationError: a body needs a decompressor that is not installed, and there is no ``unreadable``.
     """
-    # Slices of bytes are half the price of slices of a view.
+    # A slice of bytes takes half the time of a slice of a view.
     data = buffer if isinstance(buffer, bytes) else bytes(buffer)
     messages: list[MessageExt] = []
     at, end = 0, len(data)
-    topic_part, topic_part_bytes, topic = b"\0", 1, ""  # a topic behind its length byte, as the record before had it
+    topic_part, topic_part_bytes, topic = b"\0", 1, ""  # length byte and topic of the record before
     while end - at >= MIN_RECORD_BYTES:
         size, magic, own_queue_id, queue_offset, sys_flag, body_bytes = _UNPACK_FIRST_FIELDS(data, at)
         record_end, topic_at = at + size, at + _TOPIC_AT + body_bytes
-        # Records of the common form: V1, IPv4, inside the buffer, parts that add up. RecordView handles the others.
+        # Records of the common form: V1, IPv4, complete, parts that add up. RecordView handles the others.
         if (
             magic == MAGIC_V1
             and not sys_flag & HOSTS_V6
@@ -503,11 +503,11 @@ def _opened(message: MessageExt, unreadable: list[tuple[MessageExt, Exception]] 
             unreadable.append((message, error))
         elif isinstance(error, ConfigurationError):
             raise
-    return [message]  # a bit that is still set says that it is not opened
+    return [message]  # its bit is still set: the body is not opened
 
 
 def _unwrapped(batch: MessageExt) -> list[MessageExt]:
-    """The messages of an inner batch: consecutive queue offsets, all else from the record (MessageDecoder.decodeMessage)."""
+    """Return the messages of an inner batch: consecutive queue offsets, all other fields from the record (MessageDecoder.decodeMessage)."""
     messages = []
     for index, (flag, body, raw_properties) in enumerate(split_batch(batch.body)):
         message = copy.copy(batch)

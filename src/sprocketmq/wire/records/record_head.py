@@ -16,9 +16,9 @@ def _unpacked(head: bytes) -> tuple[Any, ...]:
 
 
 class LazyField:
-    """A slot whose value is read from the head of the record, kept in ``_head``, on first access.
+    """A slot whose value is read on first access from the head of the record, which is kept in ``_head``.
 
-    Most listeners use body, keys and tags only, so reading the other fields is saved. A value that was set counts.
+    Most listeners only use body, keys and tags, so the other fields need not be read. A value that was set replaces the record's.
 
     Args:
         slot: the slot's own descriptor.
@@ -48,7 +48,7 @@ class LazyField:
 
 
 class LazyHost(LazyField):
-    """A host: address bytes and port."""
+    """The same for a host: address bytes and port."""
 
     __slots__ = ()
 

@@ -1,12 +1,12 @@
-"""What a message record is made of: the one table of its fields, of which all that reads or writes records is derived (Java: CommitLog).
+"""The layout of a message record. All code that reads or writes records is derived from this table of fields (Java: CommitLog).
 
     fixed fields | body | topic length, topic | properties length, properties
 
-The fixed fields stand in ``FIELDS``. Two things vary. A host has 4 address bytes or 16, as its bit of sysFlag says, and moves all that is
-behind it; so there are four layouts. The topic's length has one byte or two, as the magic says: V2 exists for topics longer than 127 bytes
-and is unknown to 4.9.
+The fixed fields are in ``FIELDS``. Two things vary. A host has 4 or 16 address bytes, according to its bit of sysFlag, which moves all
+fields behind it; so there are four layouts. The topic's length has one byte or two, according to the magic. V2 is for topics longer than
+127 bytes, and 4.9 does not know it.
 
-A filler ends a commit log file: the bytes that remain, and ``MAGIC_BLANK``, in the places of size and magic.
+A filler ends a commit log file: it has the number of remaining bytes in place of the size, and ``MAGIC_BLANK`` in place of the magic.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ MAGIC_BLANK: Final = 0xCBD43194
 IPV4_BYTES: Final = 4
 IPV6_BYTES: Final = 16
 
-# Name and type; the type of a host is the bit of sysFlag that says that its address is an IPv6 one.
+# Name and type. The type of a host is its bit in sysFlag: if it is set, the address is an IPv6 one.
 FIELDS: Final[tuple[tuple[str, str | int], ...]] = (
     ("size", "i"),  # of the whole record
     ("magic", "I"),  # MAGIC_V1 or MAGIC_V2
     ("body_crc", "I"),  # CRC-32 of the body & BODY_CRC_MASK
     ("queue_id", "i"),
-    ("flag", "i"),  # the application's
+    ("flag", "i"),  # set by the application
     ("queue_offset", "q"),
     ("physical_offset", "q"),  # of this record in the commit log
     ("sys_flag", "i"),  # see wire.records.sys_flag
@@ -70,7 +70,7 @@ TOPIC_LENGTH_V2: Final = Layout(("topic_length", "H")).struct
 _PROPERTIES: Final = Layout(("properties_length", "H"))
 PROPERTIES_LENGTH: Final = _PROPERTIES.struct
 PROPERTIES_LENGTH_TYPE: Final = _PROPERTIES.numpy_type("properties_length")
-MAX_TOPIC_V1_BYTES: Final = 127  # Java's lengths have signs
+MAX_TOPIC_V1_BYTES: Final = 127  # the length is a signed byte in Java
 MAX_TOPIC_V2_BYTES: Final = 32_767
 
 BODY_CRC_MASK: Final = 0x7FFFFFFF
@@ -96,5 +96,5 @@ BLANK_BYTES: Final = SIZE_AND_MAGIC.size
 
 
 def layout_of(sys_flag: int) -> Layout:
-    """The layout of a record with this sysFlag."""
+    """Return the layout of a record with this sysFlag."""
     return LAYOUTS[(sys_flag & HOSTS_V6) >> V6_SHIFT]

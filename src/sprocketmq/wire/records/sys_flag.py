@@ -1,4 +1,4 @@
-"""Bits of the two sysFlag numbers: of a message (Java: MessageSysFlag, CompressionType) and of a pull request (Java: PullSysFlag)."""
+"""Bits of the sysFlag of a message (Java: MessageSysFlag, CompressionType) and of a pull request (Java: PullSysFlag)."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ COMPRESSION_TYPE_MASK: Final = 0x700
 
 
 def transaction_type(sys_flag: int) -> int:
-    """One of the four TRANSACTION_*_TYPE values."""
+    """Return the transaction bits of ``sys_flag``: one of the four TRANSACTION_*_TYPE values."""
     return sys_flag & TRANSACTION_MASK
 
 
 def with_transaction_type(sys_flag: int, transaction: int) -> int:
-    """``sys_flag`` with its transaction bits replaced."""
+    """Return ``sys_flag`` with these transaction bits."""
     return (sys_flag & ~TRANSACTION_MASK) | transaction
 
 
 # --- a pull request's sysFlag --------------------------------------------------------------------------------------------------------
-PULL_COMMIT_OFFSET: Final = 0x1  # commitOffset of the request is meant
+PULL_COMMIT_OFFSET: Final = 0x1  # the broker stores commitOffset of the request
 PULL_SUSPEND: Final = 0x2  # the broker may hold the request until messages arrive
-PULL_SUBSCRIPTION: Final = 0x4  # subscription and expressionType of the request are to be used
+PULL_SUBSCRIPTION: Final = 0x4  # the broker uses subscription and expressionType of the request
 PULL_CLASS_FILTER: Final = 0x8
 PULL_LITE_PULL: Final = 0x10
 
@@ -44,7 +44,7 @@ PULL_LITE_PULL: Final = 0x10
 def pull_sys_flag(
     *, commit_offset: bool, suspend: bool, subscription: bool, class_filter: bool = False, lite_pull: bool = False
 ) -> int:
-    """The sysFlag of a pull request."""
+    """Return the sysFlag of a pull request."""
     return (
         (PULL_COMMIT_OFFSET if commit_offset else 0)
         | (PULL_SUSPEND if suspend else 0)
