@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import os
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -125,6 +127,106 @@ LOOKS: dict[GroupVerdict, tuple[GroupLook, str, str, str]] = {
     ),
     GroupVerdict.UNKNOWN: (look(both()), "did not move for 2.0 s", "1 members are online", "look again for longer"),
 }
+
+
+# Further ones, for their words and the limits between two verdicts. The transcript says what is told of each.
+SILENT = MemberLook("c", silent_because="code 3: no")
+MORE: dict[str, GroupLook] = {
+    "two topics may not be read": look(
+        both(), unreadable=(("orders", "its permission at broker-a is 2"), ("stock", "broker-a forbids it"))
+    ),
+    "a member does not subscribe to one of two topics": look(
+        member("a", Q0, subscriptions={"orders": "TAG: *", "stock": "TAG: *"}),
+        member("b", Q1, subscriptions={"orders": "TAG: *"}),
+    ),
+    "nobody reads any of seven queues, and one is not wanted": look(
+        member("a"),
+        queues={
+            **{MessageQueue("orders", "broker-a", n): queue(n) for n in range(7)},
+            MessageQueue("old", "b", 0): queue(),
+        },
+    ),
+    "nobody reads five queues": look(
+        member("a"), queues={MessageQueue("orders", "broker-a", n): queue(1) for n in range(5)}
+    ),
+    "a silent member may read what nobody else reads": look(member("a", Q0), SILENT),
+    "a lock that was never had": look(
+        member("a", Q0, Q1, orderly=True, queues={Q0: held(locked=True), Q1: held(locked=False)})
+    ),
+    "a lock is lost of a queue in which nothing waits": look(
+        member("a", Q0, Q1, orderly=True, ok_tps=1.0, queues={Q0: held(locked=True), Q1: held(locked=False)}),
+        queues={Q0: queue(), Q1: queue(0)},
+    ),
+    "a lock is lost of a queue that was not looked at": look(
+        member("a", Q0, orderly=True, queues={Q0: held(locked=False)}), queues={}
+    ),
+    "stuck for as long as is allowed": look(both(queues={Q0: held(last_consume_ms=NOW_MS - STUCK_MS), Q1: held()})),
+    "stuck a moment less": look(both(queues={Q0: held(last_consume_ms=NOW_MS - STUCK_MS + 1), Q1: held()})),
+    "two queues of two members are stuck, the longer one is told": look(
+        member("a", queues={Q0: held(last_consume_ms=NOW_MS - 40_000)}, listener_stacks=("app.one(app.py:1)",)),
+        member(
+            "b",
+            queues={Q1: held(last_consume_ms=NOW_MS - 50_000)},
+            listener_stacks=("app.two(app.py:2)", "app.three(app.py:3)"),
+        ),
+    ),
+    "stuck, and where is not known": look(both(**LATE, listener_stacks=None)),
+    "stuck, and no thread is in a listener": look(both(**LATE)),
+    "a pull consumer that does not poll": look(both(**LATE, polls=True)),
+    "nothing is with the member that finished nothing for long": look(
+        both(queues={Q0: held(cached=0, last_consume_ms=1), Q1: held()}), queues={Q0: queue(0), Q1: queue(0)}
+    ),
+    "as many fail as succeed, most at one of two": look(
+        both(failed_tps=1.0, ok_tps=1.0, failed_in_hour=5),
+        member("b", failed_tps=3.0, ok_tps=None, failed_in_hour=None),
+    ),
+    "fewer fail than succeed": look(both(failed_tps=1.0, ok_tps=1.1)),
+    "it fails, and when is not told": look(both(failed_tps=1.0, last_failure="ValueError: no")),
+    "flow control by size, and how fast is not known": look(
+        both(
+            limits=FlowLimits(max_size_bytes=5 << 20),
+            queues={Q0: held(cached_mib=5), Q1: held()},
+            ok_tps=None,
+            listener_stacks=("app.one(app.py:1)",),
+        ),
+        looked_for_ms=0,
+    ),
+    "flow control by span": look(both(limits=FlowLimits(max_span=31))),
+    "a span does not count in order": look(
+        both(limits=FlowLimits(max_span=31), orderly=True, queues={Q0: held(locked=True), Q1: held(locked=True)})
+    ),
+    "one less than the limit": look(both(queues={Q0: held(cached=999), Q1: held()})),
+    "full of a queue in which nothing waits": look(both(**FULL, ok_tps=1.0), queues={Q0: queue(0), Q1: queue(1)}),
+    "a retry is due": look(both(), queues={Q0: queue(0)}, retry_lag=2, retries_waiting=None),
+    "a retry waits, and is late": look(both(), queues={Q0: queue(0)}, retries_waiting=1, next_retry_ms=NOW_MS - 1),
+    "retries wait beside messages": look(both(ok_tps=1.0), retries_waiting=3),
+    "how many retries wait is not known, nor anything else": look(
+        both(), queues={}, retry_lag=None, retries_waiting=None
+    ),
+    "as many come as are consumed": look(both(), queues={Q0: queue(moved_by=20, came=20), Q1: queue()}),
+    "what members say is more than what is written": look(
+        both(ok_tps=50.0), queues={Q0: queue(moved_by=20, came=20), Q1: queue()}
+    ),
+    "a group without progress": GroupLook("billing", NOW_MS, members=(both(),)),
+}
+
+
+def told(diagnosis: GroupDiagnosis) -> str:
+    lines = [f"{diagnosis.verdict.value}: {diagnosis.sentence}", *(f"  {line}" for line in diagnosis.evidence)]
+    lines += [f"  not known: {line}" for line in diagnosis.not_learned]
+    lines += [f"what to do: {diagnosis.advice}"] * bool(diagnosis.advice)
+    lines += [f"caught up in {diagnosis.caught_up_ms} ms"] * (diagnosis.caught_up_ms is not None)
+    return "\n".join(lines)
+
+
+def test_the_words_of_each_diagnosis() -> None:
+    """verdicts.txt beside this file has them. SPROCKETMQ_WRITE_PAGE=1 writes it anew; read what changed."""
+    looks = {**{verdict.name.lower(): one for verdict, (one, *_) in LOOKS.items()}, **MORE}
+    text = "\n".join(f"# {name}\n{told(diagnose(one, STUCK_MS))}\n" for name, one in looks.items())
+    page = Path(__file__).with_name("verdicts.txt")
+    if os.environ.get("SPROCKETMQ_WRITE_PAGE") == "1":
+        page.write_text(text, "utf-8")
+    assert page.read_text("utf-8") == text
 
 
 def test_each_verdict_has_a_look() -> None:
