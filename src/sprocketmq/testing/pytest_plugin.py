@@ -30,10 +30,15 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.fixture
 def rocketmq(request: pytest.FixtureRequest) -> Iterator[EmbeddedRocketMQ]:
     """A started :class:`~sprocketmq.testing.EmbeddedRocketMQ`, stopped after the test; memory store and manual clock unless marked."""
+    from sprocketmq.errors import ConfigurationError
     from sprocketmq.testing.embedded import EmbeddedRocketMQ
 
     options = {}
     for mark in reversed(list(request.node.iter_markers("rocketmq"))):  # the mark nearest to the test wins
+        if mark.args:
+            raise ConfigurationError(
+                f"the mark rocketmq is given {mark.args[0]!r}; options by name are allowed, as in clock='system'"
+            )
         options.update(mark.kwargs)
     with EmbeddedRocketMQ(**options) as embedded:
         yield embedded

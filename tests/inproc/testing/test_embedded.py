@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -142,6 +143,12 @@ def test_the_marker_sets_the_brokers_settings(rocketmq: EmbeddedRocketMQ) -> Non
     assert rocketmq.broker.config.auto_create_topic_enable is False
 
 
+@pytest.mark.rocketmq("system")
+def test_the_marker_takes_options_by_name_only(request: pytest.FixtureRequest) -> None:
+    with pytest.raises(ConfigurationError, match="^the mark rocketmq is given 'system'; options by name are allowed"):
+        request.getfixturevalue("rocketmq")
+
+
 def test_a_broker_with_a_store_keeps_its_messages_over_a_restart(tmp_path: Path) -> None:
     with EmbeddedRocketMQ(store_dir=tmp_path / "store") as rocketmq:
         rocketmq.create_topic("orders", queues=1)
@@ -173,8 +180,11 @@ def test_stopping_leaves_no_thread_behind() -> None:
 
 
 def test_wrong_use_is_one_sentence() -> None:
+    no_clock: Any = 7
     with pytest.raises(ConfigurationError, match="'mesageDelayLevel' is given"):
         EmbeddedRocketMQ(mesageDelayLevel="1s")
+    with pytest.raises(ConfigurationError, match="^clock is 7, .*manual.*system.* or a Clock is allowed"):
+        EmbeddedRocketMQ(clock=no_clock)
     with pytest.raises(ConfigurationError, match="clock is 'fast'"):
         EmbeddedRocketMQ(clock="fast")  # type: ignore[arg-type]
     with pytest.raises(ClosedError, match="not started"):

@@ -28,11 +28,11 @@ ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = """
 import asyncio
 import concurrent.futures
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Unpack
 
 import sprocketmq as rmq
-from sprocketmq.testing import EmbeddedRocketMQ
+from sprocketmq.testing import EmbeddedRocketMQ, ManualClock, SystemClock
 
 message = rmq.Message("flights", b"...")
 
@@ -164,6 +164,21 @@ def embedded(rocketmq: EmbeddedRocketMQ) -> None:
     rocketmq.push_consumer("delays", pull_interval=1)  # refused
     rocketmq.pull_consumer("delays", poll_timeout=1)  # refused
     rocketmq.admin(timeout_ms=1)  # refused
+    rocketmq.clock.advance(1_000)
+    rocketmq.clock.advanc(1_000)  # refused
+    moved: ManualClock = EmbeddedRocketMQ().clock
+    EmbeddedRocketMQ(clock="manual").start().clock.advance(1_000)
+    with EmbeddedRocketMQ(clock=rocketmq.clock, messageDelayLevel="1s") as other:
+        other.clock.advance(1_000)
+    EmbeddedRocketMQ(clock=SystemClock()).clock.advance(1_000)  # refused
+    EmbeddedRocketMQ(clock="real")  # refused
+    EmbeddedRocketMQ(7)  # refused
+
+
+def a_fixture_of_real_time() -> Iterator[EmbeddedRocketMQ]:
+    with EmbeddedRocketMQ(clock="system") as rocketmq:
+        embedded(rocketmq)
+        yield rocketmq
 """
 REFUSED = {number for number, line in enumerate(PROGRAM.splitlines(), 1) if line.endswith("# refused")}
 
