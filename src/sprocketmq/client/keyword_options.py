@@ -55,6 +55,8 @@ class CommonOptions(TypedDict, total=False):
             False).
         trace_topic: where ``enable_trace`` sends to; default RMQ_SYS_TRACE_TOPIC, or what the access channel names.
         trace_msg_batch_num: records that are sent together, 1 to 20; fewer leave after 5 s (default 10).
+        max_delay_level: how many delay levels the brokers have (messageDelayLevel). A broker takes its highest level for any above
+            it and says nothing, so higher ones are refused here (default 18).
         access_channel: "LOCAL", or "CLOUD" for Alibaba Cloud's form of trace topics (default 'LOCAL').
         access_key: sign each request as this account, for a cluster with access control; default requests are not signed.
         secret_key: what ``access_key`` signs with; both are given or none (the default).
@@ -81,6 +83,7 @@ class CommonOptions(TypedDict, total=False):
     enable_trace: bool
     trace_topic: str | None
     trace_msg_batch_num: int
+    max_delay_level: int
     access_channel: str
     access_key: str | None
     secret_key: str | None
@@ -323,7 +326,8 @@ class SendArguments(TypedDict, total=False):
         selector: a function called with (queues, message) that returns one of the queues; default none.
         sharding_key: messages of one key go to one queue and stay in order, by Java's hash, so that all clients agree; default
             none.
-        delay_level: 1 to 18, delivered later (1s 5s 10s 30s 1m .. 2h, unless the broker says otherwise); 0 is at once (default 0).
+        delay_level: 1 to ``max_delay_level``, delivered later (1s 5s 10s 30s 1m .. 2h, unless brokers say otherwise); 0 is at once
+            (default 0).
         delay_ms: delivered so many milliseconds later, to the second (brokers from 5.0 on; a 4.9 broker delivers at once); default
             at once.
         deliver_time_ms: delivered at this time, milliseconds since 1970 or a datetime with a time zone (brokers from 5.0 on);

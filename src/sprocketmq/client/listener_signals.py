@@ -19,11 +19,10 @@ from __future__ import annotations
 from typing import Final
 
 from sprocketmq.client.settings.validators import check_range
-from sprocketmq.core.retry.retry_schedule import DelayLevels
+from sprocketmq.core.retry.retry_schedule import MOST_DELAY_LEVELS, DelayLevels
 
 __all__ = ["DeadLetter", "ListenerSignal", "RetryLater", "reason_of"]
 
-_HIGHEST_LEVEL: Final = 1_000
 _LONGEST_MS: Final = 366 * 86_400_000
 
 
@@ -47,8 +46,8 @@ class RetryLater(ListenerSignal):
         delay_ms: the wait in milliseconds; default the schedule chooses, as after any failure. Concurrent consumption rounds it up to the
             broker's next delay level (1 s, 5 s, 10 s, 30 s, 1 to 10 min, 20 min, 30 min, 1 h, 2 h); an orderly queue pauses for it, within
             10 ms and 30 s.
-        delay_level: the level itself, 1 to 18 by the broker's default; wins over ``delay_ms``. Neither: as any failure, the schedule
-            chooses.
+        delay_level: the level itself, 1 to 18 by the broker's default (above its highest a broker takes the highest, and the consumer logs
+            it once); wins over ``delay_ms``. Neither: as any failure, the schedule chooses.
 
     Raises:
         ConfigurationError: a value is out of range; inside a listener that makes it an ordinary failure.
@@ -57,7 +56,7 @@ class RetryLater(ListenerSignal):
     def __init__(self, reason: str = "", *, delay_ms: int | None = None, delay_level: int = 0) -> None:
         super().__init__(reason)
         levels = DelayLevels.parse()
-        self.delay_level = check_range("delay_level", delay_level, 0, _HIGHEST_LEVEL)
+        self.delay_level = check_range("delay_level", delay_level, 0, MOST_DELAY_LEVELS)
         if delay_ms is not None:
             self.suspend_ms = check_range("delay_ms", delay_ms, 1, _LONGEST_MS)
             self.delay_level = delay_level or levels.level_for(delay_ms)

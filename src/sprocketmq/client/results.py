@@ -92,8 +92,8 @@ class ConsumeConcurrentlyContext(msgspec.Struct):
 
     Attributes:
         message_queue: where the messages come from.
-        delay_level_when_next_consume: 0 lets the broker choose (10 s, 30 s, 1 min, ...), 1..18 asks for that level, -1 means
-            straight to the dead-letter topic.
+        delay_level_when_next_consume: 0 lets the broker choose (10 s, 30 s, 1 min, ...), 1..18 asks for that level (above its highest a
+            broker takes the highest, and the consumer logs it once), -1 means straight to the dead-letter topic.
         ack_index: index of the last message that is done; with CONSUME_SUCCESS the messages behind it are retried.
     """
 

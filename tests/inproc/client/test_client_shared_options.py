@@ -38,6 +38,7 @@ PAIRS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "enable_trace": ({}, {"enable_trace": True}),
     "trace_topic": ({}, {"trace_topic": "traces"}),
     "trace_msg_batch_num": ({}, {"trace_msg_batch_num": 1}),
+    "max_delay_level": ({}, {"max_delay_level": 20}),
     "access_channel": ({}, {"access_channel": "CLOUD"}),
     "access_key": (KEYS, {**KEYS, "access_key": "another"}),
     "secret_key": (KEYS, {**KEYS, "secret_key": "secret-of-two"}),
@@ -73,7 +74,15 @@ def _instance(client: Any) -> ClientInstance:
 
 IDENTITY = frozenset({"namesrv_addr", "instance_name", "client_ip", "unit_name"})
 OWN = frozenset(
-    {"namespace", "vip_channel_enabled", "enable_trace", "trace_topic", "trace_msg_batch_num", "access_channel"}
+    {
+        "namespace",
+        "vip_channel_enabled",
+        "enable_trace",
+        "trace_topic",
+        "trace_msg_batch_num",
+        "access_channel",
+        "max_delay_level",
+    }
 )
 
 

@@ -27,6 +27,7 @@ BAD: list[dict[str, Any]] = [
     {"body": "x", "topic": "flights", "keys": "wide", "properties": [("year", "2" * 40_000)]},
     {"body": "x", "topic": "flights", "keys": "blank", "shardingKey": " "},
     {"body": "x", "topic": "no such!", "keys": "characters"},
+    {"body": "x", "topic": "flights", "delayLevel": 19, "keys": "level"},
     {"body": "x", "topic": "SCHEDULE_TOPIC_XXXX", "keys": "system"},
     {"body": "x", "topic": "\x01" + "t" * 300, "keys": "endless"},
 ]
@@ -38,6 +39,7 @@ SCHEMA = pa.schema(
         "properties": pa.map_(pa.string(), pa.string()),
         "shardingKey": pa.string(),
         "queueId": pa.int32(),
+        "delayLevel": pa.int32(),
     }
 )
 
@@ -182,6 +184,11 @@ def test_without_compression_a_long_row_is_stored_as_it_is(mq: EmbeddedRocketMQ)
     assert message.store_size_bytes > 2_000
 
 
+def test_more_delay_levels_are_allowed_where_brokers_have_them(mq: EmbeddedRocketMQ) -> None:
+    send(mq, [{"body": "x", "topic": "flights", "delayLevel": 19}], maxDelayLevel="19")
+    assert [message.delay_level for message in mq.messages("SCHEDULE_TOPIC_XXXX")] == [18], "this one has 18"
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
@@ -193,6 +200,11 @@ def test_without_compression_a_long_row_is_stored_as_it_is(mq: EmbeddedRocketMQ)
         ({"onError": "skip"}, "onError is 'skip'; allowed is fail or drop or dlq"),
         ({"onError": "drop", "mode": "ack", "group": "g"}, "onError is given with mode ack"),
         ({"maxMessageBytes": "9", "mode": "replay"}, "maxMessageBytes is given with mode replay"),
+        ({"maxDelayLevel": "20", "mode": "replay"}, "maxDelayLevel is given with mode replay"),
+        (
+            {"maxDelayLevel": "20", "delivery": "transactional", "group": "g"},
+            "maxDelayLevel is given with delivery transactional",
+        ),
         ({"compressOverBytes": "9"}, "compressOverBytes is given without compressType"),
         ({"compressType": "gzip"}, "compressType is 'gzip'; allowed is none or zlib or lz4 or zstd"),
     ],

@@ -25,19 +25,33 @@ def test_a_row_becomes_a_message() -> None:
             "properties": [("year", "2013")],
             "shardingKey": "N1",
             "queueId": 2,
-            "delayLevel": 3,
             "deliverTimeMs": 1_700_000_000_005,
         }
     )
     message = row.message
     assert (message.topic, message.body, message.tags, message.keys) == ("flights", b"late", "UA", ["a", "b"])
-    assert (message.properties["year"], message.delay_level) == ("2013", 3)
+    assert (message.properties["year"], message.delay_level) == ("2013", 0)
     assert (row.sharding_key, row.queue_id, row.deliver_time_ms, row.alone) == ("N1", 2, 1_700_000_000_005, True)
 
 
 def test_a_time_of_delivery_in_seconds_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="deliverTimeMs is 1700000000, which is 1970-01-20 in milliseconds"):
         only({"body": b"x", "deliverTimeMs": 1_700_000_000}, "flights")
+
+
+def test_a_delay_level_is_one_of_the_brokers_and_stands_alone() -> None:
+    row = only({"body": b"x", "delayLevel": 3}, "flights")
+    assert (row.message.delay_level, row.alone) == (3, True)
+    sentence = (
+        "^a row for topic 'flights' has delayLevel 19, a whole number from 0 to 18 is allowed; .* set maxDelayLevel$"
+    )
+    for level in (19, -1):
+        with pytest.raises(ConfigurationError, match=sentence.replace("19,", f"{level},")):
+            list(outgoing_rows({"body": [b"x"], "delayLevel": [level]}, "flights", max_delay_level=18))
+    with pytest.raises(
+        ConfigurationError, match="delayLevel 3 and deliverTimeMs 1700000000005, of which a broker would take"
+    ):
+        only({"body": b"x", "delayLevel": 3, "deliverTimeMs": 1_700_000_000_005}, "flights")
 
 
 def test_nulls_are_nothing_and_text_is_utf8() -> None:

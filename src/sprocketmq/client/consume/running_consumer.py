@@ -123,6 +123,7 @@ class RunningConsumer:
         self.group = Group(
             name=self._settings.group,
             namespace=self.options.namespace,
+            max_delay_level=self.options.max_delay_level,
             client_id=instance.client_id,
             settings=self._settings,
             clock=instance.clock,

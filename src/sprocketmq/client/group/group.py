@@ -37,6 +37,7 @@ class Group(msgspec.Struct):
     lock_queue: Callable[[ProcessQueue], Awaitable[bool]]
     settled: Callable[[ProcessQueue], None]
     hooks: Hooks = msgspec.field(default_factory=Hooks)
+    max_delay_level: int = 18
     namespace: str | None = None  # stands before the names of topics as brokers know them
     tape: Tape | None = None  # where decisions are recorded (record=): makes the machines, which then tell what they do
     stuck_callbacks: list[StuckListenerCallback] = msgspec.field(default_factory=list)

@@ -112,6 +112,7 @@ class ConcurrentService:
         self._tasks: set[asyncio.Task[None]] = set()
         self._pool: ListenerPool[Delivery]
         self._closing = False
+        self._told_of_level = False
         self._send_backs = asyncio.Semaphore(_SEND_BACKS_AT_ONCE)
 
     # -- life ------------------------------------------------------------------------------------------------------------------
@@ -330,13 +331,27 @@ class ConcurrentService:
         async with self._send_backs:
             if process_queue.dropped:
                 return
-            sent = await self._send_back(message, batch.context.delay_level_when_next_consume, reason_of(batch.failure))
+            sent = await self._send_back(message, self._level(batch), reason_of(batch.failure))
         if sent:
             self._done(process_queue, [message])
             return
         message.reconsume_times += 1
         log.warning("group %s: %s is tried again here in %d ms", self._group.name, message.message_id, _LOCAL_RETRY_MS)
         self._clock.call_later(_LOCAL_RETRY_MS, lambda: self._again(process_queue, message))
+
+    def _level(self, batch: Batch) -> int:
+        """The level that the listener asked for; it is told once that a level is none of the brokers'."""
+        level, highest = batch.context.delay_level_when_next_consume, self._group.max_delay_level
+        if level > highest and not self._told_of_level:
+            self._told_of_level = True
+            log.error(
+                "group %s: the listener asked for delay level %d, 1 to %d is allowed, so the broker takes its highest one (logged once); "
+                "if the brokers have more levels (messageDelayLevel), give max_delay_level",
+                self._group.name,
+                level,
+                highest,
+            )
+        return level
 
     async def _send_back(self, message: MessageExt, level: int, reason: str = "") -> bool:
         try:

@@ -107,7 +107,7 @@ class Producer(BlockingClient):
             queue: exactly this queue (see ``publish_queues``), no other one is tried; default any.
             selector: a function called with (queues, message) that returns one of the queues; default none.
             sharding_key: messages of one key go to one queue and stay in order, by Java's hash, so that all clients agree; default none.
-            delay_level: 1 to 18, delivered later (1s 5s 10s 30s 1m .. 2h, unless the broker says otherwise); 0 is at once.
+            delay_level: 1 to ``max_delay_level``, delivered later (1s 5s 10s 30s 1m .. 2h, unless brokers say otherwise); 0 is at once.
             delay_ms: delivered so many milliseconds later, to the second (brokers from 5.0 on; a 4.9 broker delivers at once); default at
                 once.
             deliver_time_ms: delivered at this time, milliseconds since 1970 or a datetime with a time zone (brokers from 5.0 on); default
@@ -216,7 +216,7 @@ class Producer(BlockingClient):
             queue: exactly this queue (see ``publish_queues``), no other one is tried; default any.
             selector: a function called with (queues, message) that returns one of the queues; default none.
             sharding_key: messages of one key go to one queue and stay in order, by Java's hash, so that all clients agree; default none.
-            delay_level: 1 to 18, delivered later (1s 5s 10s 30s 1m .. 2h, unless the broker says otherwise); 0 is at once.
+            delay_level: 1 to ``max_delay_level``, delivered later (1s 5s 10s 30s 1m .. 2h, unless brokers say otherwise); 0 is at once.
             delay_ms: delivered so many milliseconds later, to the second (brokers from 5.0 on; a 4.9 broker delivers at once); default at
                 once.
             deliver_time_ms: delivered at this time, milliseconds since 1970 or a datetime with a time zone (brokers from 5.0 on); default

@@ -31,6 +31,7 @@ from typing import Any, ClassVar, Final, Protocol
 from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.client.remoting.coalesced_work import CoalescedWork
 from sprocketmq.client.remoting.heartbeats import Heartbeats
+from sprocketmq.client.remoting.message_writer import ANY_DELAY_LEVEL
 from sprocketmq.client.remoting.name_servers import FIRST_REREAD_MS, REREAD_INTERVAL_MS, NameServers
 from sprocketmq.client.remoting.routes import Routes
 from sprocketmq.client.remoting.sender import Sender, vip_address
@@ -238,7 +239,7 @@ class ClientInstance:
         """A sender for a producer group; it is part of the heartbeat from its first topic on.
 
         Args:
-            options: the producer's own, which decide on namespace and VIP channel; the instance itself sends without them.
+            options: the producer's own, which decide on namespace, VIP channel and delay levels; the instance itself sends without them.
 
         Raises:
             ConfigurationError: the instance has a producer of that group already.
@@ -256,6 +257,7 @@ class ClientInstance:
             namespace=options.namespace if options is not None else None,
             unit_mode=self._options.unit_mode,
             vip_channel=options.vip_channel_enabled if options is not None else False,
+            max_delay_level=options.max_delay_level if options is not None else ANY_DELAY_LEVEL,
         )
         self._senders[settings.group] = sender
         return sender

@@ -24,9 +24,10 @@ from sprocketmq.wire.records.message import Message, MessageQueue
 from sprocketmq.wire.records.sys_flag import TRANSACTION_PREPARED_TYPE
 from sprocketmq.wire.send_frames import SendTemplate
 
-__all__ = ["MessageWriter", "OutgoingMessage"]
+__all__ = ["ANY_DELAY_LEVEL", "MessageWriter", "OutgoingMessage"]
 
-_MAX_DELAY_LEVEL: Final = 0x7FFFFFFF
+ANY_DELAY_LEVEL: Final = 0x7FFFFFFF
+"""``max_delay_level`` of who sends levels that others chose, as those of retries: it grows with the number of tries."""
 _MAX_TIME_MS: Final = 1 << 62
 # MixAll.REPLY_MESSAGE_FLAG
 _REPLY: Final = "reply"
@@ -66,14 +67,20 @@ class MessageWriter:
     """Makes the send requests of one producer group.
 
     Args:
-        namespace, unit_mode: as of Sender.
+        namespace, unit_mode, max_delay_level: as of Sender.
     """
 
     def __init__(
-        self, settings: SendSettings, clock: Clock, keys: UniqueKeys, namespace: str | None, unit_mode: bool
+        self,
+        settings: SendSettings,
+        clock: Clock,
+        keys: UniqueKeys,
+        namespace: str | None,
+        unit_mode: bool,
+        max_delay_level: int = ANY_DELAY_LEVEL,
     ) -> None:
         self._settings, self._clock, self._keys = settings, clock, keys
-        self.namespace, self._unit_mode = namespace, unit_mode
+        self.namespace, self._unit_mode, self._max_delay_level = namespace, unit_mode, max_delay_level
         self._compression = CompressionType.of(settings.compress_type)
         self._group, self._default_topic = settings.group, settings.create_topic_key
         self._max_body_bytes, self._compress_from = settings.max_message_bytes, settings.compress_msg_body_over_bytes
@@ -128,7 +135,11 @@ class MessageWriter:
         if sharding_key is not None:
             properties[props.SHARDING_KEY] = props.checked_value("sharding_key", sharding_key)
         if delay_level != 0 or delay_ms is not None or deliver_time_ms is not None:
-            properties.update(_delay(delay_level, delay_ms, deliver_time_ms))
+            if delay_level == 0 and props.DELAY in properties:
+                delay_level = message.delay_level  # with a time beside it, it is one too many
+            properties.update(_delay(delay_level, delay_ms, deliver_time_ms, self._max_delay_level))
+        elif props.DELAY in properties:  # of the message
+            _check_level(message.delay_level, self._max_delay_level)
         body, sys_flag = message.body, 0
         if len(body) >= self._compress_from:
             packed = compress(body, self._compression, self._settings.compress_level)
@@ -220,7 +231,9 @@ class MessageWriter:
         )
 
 
-def _delay(delay_level: int, delay_ms: int | None, deliver_time_ms: int | datetime | None) -> dict[str, str]:
+def _delay(
+    delay_level: int, delay_ms: int | None, deliver_time_ms: int | datetime | None, max_delay_level: int
+) -> dict[str, str]:
     """The one property that delays a message.
 
     Raises:
@@ -234,4 +247,18 @@ def _delay(delay_level: int, delay_ms: int | None, deliver_time_ms: int | dateti
         return {props.TIMER_DELAY_MS: str(check_range("delay_ms", delay_ms, 0, _MAX_TIME_MS))}
     if deliver_time_ms is not None:
         return {props.TIMER_DELIVER_MS: str(check_time_ms("deliver_time_ms", deliver_time_ms))}
-    return {props.DELAY: str(check_range("delay_level", delay_level, 0, _MAX_DELAY_LEVEL))}
+    return {props.DELAY: _check_level(delay_level, max_delay_level)}
+
+
+def _check_level(level: object, highest: int) -> str:
+    """A delay level as text. Above its highest level a broker takes that one and says nothing (Java: CommitLog.handleScheduleMessage).
+
+    Raises:
+        ConfigurationError: the level is no number from 0 to ``highest``.
+    """
+    if isinstance(level, int) and not isinstance(level, bool):
+        if 0 <= level <= highest:
+            return str(level)
+        hint = "; if the brokers have more levels (messageDelayLevel), give max_delay_level" if level > highest else ""
+        raise ConfigurationError(f"delay_level is {level}, a whole number from 0 to {highest} is allowed{hint}")
+    raise ConfigurationError(f"delay_level is {level!r}, a whole number from 0 to {highest} is allowed")

@@ -26,7 +26,7 @@ import msgspec
 
 from sprocketmq.client.hooks import EndTransactionContext, Hooks, SendMessageContext, message_type
 from sprocketmq.client.remoting.api import RemotingApi
-from sprocketmq.client.remoting.message_writer import MessageWriter, OutgoingMessage
+from sprocketmq.client.remoting.message_writer import ANY_DELAY_LEVEL, MessageWriter, OutgoingMessage
 from sprocketmq.client.remoting.queue_choice import QueueChoice, QueueSelector, left_until
 from sprocketmq.client.remoting.routes import Routes
 from sprocketmq.client.remoting.unique_keys import UniqueKeys
@@ -93,6 +93,7 @@ class Sender:
         namespace: goes in front of topics; the group in ``settings`` has it already.
         unit_mode: said in each request (Java: unitMode, for deployments of several units).
         vip_channel: send to the brokers' second port.
+        max_delay_level: the highest level a message may ask for.
     """
 
     def __init__(
@@ -106,6 +107,7 @@ class Sender:
         namespace: str | None = None,
         unit_mode: bool = False,
         vip_channel: bool = False,
+        max_delay_level: int = ANY_DELAY_LEVEL,
     ) -> None:
         self._api, self._routes, self._clock = api, routes, clock
         self._known_queues, self._known_address = routes.table.publish_queues, routes.table.master_address
@@ -113,7 +115,7 @@ class Sender:
         self.settings = settings
         self.namespace = namespace
         self._vip_channel = vip_channel
-        self.writer = MessageWriter(settings, clock, keys, namespace, unit_mode)
+        self.writer = MessageWriter(settings, clock, keys, namespace, unit_mode, max_delay_level)
         self.queue_choice = QueueChoice(api, routes, clock, settings, namespace)
         self._turns = self.queue_choice.turns
         # Without these two options, a stored answer to the first try ends a send, and its latency is not recorded.

@@ -14,6 +14,7 @@ from msgspec.structs import force_setattr
 from sprocketmq.client.settings.namespace import check_namespace, namespace_of_endpoint
 from sprocketmq.client.settings.namesrv_addr import resolve_namesrv_addr
 from sprocketmq.client.settings.validators import check_range, check_settings, check_topic
+from sprocketmq.core.retry.retry_schedule import MOST_DELAY_LEVELS
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.address import local_ip
 from sprocketmq.net.process.clock import Clock, SystemClock
@@ -57,6 +58,8 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         enable_trace: tell the trace topic what this client sends and consumes (``mqadmin queryMsgTraceById`` reads it).
         trace_topic: where ``enable_trace`` sends to; default RMQ_SYS_TRACE_TOPIC, or what the access channel names.
         trace_msg_batch_num: records that are sent together, 1 to 20; fewer leave after 5 s.
+        max_delay_level: how many delay levels the brokers have (messageDelayLevel). A broker takes its highest level for any above it and
+            says nothing, so higher ones are refused here.
         access_channel: "LOCAL", or "CLOUD" for Alibaba Cloud's form of trace topics.
         access_key: sign each request as this account, for a cluster with access control; default requests are not signed.
         secret_key: what ``access_key`` signs with; both are given or none (the default).
@@ -86,6 +89,7 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     enable_trace: bool = False
     trace_topic: str | None = None
     trace_msg_batch_num: int = 10
+    max_delay_level: int = 18
     access_channel: str = "LOCAL"
     access_key: str | None = None
     secret_key: str | None = None
@@ -129,6 +133,7 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             if value is not None and not (isinstance(value, str) and (not value or value.isprintable())):
                 raise ConfigurationError(f"{name} is not shown here; text (str) without control characters is allowed")
         check_range("trace_msg_batch_num", self.trace_msg_batch_num, 1, 20)
+        check_range("max_delay_level", self.max_delay_level, 1, MOST_DELAY_LEVELS)
         if self.secret_key_file:
             if self.secret_key:
                 raise ConfigurationError("secret_key and secret_key_file are both given; keep the file")

@@ -33,6 +33,7 @@ __all__ = [
     "DEFAULT_MAX_RECONSUME_TIMES",
     "DLQ_PREFIX",
     "FIRST_RETRY_LEVEL",
+    "MOST_DELAY_LEVELS",
     "ORDERLY_MAX_RECONSUME_TIMES",
     "RETRY_PREFIX",
     "SCHEDULE_TOPIC",
@@ -56,6 +57,8 @@ SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 DEFAULT_DELAY_LEVELS = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 DEFAULT_MAX_RECONSUME_TIMES = 16
 FIRST_RETRY_LEVEL = 3
+# What a client allows for brokers with levels of their own; not a limit of brokers.
+MOST_DELAY_LEVELS = 1_000
 ORDERLY_MAX_RECONSUME_TIMES = 0x7FFFFFFF  # Integer.MAX_VALUE: an ordered queue waits rather than lets a message go
 
 _UNIT_MS = {"s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}

@@ -156,6 +156,8 @@ OPTIONS: Final = (
             "left out and counted in the log, or it becomes a dead letter of group with the reason"),
     _count("write", "maxMessageBytes", "4194304", "the longest body of a row; brokers have a limit of their own, maxMessageSize",
            16_777_216),
+    _count("write", "maxDelayLevel", "18", "the highest delayLevel of a row: as many levels as the brokers have, messageDelayLevel; above "
+           "it a broker would take its highest", 1000),
     _choice("write", "compressType", ("none", "zlib", "lz4", "zstd"), "none",
             "compress long bodies; each is sent alone then, as RocketMQ has no compressed messages in batches. 4.9 "
             "consumers only understand zlib"),

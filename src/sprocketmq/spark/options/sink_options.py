@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from sprocketmq.core.retry.retry_schedule import MOST_DELAY_LEVELS
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.options.access import ANONYMOUS, Access
 from sprocketmq.spark.options.given_options import GivenOptions
@@ -43,6 +44,7 @@ class SinkOptions:
     accepted_send_status: frozenset[str] = frozenset({"SEND_OK"})
     on_error: Literal["fail", "drop", "dlq"] = "fail"
     max_message_bytes: int = _MESSAGE_BYTES
+    max_delay_level: int = 18
     compress_type: Literal["none", "zlib", "lz4", "zstd"] = "none"
     compress_over_bytes: int = 4096
 
@@ -52,10 +54,12 @@ class SinkOptions:
         return _NEVER if self.compress_type == "none" else self.compress_over_bytes
 
     def producer_settings(self) -> dict[str, Any]:
-        """Message settings for a producer. Its size limit is also for batches, so it is never below the limit of brokers."""
+        """Message settings for a producer. Its size limit is also for batches, so it is never below the limit of brokers.
+        Delay levels are checked row by row."""
         kind = "ZLIB" if self.compress_type == "none" else self.compress_type.upper()
         return {
             "max_message_bytes": max(self.max_message_bytes, _MESSAGE_BYTES),
+            "max_delay_level": MOST_DELAY_LEVELS,
             "compress_type": kind,
             "compress_msg_body_over_bytes": self.compress_from_bytes,
         }
@@ -105,12 +109,18 @@ def sink_options(options: Mapping[str, str]) -> SinkOptions:
 
 def _row_settings(given: GivenOptions, mode: str) -> dict[str, Any]:
     """Options about single rows: size limit, compression, and rows that cannot be messages."""
-    names = ("onError", "maxMessageBytes", "compressType", "compressOverBytes")
+    names = ("onError", "maxMessageBytes", "maxDelayLevel", "compressType", "compressOverBytes")
     if mode == "ack":
         given.refuse_unused(names, "with mode ack, which sends no row", "set mode to send")
     if mode == "replay":
         given.refuse_unused(
-            ("onError", "maxMessageBytes"), "with mode replay, which sends former messages", "set mode to send"
+            ("onError", "maxMessageBytes", "maxDelayLevel"),
+            "with mode replay, which sends former messages",
+            "set mode to send",
+        )
+    if given.choice("delivery") == "transactional":
+        given.refuse_unused(
+            ("maxDelayLevel",), "with delivery transactional, which cannot delay a row", "use another delivery"
         )
     on_error = given.choice("onError")
     if on_error != "fail" and given.choice("delivery") == "transactional":
@@ -130,6 +140,7 @@ def _row_settings(given: GivenOptions, mode: str) -> dict[str, Any]:
     return {
         "on_error": on_error,
         "max_message_bytes": given.count("maxMessageBytes") or _MESSAGE_BYTES,
+        "max_delay_level": given.count("maxDelayLevel") or 18,
         "compress_type": compress_type,
         "compress_over_bytes": given.count("compressOverBytes") or 4096,
     }

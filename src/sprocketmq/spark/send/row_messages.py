@@ -9,7 +9,7 @@
 are |
 | shardingKey | string | rows of one key go to one queue, in the order of their task |
 | queueId | int | exactly this queue (of ``brokerName``, if that column exists, too) |
-| delayLevel | int | 1..18 |
+| delayLevel | int | 1..18, or ``maxDelayLevel`` |
 | deliverTimeMs | bigint | milliseconds since 1970 |
 """
 
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sprocketmq.client.dead_letters.dead_letter_message import replay_copy
 from sprocketmq.client.settings.validators import MAX_BODY_BYTES, check_sendable_topic, check_time_ms
-from sprocketmq.core.retry.retry_schedule import DLQ_PREFIX, RETRY_PREFIX
+from sprocketmq.core.retry.retry_schedule import DLQ_PREFIX, MOST_DELAY_LEVELS, RETRY_PREFIX
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.options.given_options import our_name_for
 from sprocketmq.spark.options.source_columns import COLUMNS, COPY_COLUMNS
@@ -182,15 +182,18 @@ def outgoing_rows(
     topic: str | None,
     refuse: Refuse = _raised,
     max_bytes: int = MAX_BODY_BYTES,
+    max_delay_level: int = MOST_DELAY_LEVELS,
 ) -> Iterator[OutgoingRow]:
     """The rows of one record batch, given as columns of Python values.
 
     Args:
         refuse: called with each row that cannot be a message, as columns, and the error; by default the first error is raised.
         max_bytes: the longest body.
+        max_delay_level: the highest delayLevel.
 
     Raises:
-        ConfigurationError: a row has no topic or body, an invalid topic, too long a body, or a value that no message may hold.
+        ConfigurationError: a row has no topic or body, an invalid topic, too long a body, no such delay, or a value that no message may
+            hold.
     """
     count = len(columns["body"])
     nothing: Sequence[Any] = [None] * count
@@ -200,14 +203,14 @@ def outgoing_rows(
 
     for values in zip(*(column(name) for name in SEND_COLUMNS), strict=True):
         try:
-            row = _outgoing(values, topic, max_bytes)
+            row = _outgoing(values, topic, max_bytes, max_delay_level)
         except ConfigurationError as error:
             refuse(dict(zip(SEND_COLUMNS, values, strict=True)), error)
         else:
             yield row
 
 
-def _outgoing(values: Sequence[Any], topic: str | None, max_bytes: int) -> OutgoingRow:
+def _outgoing(values: Sequence[Any], topic: str | None, max_bytes: int, max_delay_level: int) -> OutgoingRow:
     body, row_topic, tags, keys, properties, sharding_key, queue_id, broker_name, delay_level, deliver_time_ms = values
     to = topic or row_topic
     if not to:
@@ -220,6 +223,8 @@ def _outgoing(values: Sequence[Any], topic: str | None, max_bytes: int) -> Outgo
         raise ConfigurationError(
             f"a row for topic {to!r} has {'no' if body is None else 'an empty'} body, which RocketMQ does not store; filter it out"
         )
+    if delay_level or deliver_time_ms is not None:
+        _check_delay(to, delay_level or 0, deliver_time_ms, max_delay_level)
     message = Message(
         to,
         body.encode() if isinstance(body, str) else body,
@@ -237,8 +242,21 @@ def _outgoing(values: Sequence[Any], topic: str | None, max_bytes: int) -> Outgo
         props.checked_value("shardingKey", sharding_key)
     if message.properties:
         props.encode_properties(message.properties)
-    if deliver_time_ms is not None:
-        check_time_ms("deliverTimeMs", deliver_time_ms)
     return OutgoingRow(
         message, sharding_key or None, broker_name, -1 if queue_id is None else queue_id, deliver_time_ms
     )
+
+
+def _check_delay(topic: str, level: int, deliver_time_ms: int | None, max_delay_level: int) -> None:
+    if level and deliver_time_ms is not None:
+        raise ConfigurationError(
+            f"a row for topic {topic!r} has delayLevel {level} and deliverTimeMs {deliver_time_ms}, of which a broker would take the "
+            "level; at most one is allowed"
+        )
+    if not 0 <= level <= max_delay_level:
+        raise ConfigurationError(
+            f"a row for topic {topic!r} has delayLevel {level}, a whole number from 0 to {max_delay_level} is allowed; if the brokers have "
+            "more levels (messageDelayLevel), set maxDelayLevel"
+        )
+    if deliver_time_ms is not None:
+        check_time_ms("deliverTimeMs", deliver_time_ms)

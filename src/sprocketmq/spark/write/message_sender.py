@@ -82,7 +82,12 @@ class MessageSender(RowSender):
         self._task_id = task_id
         self.refused = RefusedRows(options, task_id)
         replayed = partial(replayed_rows, replay_id=replay_id)
-        sent = partial(outgoing_rows, refuse=self.refused, max_bytes=options.max_message_bytes)
+        sent = partial(
+            outgoing_rows,
+            refuse=self.refused,
+            max_bytes=options.max_message_bytes,
+            max_delay_level=options.max_delay_level,
+        )
         self._as_messages: AsMessages = replayed if options.mode == "replay" else sent
         self._max_column_body_bytes = min(_BATCH_BYTES // 2, options.max_message_bytes, options.compress_from_bytes - 1)
 

@@ -47,7 +47,7 @@ class Message:
         keys: index keys, one or many, without blanks, default none; the message can be looked up by each.
         properties: text to text, default none; reserved names (see ``wire.records.properties.RESERVED``) are refused.
         flag: application flag, carried untouched.
-        delay_level: 1..18 (1s 5s 10s 30s 1m .. 2h by default); 0 means at once.
+        delay_level: 1..18 (1s 5s 10s 30s 1m .. 2h by default; a producer refuses more than its ``max_delay_level``); 0 means at once.
         wait_store_msg_ok: False = the broker need not wait for flush and replication.
 
     Raises:
