@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from sprocketmq.cli.checkpoint import drop, finish, move, show
+from sprocketmq.cli.frame.target import Target
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.checkpoint_files import StreamCheckpoint
 from sprocketmq.wire.records.message import MessageQueue
 
 OTHERS = '{"flights-kafka":{"0":7}}'
 OURS = {"v": 1, "q": {"flights": {"a": {"0": 5, "1": 6}}}, "origin": {"flights": {"a": {"1": 2}}}, "tasks": 3}
+TARGET = Target("127.0.0.1:9876")  # asked for the group's members only, and none is named
 BATCH = '{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}'
 
 
@@ -39,18 +41,18 @@ def lines(checkpoint: Path, number: int = 1) -> list[str]:
 
 def test_only_what_is_asked_for_changes_and_the_file_as_it_was_is_kept(checkpoint: Path) -> None:
     before = lines(checkpoint)
-    move(str(checkpoint), "flights/a/0", "3", forward=False)
+    move(str(checkpoint), "flights/a/0", "3", forward=False, target=TARGET)
     after = lines(checkpoint)
     assert after[:4] == before[:4]
     assert json.loads(after[4]) == {**OURS, "q": {"flights": {"a": {"0": 3, "1": 6}}}}
     assert not (checkpoint / "offsets" / ".1.crc").exists(), "it would not fit"
     assert (checkpoint / "sprocketmq-before" / "offsets" / "1.0").read_text().split("\n") == before
-    move(f"file:{checkpoint}", "flights/a/0", "9", forward=True)
+    move(f"file:{checkpoint}", "flights/a/0", "9", forward=True, target=TARGET)
     assert (checkpoint / "sprocketmq-before" / "offsets" / "1.1").read_text().split("\n") == after
 
 
 def test_a_dropped_queue_leaves_nothing_behind(checkpoint: Path) -> None:
-    drop(str(checkpoint), ["flights/a/1"])
+    drop(str(checkpoint), ["flights/a/1"], target=TARGET)
     assert json.loads(lines(checkpoint)[4]) == {"v": 1, "q": {"flights": {"a": {"0": 5}}}, "origin": {}, "tasks": 3}
 
 
@@ -81,24 +83,24 @@ def test_a_move_that_cannot_be_meant_is_refused(
 ) -> None:
     before = lines(checkpoint)
     with pytest.raises(ConfigurationError, match=says):
-        move(str(checkpoint), queue, to, forward=forward)
+        move(str(checkpoint), queue, to, forward=forward, target=TARGET)
     assert lines(checkpoint) == before
 
 
 def test_an_unfinished_batch_is_not_edited_away(checkpoint: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(checkpoint, 2, OTHERS, "-", json.dumps(OURS))
     with pytest.raises(ConfigurationError, match="batch 2 of .* is planned and not done"):
-        drop(str(checkpoint), ["flights/a/1"])
-    finish(str(checkpoint), "done")
+        drop(str(checkpoint), ["flights/a/1"], target=TARGET)
+    finish(str(checkpoint), "done", target=TARGET)
     assert StreamCheckpoint(str(checkpoint)).done == 2
-    finish(str(checkpoint), "done")
+    finish(str(checkpoint), "done", target=TARGET)
     assert "nothing is unfinished" in capsys.readouterr().out
     write(checkpoint, 3, OTHERS, "-", json.dumps(OURS))
     (checkpoint / "state").mkdir()
     with pytest.raises(ConfigurationError, match="cannot count as done: the query keeps state"):
-        finish(str(checkpoint), "done")
+        finish(str(checkpoint), "done", target=TARGET)
     with pytest.raises(ConfigurationError, match="cannot be planned anew: the query keeps state"):
-        finish(str(checkpoint), "plan-anew")
+        finish(str(checkpoint), "plan-anew", target=TARGET)
     assert StreamCheckpoint(str(checkpoint)).done == 2
 
 
@@ -109,7 +111,7 @@ def test_a_batch_that_is_planned_anew_keeps_its_number_for_no_rows(
     planned = {**OURS, "q": {"flights": {"a": {"0": 9, "1": 9}}}}
     write(checkpoint, 2, OTHERS, "-", json.dumps(planned))
     before = lines(checkpoint, 2)
-    finish(str(checkpoint), "plan-anew")
+    finish(str(checkpoint), "plan-anew", target=TARGET)
     assert "batch 2 has no rows now, batch 3 is planned when the query starts" in capsys.readouterr().out
     assert lines(checkpoint, 2) == lines(checkpoint, 1)
     found = StreamCheckpoint(str(checkpoint))
@@ -122,7 +124,7 @@ def test_the_first_batch_is_not_planned_anew(checkpoint: Path) -> None:
     for path in [checkpoint / "offsets" / "1", *(checkpoint / "commits").iterdir()]:
         path.unlink()
     with pytest.raises(ConfigurationError, match="batch 0 of .* is the first"):
-        finish(str(checkpoint), "plan-anew")
+        finish(str(checkpoint), "plan-anew", target=TARGET)
     (checkpoint / "offsets" / "0").unlink()
     with pytest.raises(ConfigurationError, match="holds no batch yet"):
         show(str(checkpoint), as_json=False)
@@ -148,14 +150,14 @@ def test_what_is_no_checkpoint_of_a_known_form_is_refused(checkpoint: Path, tmp_
             show(location, as_json=False)
     write(checkpoint, 1, json.dumps(OURS), json.dumps(OURS))
     with pytest.raises(ConfigurationError, match="--source is not given, and the rocketmq sources of .* are 0, 1"):
-        drop(str(checkpoint), ["flights/a/1"])
-    drop(str(checkpoint), ["flights/a/1"], source=1)
+        drop(str(checkpoint), ["flights/a/1"], target=TARGET)
+    drop(str(checkpoint), ["flights/a/1"], source=1, target=TARGET)
     assert json.loads(lines(checkpoint)[2]) == OURS
     write(checkpoint, 1, json.dumps({"v": 1, "init": "latest"}))
     with pytest.raises(ConfigurationError, match="has not begun to read"):
         StreamCheckpoint(str(checkpoint)).edit(StreamCheckpoint(str(checkpoint)).source(None), dict)
     with pytest.raises(ConfigurationError, match="no queue of the checkpoint is named"):
-        drop(str(checkpoint), [], broker="b")
+        drop(str(checkpoint), [], broker="b", target=TARGET)
     write(checkpoint, 1, json.dumps(OURS), version="v2")
     with pytest.raises(ConfigurationError, match="begins with 'v2', 'v1' is allowed"):
         show(str(checkpoint), as_json=False)

@@ -121,7 +121,7 @@ def _last_and_onward(
             for message in _onward(admin, begins, expression, False)
             if message.queue_offset < ends[message.message_queue]
         ]
-        found.sort(key=lambda message: (message.store_timestamp_ms, message.message_queue, message.queue_offset))
+        found.sort(key=lambda message: (message.store_timestamp_ms, message.broker_name, message.commit_log_offset))
         yield from found[-last:]
     if follow:
         yield from _onward(admin, ends, expression, True)

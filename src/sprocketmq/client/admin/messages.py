@@ -295,7 +295,7 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
             *(self._read(queue, positions[queue], max_messages, expression) for queue in queues)
         )
         found = [message for messages, _ in answers for message in messages]
-        found.sort(key=lambda message: (message.store_timestamp_ms, message.message_queue, message.queue_offset))
+        found.sort(key=lambda message: (message.store_timestamp_ms, message.broker_name, message.commit_log_offset))
         return found, {queue: behind for queue, (_, behind) in zip(queues, answers, strict=True)}
 
     async def _read(

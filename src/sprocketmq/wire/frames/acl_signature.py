@@ -13,6 +13,8 @@ from typing import Final
 
 import msgspec
 
+from sprocketmq.wire.frames.command import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE
+
 __all__ = [
     "ACCESS_KEY",
     "SECURITY_TOKEN",
@@ -23,10 +25,6 @@ __all__ = [
     "signed_fields",
     "signed_text",
 ]
-
-ACCESS_KEY: Final = "AccessKey"
-SECURITY_TOKEN: Final = "SecurityToken"
-SIGNATURE: Final = "Signature"
 
 # RFC 2104: a key is padded to a block of the hash, and each of the two hashes begins with the block combined with one of these.
 _BLOCK_BYTES: Final = 64

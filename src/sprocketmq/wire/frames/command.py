@@ -25,11 +25,14 @@ from sprocketmq.errors import ProtocolError
 from sprocketmq.wire.codes import ANNOUNCED_VERSION, LANGUAGE_CODES, LANGUAGE_NAMES
 
 __all__ = [
+    "ACCESS_KEY",
     "BINARY_HEAD",
     "FLAG_ONEWAY",
     "FLAG_RESPONSE",
+    "SECURITY_TOKEN",
     "SERIALIZE_JSON",
     "SERIALIZE_ROCKETMQ",
+    "SIGNATURE",
     "Command",
     "Header",
     "binary_field",
@@ -40,6 +43,11 @@ __all__ = [
     "request",
     "response",
 ]
+
+# Ext fields of a signed request (Java: SessionCredentials). They are here because a client that signs nothing loads no hashes.
+ACCESS_KEY: Final = "AccessKey"
+SECURITY_TOKEN: Final = "SecurityToken"
+SIGNATURE: Final = "Signature"
 
 FLAG_RESPONSE: Final = 1
 FLAG_ONEWAY: Final = 2

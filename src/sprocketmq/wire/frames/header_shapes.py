@@ -20,8 +20,7 @@ from typing import Any, Final, get_args, get_type_hints
 import msgspec
 
 from sprocketmq.errors import ProtocolError
-from sprocketmq.wire.frames.acl_signature import SIGNATURE
-from sprocketmq.wire.frames.command import BINARY_HEAD, binary_field, decode_fields
+from sprocketmq.wire.frames.command import BINARY_HEAD, SIGNATURE, binary_field, decode_fields
 
 __all__ = ["HeaderShapes"]
 

@@ -16,8 +16,8 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import astuple
 
-from sprocketmq.wire.frames.acl_signature import ACCESS_KEY, SECURITY_TOKEN, SIGNATURE, SigningKey, signed_text
-from sprocketmq.wire.frames.command import SERIALIZE_JSON, Buffer, Command
+from sprocketmq.wire.frames.acl_signature import SigningKey, signed_text
+from sprocketmq.wire.frames.command import ACCESS_KEY, SECURITY_TOKEN, SERIALIZE_JSON, SIGNATURE, Buffer, Command
 from sprocketmq.wire.frames.raw_command import RawCommand
 
 __all__ = ["SignedRequest", "signed_request"]
