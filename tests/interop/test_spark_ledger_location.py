@@ -40,7 +40,9 @@ def test_an_apache_broker_keeps_the_place_of_a_ledger_that_is_elsewhere(apache: 
         assert again == place
     finally:
         home.stop()
-    with pytest.raises(NetworkError, match="lies on a broker that is not registered now, and only a placeholder is on broker-a"):
+    with pytest.raises(
+        NetworkError, match="lies on a broker that is not registered now, and only a placeholder is on broker-a"
+    ):
         cluster.engine.run(find_ledger(cluster.api, LEDGER, create=True))
 
 
