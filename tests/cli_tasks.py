@@ -39,8 +39,8 @@ class Task:
 
 
 TASKS = (
-    Task("make a topic", "topic create orders --queues 4", (r"^created topic orders with 4 queues on broker-a$",)),
-    Task("see which topics there are", "topic list", (r"^topic +queues +messages$", r"^orders +4 +0$")),
+    Task("create a topic", "topic create orders --queues 4", (r"^created topic orders with 4 queues on broker-a$",)),
+    Task("list the topics", "topic list", (r"^topic +queues +messages$", r"^orders +4 +0$")),
     Task(
         "send a message",
         """send orders '{"id": 1}' --key order-1 --tag paid""",
@@ -48,12 +48,14 @@ TASKS = (
     ),
     Task("send a file of messages", "send orders --file orders.jsonl", (r"^5 sent to orders$",)),
     Task(
-        "look at the last messages (-f goes on with what comes)",
+        "print the last messages (-f: follow)",
         "tail orders --last 3",
         (r"\A(.+\n){3}\Z", r"\[bad\] order-6 "),
     ),
     Task(
-        "only some of the last 5 minutes", "tail orders --since 5m --tag paid", (r"\A(.+ \[paid\] order-\d .+\n){5}\Z",)
+        "print messages with a tag from the last 5 minutes",
+        "tail orders --since 5m --tag paid",
+        (r"\A(.+ \[paid\] order-\d .+\n){5}\Z",),
     ),
     Task(
         "copy messages to another topic, or cluster",
@@ -61,58 +63,62 @@ TASKS = (
         (r"^6 sent to orders-copy$",),
         before="has_a_second_topic",
     ),
-    Task("send one that is delivered later", "send orders later --delay 1s --tag paid", (r"^sent \w+ to orders/",)),
+    Task(
+        "send a message that is delivered later", "send orders later --delay 1s --tag paid", (r"^sent \w+ to orders/",)
+    ),
     Task(
         "find a message by its key",
         "message find orders --key order-1",
         (r"\A\w+  .+\[paid\] order-1 {\"id\": 1}\n\Z",),
         before="is_indexed",
     ),
-    Task("look at all of one", "message show ID --topic orders", (r"^keys +order-1$", r"^tag +paid$", r'"id": 1')),
+    Task("show a message", "message show ID --topic orders", (r"^keys +order-1$", r"^tag +paid$", r'"id": 1')),
     Task(
-        "see who is online in a group",
+        "list the members of a group that are online",
         "group members billing",
         (r"^client id +address +language", r"PYTHON|OTHER"),
         before="is_consumed",
     ),
     Task(
-        "see what became of a message",
+        "see which groups have consumed a message",
         "message track ID --topic orders",
-        (r"^billing +CONSUMED +the group is past it$",),
+        (r"^billing +CONSUMED +consumed$",),
     ),
     Task(
-        "deliver it once more to a member",
+        "have one member consume a message again",
         "message redeliver ID --topic orders --group billing",
         (r"CR_SUCCESS after \d+ ms$",),
     ),
-    Task("see where the threads of a group stand", "group stack billing", (r"^-- \S+@\S+", r"STATE: ")),
+    Task("print the stacks of a group's threads", "group stack billing", (r"^-- \S+@\S+", r"STATE: ")),
     Task(
         "see how far a group is behind",
         "lag billing",
         (r"^topic +broker +queue +broker offset +consumer offset +lag$", r"^lag of billing: 0$"),
     ),
+    Task("exit code 3 if it is too far behind, for alarms", "lag billing --fail-over 1000", (r"^lag of billing: 0$",)),
     Task(
-        "be alarmed when it is too far behind (exit code 3)", "lag billing --fail-over 1000", (r"^lag of billing: 0$",)
+        "find out why a group makes no progress",
+        "group doctor billing",
+        (r"^(nothing waits|only retries wait|moving): ",),
     ),
-    Task("learn why a group does not move", "group doctor billing", (r"^(nothing waits|only retries wait|moving): ",)),
     Task(
         "consume the last hour again",
         "group reset billing --topic orders --to 1h --yes",
-        (r"^group billing goes on in orders at .+ messages come again, 0 are left out$",),
+        (r"^group billing continues in orders at .+ messages are consumed again, 0 are skipped$",),
     ),
     Task(
-        "see what a group gave up, and why",
+        "list the dead letters of a group, with reasons",
         "dead-letters list billing",
         (r"  orders  1 tries  .+tags=bad keys=order-6 reason=no such account$", r"group billing has \d dead letters"),
         before="is_consumed_again",
     ),
     Task(
-        "send what it gave up again",
+        "send the dead letters again",
         "dead-letters replay billing --all",
-        (r"^\d replayed; the letters themselves stay$",),
+        (r"^\d replayed; the dead letters themselves remain$",),
     ),
     Task(
-        "switch a group off",
+        "disable a group",
         "group alter billing --disable",
         (r"^changed group billing: consume_enable false, on broker-a$",),
     ),

@@ -16,7 +16,7 @@ from interop.peers import VERSIONS, ApacheCluster, poll_until
 from interop.shared_servers import SharedServers
 from spark_task import Died, Task, dies, leave_group
 from sprocketmq.cli.frame.target import Target
-from sprocketmq.cli.settle import settle_halves
+from sprocketmq.cli.settle import settle_half_messages
 from sprocketmq.core.resource_names import TRANS_CHECK_MAX_TIME_TOPIC
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.source import RocketMQDataSource
@@ -64,7 +64,7 @@ def test_apache_gives_up_what_nobody_ends(
     poll_until(lambda: given_up(apache) >= before + 15, "all halves are given up", THREE_ROUNDS_S)
     with pytest.raises(ConfigurationError, match="batch 1 is not decided: its oldest row was sent"):
         writer().commit(undecided, 1)
-    assert settle_halves(topic, (topic,), Target(apache.namesrv_addr), THREE_ROUNDS_S) == 0
+    assert settle_half_messages(topic, (topic,), Target(apache.namesrv_addr), THREE_ROUNDS_S) == 0
     assert stored(apache, topic) == Counter(b"%d" % row for row in range(10))
 
 

@@ -1,4 +1,4 @@
-"""The script ``sprocketmq``, and ``python -m sprocketmq.cli`` where it is not on the path."""
+"""The script ``sprocketmq``; ``python -m sprocketmq.cli`` does the same."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command line, or say what it lacks: pip installs the script without the libraries that it needs, too."""
+    """Run the command line, or name the extra to install: pip also installs the script when its libraries are missing."""
     try:
         needs_extra("the command line", "cli", "click", "rich")
     except ConfigurationError as error:

@@ -1,4 +1,4 @@
-"""``sprocketmq spark-checkpoint``: looks at where a stopped stream is, and moves it, queue by queue."""
+"""``sprocketmq spark-checkpoint``: shows and changes the checkpoint of a stopped stream, queue by queue."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _PATIENCE_MS: Final = 5_000
 
 
 def show(location: str, *, as_json: bool) -> None:
-    """Print which batches are planned and done, and the next offset of every queue of every source."""
+    """Print which batch is planned, which is done, and the next offset of each queue of each source."""
     checkpoint = StreamCheckpoint(location)
     sources = [_source(line) for line in checkpoint.sources()]
     if as_json:
@@ -52,10 +52,15 @@ def move(
     group: str | None = None,
     target: Target,
 ) -> None:
-    """Let the stream go on at another offset of a queue.
+    """Change the next offset of a queue.
+
+    Args:
+        queue: ``topic/broker/number``.
+        to: an offset, "earliest" or "latest".
+        forward: whether the new offset must be larger than the old one; otherwise it must be smaller.
 
     Raises:
-        ConfigurationError: the queue is not in the checkpoint, the offset lies on the other side, a query runs.
+        ConfigurationError: the queue is not in the checkpoint, the offset lies in the other direction, or a query runs.
     """
     checkpoint = _stopped(location, group, target)
     wanted = _queue(queue)
@@ -67,11 +72,11 @@ def move(
     if offset == at or (offset > at) is not forward:
         word, other = ("skip", "rewind") if forward else ("rewind", "skip")
         raise ConfigurationError(
-            f"{queue} is at {at}, and {word} to {offset} would not go that way; give another, or {other}"
+            f"{queue} is at {at}, so it cannot {word} to {offset}; give another offset, or use {other}"
         )
     checkpoint.edit(line, lambda offsets: {**offsets, wanted: offset})
-    effect = f"{offset - at} messages are left out" if forward else f"{at - offset} messages are read again"
-    print(f"{queue}: {at} -> {offset}, {effect}; the file as it was is in {checkpoint.path}/sprocketmq-before")
+    effect = f"{offset - at} messages are skipped" if forward else f"{at - offset} messages are read again"
+    print(f"{queue}: {at} -> {offset}, {effect}; the original file is in {checkpoint.path}/sprocketmq-before")
 
 
 def drop(
@@ -84,10 +89,10 @@ def drop(
     group: str | None = None,
     target: Target,
 ) -> None:
-    """Take queues out of the checkpoint: those that are named, or all of a broker, a topic, or both.
+    """Remove queues from the checkpoint: those that are named, or all of a broker, a topic, or both.
 
     Raises:
-        ConfigurationError: none is named, or one that is not in the checkpoint; a query runs.
+        ConfigurationError: no queue is named, one is not in the checkpoint, or a query runs.
     """
     checkpoint = _stopped(location, group, target)
     line = checkpoint.source(source)
@@ -102,11 +107,11 @@ def drop(
     checkpoint.edit(line, lambda offsets: {queue: at for queue, at in offsets.items() if queue not in named})
     for queue in sorted(named):
         print(f"{queue}: dropped at {held[queue]}")
-    print(f"the file as it was is in {checkpoint.path}/sprocketmq-before")
+    print(f"the original file is in {checkpoint.path}/sprocketmq-before")
 
 
 def finish(location: str, how: str, *, group: str | None = None, target: Target) -> None:
-    """Do away with a batch that is planned and not done: ``plan-anew`` or ``done``."""
+    """Finish a batch that is planned and not done. ``how`` is "plan-anew" or "done"."""
     checkpoint = _stopped(location, group, target)
     number = checkpoint.planned
     if number == checkpoint.done:
@@ -116,21 +121,23 @@ def finish(location: str, how: str, *, group: str | None = None, target: Target)
     if how == "done":
         print(f"batch {number} counts as done")
     else:
-        print(f"batch {number} has no rows now, batch {number + 1} is planned when the query starts")
+        print(f"batch {number} has no rows now; batch {number + 1} will be planned when the query starts")
 
 
 def _stopped(location: str, group: str | None, target: Target) -> StreamCheckpoint:
-    """Raises ConfigurationError: a query of the group is online. GroupNotExist: no broker knows the group."""
+    """Open the checkpoint. Raises ConfigurationError if a query of ``group`` is online, GroupNotExist if no broker knows the group."""
     checkpoint = StreamCheckpoint(location)
     if group is not None:
         with target.admin() as admin:
-            admin.consumer_ids(group)  # of a misspelt group nobody would be online
+            admin.consumer_ids(group)  # raises GroupNotExist for a misspelt group, which would never be online
         cluster = _cluster(target)
         info = cluster.run(cluster.api.cluster_info)
         for broker in info.broker_addr_table.values():
             for address in broker.broker_addrs.values():
                 if cluster.engine.run(cluster.api.consumer_connection(address, group)) is not None:
-                    raise ConfigurationError(f"a query of group {group} runs, {address} hears of it; stop it first")
+                    raise ConfigurationError(
+                        f"a query of group {group} is running, broker {address} has its heartbeats; stop it first"
+                    )
     return checkpoint
 
 
@@ -159,5 +166,5 @@ def _offset(text: str, queue: MessageQueue, target: Target) -> int:
         raise ConfigurationError(f"the offset is {text!r}, a whole number, earliest or latest is allowed")
     held = queue_bounds(_cluster(target), [queue]).get(queue)
     if held is None:
-        raise ConfigurationError(f"{queue} is not there, so nobody knows its {text} offset; give a number")
+        raise ConfigurationError(f"{queue} does not exist, so its {text} offset is not known; give a number")
     return held.min if text == "earliest" else held.max

@@ -1,4 +1,4 @@
-"""``sprocketmq handover``: a broker gives its messages to its slave, which then takes its place (docs/guides/grow-out.md)."""
+"""``sprocketmq handover``: a slave takes over from its master (docs/guides/grow-out.md)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _GRACE_S: Final = 5.0
 
 
 def hand_over(broker: str, timeout_s: float, target: Target) -> int:
-    """Start it, tell what is waited for, finish it; the exit code.
+    """Start the handover, report on stderr what it waits for, and finish it. Returns the exit code: 0, or 1 after ``timeout_s``.
 
     Raises:
         ConfigurationError: the address is not host:port, or a key is missing.
@@ -51,7 +51,7 @@ async def _hand_over(broker: str, timeout_s: float, options: ClientOptions) -> i
             raise remote_error(answer.code, answer.remark, broker)
         return HandoverStatus.decode(answer.body)
 
-    # The broker gives up by itself a little later, should this command die in between.
+    # If this command is killed, the broker ends the handover by itself, a little after the timeout.
     status = await step("start", int((timeout_s + _GRACE_S) * 1000))
     deadline, told = time.monotonic() + timeout_s, ""
     try:
@@ -64,7 +64,7 @@ async def _hand_over(broker: str, timeout_s: float, options: ClientOptions) -> i
         if status.state == "drained":
             status = await step("finish")
         if status.state != "given":
-            _report(f"gave up after {timeout_s:g} s; the broker serves on")
+            _report(f"gave up after {timeout_s:g} s; the broker continues as before")
             return 1
     finally:
         if status.state != "given":
@@ -72,7 +72,7 @@ async def _hand_over(broker: str, timeout_s: float, options: ClientOptions) -> i
                 await step("cancel")
             except RocketMQError as error:
                 _report(
-                    f"the broker was not told: {error}; it serves on by itself {_GRACE_S:g} s after the time is over"
+                    f"the handover could not be cancelled: {error}; the broker ends it {_GRACE_S:g} s after the timeout"
                 )
         await pool.aclose()
     print(f"handed over log={status.log_end} slave={','.join(status.slaves)}")

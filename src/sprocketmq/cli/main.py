@@ -1,11 +1,11 @@
-"""The command line: which commands there are, and what becomes of an error. ``sprocketmq --help`` lists the commands.
+"""The table of commands, and the exit codes and messages for errors. ``sprocketmq --help`` lists the commands.
 
 Laws
-    1. Exit codes: 0 done; 1 it was tried and failed (a server refused or did not answer, what is asked for is not there, a check found a
-       fault); 2 a mistake of usage, nothing was tried (a wrong command line, option, name, setting or directory); 3 over the limit
-       that was given; 130 Ctrl-C.
-    2. A mistake ends with one sentence on stderr, ``sprocketmq: ...``. A traceback is always a bug.
-    3. A reader that has seen enough (``| head``) ends the command without a word, with exit code 1, as click does.
+    1. Exit codes: 0 success; 1 the command failed (a server refused or did not answer, something was not found, a check found a
+       fault); 2 wrong usage, and nothing was done (a wrong command line, option, name, setting or directory); 3 above the limit
+       of ``lag --fail-over``; 130 Ctrl-C.
+    2. An error is one sentence on stderr, ``sprocketmq: ...``. A traceback is always a bug.
+    3. If the reader of stdout closes it (``| head``), the command ends without a message, with exit code 1, as click does.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ _SECTIONS: Final = {
 )
 @click.version_option(__version__, message="sprocketmq %(version)s")
 def app() -> None:
-    """RocketMQ from the command line: a cluster's topics, groups, messages and brokers, and RocketMQ on one machine.
+    """Manage RocketMQ clusters, and run RocketMQ on this machine.
 
     Start with 'sprocketmq topic list', 'sprocketmq tail TOPIC -f' or 'sprocketmq serve'.
     """
@@ -89,16 +89,16 @@ def app() -> None:
 
 @click.command()
 def version() -> None:
-    """The version of SprocketMQ."""
+    """Print the version of SprocketMQ."""
     print(f"sprocketmq {__version__}")
 
 
 @click.command()
 @click.argument("shell", type=click.Choice(_SHELLS))
 def completion(shell: str) -> None:
-    """Completion for bash, zsh or fish.
+    """Print a completion script for a shell.
 
-    Of commands, options, and names of topics and groups.
+    It completes commands, options, and the names of contexts, topics and groups.
 
     \b
     bash: eval "$(sprocketmq completion bash)"                                           in ~/.bashrc
@@ -130,7 +130,7 @@ def main() -> None:
         print(f"sprocketmq: {missing_extra('this command', extra, error)}", file=sys.stderr)
         sys.exit(USAGE)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else the flush at Python's end says so again
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the flush at exit does not fail again
         sys.exit(FAILED)
     except (KeyboardInterrupt, click.Abort):
         print("sprocketmq: interrupted", file=sys.stderr)
@@ -138,9 +138,9 @@ def main() -> None:
 
 
 def _sentence(error: RocketMQError) -> str:
-    """What went wrong. A broker that does not know a request says so by a number, which means nothing to who typed the command."""
+    """The text of an error. A broker that does not support a request answers only with a code; explain that code."""
     if isinstance(error, RemoteError) and error.code == _NOT_SUPPORTED:
-        return f"{error.address} does not know this request, which came with RocketMQ 5; it answered {error.remark or 'nothing else'!r}"
+        return f"{error.address} does not support this request, which needs RocketMQ 5; it answered {error.remark or 'nothing else'!r}"
     return str(error)
 
 

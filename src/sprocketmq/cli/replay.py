@@ -1,4 +1,4 @@
-"""``sprocketmq replay FILE``: a consumer's record run again, its summary, and the story of a message or a queue."""
+"""``sprocketmq replay FILE``: replays a consumer's decision record, and prints a summary or what happened to a message or in a queue."""
 
 from __future__ import annotations
 
@@ -25,11 +25,12 @@ _SHOWN_STALL_MS: Final = 1_000
 def replay_record(
     path: Path, *, message: str | None, queue: str | None, begin: str | None, end: str | None, why: bool, as_json: bool
 ) -> int:
-    """Print what was asked for. Returns the exit code: 0, or 1 when the replay differs or nothing was found.
+    """Replay a record and print a summary, or the events of ``message`` or ``queue``. Returns the exit code: 0, or 1 if a decision differs
+    from the record, or if nothing was found.
 
     Raises:
-        ConfigurationError: no such file, or the question makes no sense.
-        ProtocolError: the file is no decision record.
+        ConfigurationError: there is no such file, or an option is wrong.
+        ProtocolError: the file is not a decision record.
     """
     queue_name = None if queue is None else _queue_name(queue)
     replay = Replay()
@@ -55,7 +56,7 @@ def replay_record(
 
 
 class _Times:
-    """The part of the record that was asked for, and how times are written."""
+    """The times between which events are shown."""
 
     def __init__(self, story: Story, begin: str | None, end: str | None) -> None:
         first = datetime.fromtimestamp(story.first_ms / 1000).astimezone()
@@ -75,7 +76,7 @@ class _Times:
 
 
 class _Report:
-    """Text and JSON of a replayed record."""
+    """A replayed record as text and as JSON."""
 
     def __init__(self, replay: Replay, story: Story, times: _Times, *, why: bool, ended: bool) -> None:
         self._replay, self._story, self._times, self._why, self._ended = replay, story, times, why, ended
@@ -88,7 +89,7 @@ class _Report:
         )
         return 0 if found and not self._replay.differences else 1
 
-    # -- the whole -------------------------------------------------------------------------------------------------------------
+    # -- summary ---------------------------------------------------------------------------------------------------------------
 
     def summary(self) -> Iterator[str]:
         story, times = self._story, self._times
@@ -218,8 +219,8 @@ class _Report:
         found = self._replay.differences
         if found:
             yield ""
-            yield "DIFFERENT: this version decides differently from the one that recorded, or one of the two has a bug."
-            yield "Look at the first one; the others may be its consequences."
+            yield "DIFFERENT: this version decides differently from the recorded version, or one of the two has a bug."
+            yield "Look at the first difference; the others may be its consequences."
             yield from (f"  {_clock(one.at_ms)}  {one}" for one in found[:_SHOWN])
             if len(found) > _SHOWN:
                 yield f"  and {len(found) - _SHOWN} more"
@@ -248,7 +249,7 @@ class _Report:
 
 
 def _queue_name(text: str) -> str:
-    """``topic/broker/id`` of what was given, which may also be ``topic@broker:id``."""
+    """``topic/broker/id`` for ``topic/broker/id`` or ``topic@broker:id``."""
     topic, at, rest = text.partition("@")
     broker, colon, queue_id = rest.rpartition(":")
     if not at:

@@ -1,4 +1,4 @@
-"""Servers in the foreground, and the demo: the options of ``serve``, ``namesrv``, ``broker run``, ``demo`` and ``handover``."""
+"""The commands ``serve``, ``namesrv``, ``broker run``, ``demo`` and ``handover`` with their options."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 import click
 
 from sprocketmq.cli.frame.command_line import options
-from sprocketmq.cli.frame.target import Target, secures
+from sprocketmq.cli.frame.target import Target, connects_without_timeout
 
 __all__ = ["broker_run", "demo", "handover", "namesrv", "serve"]
 
@@ -18,32 +18,36 @@ _store = click.option(
     "--store",
     metavar="DIR",
     type=click.Path(path_type=Path),
-    help="Store directory; without it messages live in memory only.",
+    help="Store directory; without it, messages are only kept in memory.",
 )
 _server_options = options(
-    click.option("--host", metavar="ADDRESS", help="Address to listen on; default bindAddress, or 127.0.0.1."),
+    click.option("--host", metavar="ADDRESS", help="Address to listen on; default: bindAddress, or 127.0.0.1."),
     click.option(
-        "--config", "-c", metavar="FILE", type=click.Path(path_type=Path), help="Apache's broker.conf or namesrv.conf."
+        "--config",
+        "-c",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        help="A configuration file with Apache's keys (broker.conf, namesrv.conf).",
     ),
     click.option(
         "--set",
         "assignments",
         metavar="KEY=VALUE",
         multiple=True,
-        help="One setting by Apache's key; wins over --config. Repeatable.",
+        help="A setting by its Apache key; overrides --config. Repeatable.",
     ),
     click.option(
         "--set-file",
         "secret_files",
         metavar="KEY=FILE",
         multiple=True,
-        help="One setting whose value is in a file: for passwords, which --set would show to ps. Repeatable. "
-        "A variable SPROCKETMQ_SET_KEY in the environment does the same.",
+        help="A setting whose value is in a file, such as a password, which --set would show to other users in ps. "
+        "Repeatable. Environment variables SPROCKETMQ_SET_KEY are settings, too.",
     ),
     click.option(
         "--until-stdin-closes",
         is_flag=True,
-        help="Also stop when stdin ends, so as never to outlive the caller.",
+        help="Also stop at the end of stdin, that is, when the program that started the server ends.",
     ),
     click.option(
         "--log-level",
@@ -64,13 +68,17 @@ _server_options = options(
 
 @click.command()
 @_store
-@click.option("--namesrv-port", type=_PORT, default=9876, show_default=True, help="0 for any free port.")
-@click.option("--broker-port", type=_PORT, help="0 for any free port; default listenPort, or 10911.")
+@click.option(
+    "--namesrv-port", type=_PORT, default=9876, show_default=True, help="Port of the name server; 0 for any free port."
+)
+@click.option(
+    "--broker-port", type=_PORT, help="Port of the broker; 0 for any free port; default: listenPort, or 10911."
+)
 @_server_options
 def serve(**settings: Any) -> None:
-    """Name server and broker in one process.
+    """Run a name server and a broker in one process.
 
-    Prints one line, "ready namesrv=... broker=... pid=...", when both listen.
+    Prints one line, "ready namesrv=... broker=... pid=...", when both accept connections.
     """
     from sprocketmq.cli.serve import servers
 
@@ -78,12 +86,12 @@ def serve(**settings: Any) -> None:
 
 
 @click.command()
-@click.option("--port", type=_PORT, help="0 for any free port; default listenPort, or 9876.")
+@click.option("--port", type=_PORT, help="Port; 0 for any free port; default: listenPort, or 9876.")
 @_server_options
 def namesrv(**settings: Any) -> None:
-    """A name server alone.
+    """Run a name server.
 
-    Prints "ready namesrv=... pid=..." when it listens.
+    Prints one line, "ready namesrv=... pid=...", when it accepts connections.
     """
     from sprocketmq.cli.serve import servers
 
@@ -96,15 +104,15 @@ def namesrv(**settings: Any) -> None:
     "-n",
     metavar="HOST:PORT",
     envvar="NAMESRV_ADDR",
-    help="Name server to register with, several separated by ';'; default namesrvAddr of --config.",
+    help="Name servers to register with, separated by ';'; default: namesrvAddr of --config.",
 )
-@click.option("--port", type=_PORT, help="0 for any free port; default listenPort, or 10911.")
+@click.option("--port", type=_PORT, help="Port; 0 for any free port; default: listenPort, or 10911.")
 @_store
 @_server_options
 def broker_run(**settings: Any) -> None:
-    """A broker alone.
+    """Run a broker.
 
-    Prints "ready broker=... pid=..." when it listens and is registered.
+    Prints one line, "ready broker=... pid=...", when it accepts connections and is registered.
     """
     from sprocketmq.cli.serve import servers
 
@@ -112,21 +120,21 @@ def broker_run(**settings: Any) -> None:
 
 
 @click.command()
-@click.option("--rows", metavar="N", type=click.IntRange(1), help="Only the first N of the 336,776 flights.")
+@click.option("--rows", metavar="N", type=click.IntRange(1), help="Use only the first N of the 336,776 flights.")
 @click.option(
     "--out",
     metavar="DIR",
     type=click.Path(path_type=Path),
     default=Path("demo-out"),
     show_default=True,
-    help="Where Parquet, picture and logs go.",
+    help="Directory for Parquet files, picture and logs.",
 )
-@click.option("--keep", is_flag=True, help="Keep the broker's store, to look into it.")
+@click.option("--keep", is_flag=True, help="Keep the broker's store.")
 @click.option("--spark/--no-spark", default=True, help="Run the Spark pipeline (needs Java 17).")
 def demo(rows: int | None, out: Path, keep: bool, spark: bool) -> None:
-    """A year of real flights through all of it.
+    """Run a year of flights through broker, consumers and Spark.
 
-    Broker, consumer groups and Spark, reconciled to the message. Exit code 1 if a number is off.
+    Compares every number of the run with the data set. Exit code 1 if one differs.
     """
     from sprocketmq.cli.demo.run import run_demo
 
@@ -134,21 +142,21 @@ def demo(rows: int | None, out: Path, keep: bool, spark: bool) -> None:
 
 
 @click.command()
-@click.option("--broker", metavar="HOST:PORT", required=True, help="The broker that gives its messages away.")
+@click.option("--broker", metavar="HOST:PORT", required=True, help="The master whose slave takes over.")
 @click.option(
     "--timeout",
     metavar="SECONDS",
     type=float,
     default=120,
     show_default=True,
-    help="How long to wait for its slave; the broker serves on when it is over.",
+    help="How long to wait for the slave; after that the broker continues as before.",
 )
-@secures
+@connects_without_timeout
 def handover(target: Target, broker: str, timeout: float) -> None:
-    """Give a broker's messages to its slave, and end it.
+    """Let a slave take over from its master.
 
-    Waits until the slave has all messages, topics, groups and offsets, refuses producers only for that moment. Exit code 1 if the
-    slave did not get there in time; then nothing has changed.
+    Waits until the slave has all messages, topics, groups and offsets; the master refuses producers only at the very end. Then the master
+    stops. Exit code 1 if the slave is not ready in time; then nothing has changed.
     """
     from sprocketmq.cli.handover import hand_over
 

@@ -1,5 +1,5 @@
-"""``sprocketmq settle`` answers for a producer group of transactional Spark writes when no query does; ``merge-ledger`` makes one
-of a ledger that is on several brokers."""
+"""``sprocketmq settle`` answers check-backs for a producer group of transactional Spark writes when no query runs; ``merge-ledger`` merges
+a ledger that is on several brokers."""
 
 from __future__ import annotations
 
@@ -12,24 +12,25 @@ from sprocketmq.spark.transactions.ledger_merge import merge_ledger
 from sprocketmq.spark.transactions.responder import Responder
 from sprocketmq.spark.transactions.settling import LeftHalves, Settling
 
-__all__ = ["merge_decisions", "settle_halves"]
+__all__ = ["merge_ledgers", "settle_half_messages"]
 
 
-def settle_halves(
+def settle_half_messages(
     group: str,
     topics: tuple[str, ...],
     target: Target,
     timeout_s: float,
     assignments: tuple[str, ...] = (),
 ) -> int:
-    """Answer checks from the ledger until the brokers of ``topics`` have asked about every half message that they hold now, and take up
-    decided ones again that they gave up.
+    """Answer check-backs from the ledger until the brokers of ``topics`` have asked about every half message that they hold now. Also
+    resume half messages that the ledger decides and that the brokers gave up.
 
     Args:
+        timeout_s: how long to wait for the check-backs.
         assignments: further options of the write, each ``NAME=VALUE``.
 
     Returns:
-        The exit code: 0, or 1 when they have not when ``timeout_s`` is over.
+        The exit code: 0, or 1 if the brokers have not asked about all of them within ``timeout_s``.
 
     Raises:
         ConfigurationError: an option is wrong; the sentence names it.
@@ -43,17 +44,17 @@ def settle_halves(
         answers = dict(sorted(responder.answers.items()))
     finally:
         responder.close()
-    told = ", ".join(f"{count} {state}" for state, count in answers.items()) or "no question came"
-    print(f"group {group}: {told}")
+    counts = ", ".join(f"{count} {state}" for state, count in answers.items()) or "no check-back came"
+    print(f"group {group}: {counts}")
     if settling.resumed:
-        print(f"group {group}: {settling.resumed} given up by brokers were taken up again")
+        print(f"group {group}: resumed {settling.resumed} half messages that brokers had given up")
     if unsettled:
         print(f"{', '.join(unsettled)} did not ask about all half messages within {timeout_s:g} s", file=sys.stderr)
         return 1
     return 0
 
 
-def merge_decisions(
+def merge_ledgers(
     topic: str,
     into: str,
     leave: tuple[str, ...],
@@ -61,11 +62,17 @@ def merge_decisions(
     target: Target,
     assignments: tuple[str, ...] = (),
 ) -> int:
-    """Copy the decisions of a ledger that is on several brokers to one of them; the others only keep its place afterwards.
+    """Copy the decisions of a ledger that is on several brokers to the broker ``into``; the others keep an empty placeholder.
+
+    Args:
+        leave: queries whose decisions on the other brokers are ignored.
+
+    Returns:
+        The exit code, 0.
 
     Raises:
         ConfigurationError: an option is wrong, or two brokers decided a batch differently; the sentence names it.
-        NetworkError, RequestTimeout, RemoteError: a broker is away, or refuses.
+        NetworkError, RequestTimeout, RemoteError: a broker cannot be reached, or refuses.
     """
     responder = _member(group, (), target, assignments)
     try:
@@ -74,7 +81,7 @@ def merge_decisions(
         responder.close()
     whose = f" of {', '.join(merged.queries)}" if merged.queries else ""
     print(
-        f"{merged.decisions} decisions{whose} copied to {into}; {', '.join(merged.emptied) or 'no other broker'} keeps the place"
+        f"{merged.decisions} decisions{whose} copied to {into}; placeholder on: {', '.join(merged.emptied) or 'no other broker'}"
     )
     return 0
 
@@ -91,7 +98,7 @@ def _member(
         "secretkey": target.secret_key,
         "secretkeyfile": target.secret_key_file,
     }
-    # A key of the environment does not stand beside one that was given in another way.
+    # Keys from the environment are not mixed with keys that --option gives.
     if not keys.keys() & given.keys():
         given.update({name: value for name, value in keys.items() if value})
     if target.tls or target.tls_ca:
@@ -102,7 +109,7 @@ def _member(
 
 
 def _option(assignment: str) -> tuple[str, str]:
-    """Raises ConfigurationError: it is none."""
+    """Name and value. Raises ConfigurationError if ``assignment`` is not ``NAME=VALUE``."""
     name, equals, value = assignment.partition("=")
     if not (name.strip() and equals):
         raise ConfigurationError(f"--option is {assignment!r}; NAME=VALUE is allowed, such as tls=true")

@@ -1,4 +1,4 @@
-"""Stopped Spark queries: the options of ``settle``, ``merge-ledger`` and ``spark-checkpoint``."""
+"""The commands ``settle``, ``merge-ledger`` and ``spark-checkpoint``, for stopped Spark queries, with their options."""
 
 from __future__ import annotations
 
@@ -8,17 +8,22 @@ from typing import Any
 import click
 
 from sprocketmq.cli.frame.command_line import CommandGroup, options
-from sprocketmq.cli.frame.target import Target, secures
+from sprocketmq.cli.frame.target import Target, connects_without_timeout
 
 __all__ = ["merge_ledger", "settle", "spark_checkpoint"]
 
 
 @click.command()
-@click.option("--group", required=True, help="The producer group of the write, its option group.")
-@click.option("--topic", "topics", multiple=True, required=True, help="A topic that it writes to. Repeatable.")
-@secures
+@click.option("--group", required=True, help="The producer group of the write (its option 'group').")
+@click.option("--topic", "topics", multiple=True, required=True, help="A topic to which it writes. Repeatable.")
+@connects_without_timeout
 @click.option(
-    "--timeout", metavar="SECONDS", type=float, default=180, show_default=True, help="How long brokers may take to ask."
+    "--timeout",
+    metavar="SECONDS",
+    type=float,
+    default=180,
+    show_default=True,
+    help="How long to wait for the brokers' check-backs.",
 )
 @click.option(
     "--option",
@@ -26,42 +31,44 @@ __all__ = ["merge_ledger", "settle", "spark_checkpoint"]
     "options",
     metavar="NAME=VALUE",
     multiple=True,
-    help="An option of the write, as the query had it: tls=true, tlsTrustCertPath=ca.pem, secretKeyFile=keys.yml. Repeatable.",
+    help="An option of the write as in the query, such as tls=true or secretKeyFile=keys.yml. Repeatable.",
 )
 def settle(topics: tuple[str, ...], timeout: float, options: tuple[str, ...], **named: Any) -> None:
-    """Settle what a killed transactional write left open.
+    """Commit or roll back half messages of a killed write.
 
-    Answers its brokers from the ledger until they have asked about every half message. Exit code 1 if they did not in time.
+    Answers the brokers' check-backs from the ledger until they have asked about every half message of the transactional write. Exit code 1
+    if they have not within --timeout.
     """
-    from sprocketmq.cli.settle import settle_halves
+    from sprocketmq.cli.settle import settle_half_messages
 
-    sys.exit(settle_halves(topics=topics, timeout_s=timeout, assignments=options, **named))
+    sys.exit(settle_half_messages(topics=topics, timeout_s=timeout, assignments=options, **named))
 
 
 @click.group("spark-checkpoint", cls=CommandGroup)
 def spark_checkpoint() -> None:
-    """Look at where a stopped stream is, and move it.
+    """Show and change the checkpoint of a stopped stream.
 
-    CHECKPOINT is its checkpointLocation, a local directory; a queue is TOPIC/BROKER/NUMBER. No query may run on it meanwhile, which Spark
-    does not tell: with --group the brokers are asked whether one is online. Files are kept in CHECKPOINT/sprocketmq-before.
+    CHECKPOINT is the checkpointLocation of the query, a local directory. A queue is TOPIC/BROKER/NUMBER. No query may run with this
+    checkpoint; Spark cannot report that, so give --group, and the brokers are asked whether the query's group is online. Changed files are
+    first copied to CHECKPOINT/sprocketmq-before.
     """
 
 
 _checkpoint = click.argument("location", metavar="CHECKPOINT")
 _checkpoint_options = options(
-    click.option("--source", type=click.IntRange(0), help="Which source of the query, by its number in 'show'."),
-    click.option("--group", help="The query's group: refuse while it is online."),
-    secures,
+    click.option("--source", type=click.IntRange(0), help="The number of the source, as 'show' prints it."),
+    click.option("--group", help="The query's group; the command refuses if it is online."),
+    connects_without_timeout,
 )
 
 
 @spark_checkpoint.command("show")
 @_checkpoint
-@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout, for programs.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def spark_checkpoint_show(location: str, as_json: bool) -> None:
-    """Which batches are done, and where every queue is.
+    """Show planned and finished batch, and offsets by queue.
 
-    Also which batch is planned; the next offset of every queue.
+    The offset of a queue is the offset of the next message to read.
     """
     from sprocketmq.cli.checkpoint import show
 
@@ -74,9 +81,9 @@ def spark_checkpoint_show(location: str, as_json: bool) -> None:
 @click.argument("offset")
 @_checkpoint_options
 def spark_checkpoint_rewind(**named: Any) -> None:
-    """Read a queue again from an offset on.
+    """Move a queue back to an offset.
 
-    OFFSET is a number, or earliest. Its rows are written again.
+    The query reads the messages from there on again, and writes their rows again. OFFSET is a number, or earliest.
     """
     from sprocketmq.cli.checkpoint import move
 
@@ -89,9 +96,9 @@ def spark_checkpoint_rewind(**named: Any) -> None:
 @click.argument("offset")
 @_checkpoint_options
 def spark_checkpoint_skip(**named: Any) -> None:
-    """Leave out what is in a queue before an offset.
+    """Move a queue forward to an offset.
 
-    OFFSET is a number, or latest.
+    The query does not read the messages before it. OFFSET is a number, or latest.
     """
     from sprocketmq.cli.checkpoint import move
 
@@ -102,10 +109,13 @@ def spark_checkpoint_skip(**named: Any) -> None:
 @_checkpoint
 @click.argument("queues", nargs=-1, metavar="[QUEUE]...")
 @click.option("--broker", metavar="NAME", help="All queues of this broker.")
-@click.option("--topic", help="All queues of this topic; with --broker those that are of both.")
+@click.option("--topic", help="All queues of this topic; with --broker, only those on that broker.")
 @_checkpoint_options
 def spark_checkpoint_drop(location: str, queues: tuple[str, ...], **named: Any) -> None:
-    """Forget queues that are gone for good. One that is still there begins again as a new one."""
+    """Remove queues that no longer exist.
+
+    A queue that still exists is then read like a new queue of its topic.
+    """
     from sprocketmq.cli.checkpoint import drop
 
     drop(location, queues, **named)
@@ -114,13 +124,13 @@ def spark_checkpoint_drop(location: str, queues: tuple[str, ...], **named: Any) 
 @spark_checkpoint.command("finish")
 @_checkpoint
 @click.argument("how", type=click.Choice(["plan-anew", "done"]))
-@click.option("--group", help="The query's group: refuse while it is online.")
-@secures
+@click.option("--group", help="The query's group; the command refuses if it is online.")
+@connects_without_timeout
 def spark_checkpoint_finish(location: str, how: str, group: str | None, target: Target) -> None:
-    """Do away with a batch that is planned and not done.
+    """Finish a batch that is planned and not done.
 
-    plan-anew: it counts as done, without rows, and the batch after it begins where it began: what was written of it is written again.
-    done: it counts as done, whatever was written of it. Neither where a query keeps state.
+    plan-anew: the batch counts as done without rows, and the next batch begins where it began; rows that it already wrote are written
+    again. done: the batch counts as done; rows that it has not written are lost. Neither is possible for a query with state.
     """
     from sprocketmq.cli.checkpoint import finish
 
@@ -129,24 +139,25 @@ def spark_checkpoint_finish(location: str, how: str, group: str | None, target: 
 
 @click.command("merge-ledger")
 @click.argument("topic")
-@click.option("--into", metavar="BROKER", required=True, help="The broker that holds the ledger from now on.")
+@click.option("--into", metavar="BROKER", required=True, help="The broker that is to hold the ledger.")
 @click.option(
     "--leave",
     metavar="QUERY",
     multiple=True,
-    help="Leave out what the other brokers say of this query, when both decided the same batches. Repeatable.",
+    help="Ignore the other brokers' decisions about this query, if they contradict. Repeatable.",
 )
-@click.option("--group", help="The producer group of the writes; default: the end of TOPIC.")
-@secures
+@click.option("--group", help="The producer group of the writes; default: the last part of TOPIC.")
+@connects_without_timeout
 @click.option(
     "--option", "-o", "options", metavar="NAME=VALUE", multiple=True, help="An option of the write. Repeatable."
 )
 def merge_ledger(topic: str, group: str | None, options: tuple[str, ...], **named: Any) -> None:
-    """Make one of a ledger that lies on several brokers.
+    """Merge a ledger that is on several brokers.
 
-    Stop the queries that write with it first. Copies what the brokers decided to one of them; the others only keep its place.
+    Copies the decisions on all brokers to one of them and leaves an empty placeholder on the others. Stop the queries that use the ledger
+    first.
     """
-    from sprocketmq.cli.settle import merge_decisions
+    from sprocketmq.cli.settle import merge_ledgers
 
     group = group or topic.removeprefix("SPROCKETMQ_DECISIONS_")
-    sys.exit(merge_decisions(topic=topic, group=group, assignments=options, **named))
+    sys.exit(merge_ledgers(topic=topic, group=group, assignments=options, **named))

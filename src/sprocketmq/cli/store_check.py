@@ -1,4 +1,4 @@
-"""``sprocketmq store check DIR``: does a store keep its laws? Problems to stdout, one a line, then what was looked at."""
+"""``sprocketmq store check DIR``: checks the laws of a store. Prints one line for each problem, then what was checked."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["check_store"]
 
 
 def check_store(directory: Path, as_json: bool) -> int:
-    """Check the store in ``directory``, which no broker has open. Returns the exit code: 0 sound, 1 a law is broken.
+    """Check the store in ``directory``, which no broker may have open. Returns the exit code: 0, or 1 if a law is broken.
 
     Raises:
-        StoreCorrupt: ``directory`` is no store directory.
+        StoreCorrupt: ``directory`` is not a store directory.
     """
     summary = StoreSummary()
     found: list[Problem] = []

@@ -1,4 +1,4 @@
-"""``sprocketmq store inspect DIR``: a record, a queue, or the records with a key, as text or as JSON. Reads only, also under a broker."""
+"""``sprocketmq store inspect DIR``: shows a record, a queue, or the records with a key. A broker may have the store open."""
 
 from __future__ import annotations
 
@@ -27,11 +27,12 @@ def inspect_store(
     count: int,
     as_json: bool,
 ) -> int:
-    """Show what was asked for; without a question, the queues of the store. Returns the exit code: 0, or 1 when nothing was found.
+    """Print the record at ``offset``, the records with ``key``, the queue of ``topic``, or all queues. Returns the exit code: 0, or 1 if
+    nothing was found.
 
     Raises:
-        StoreCorrupt: ``directory`` is no store directory.
-        ConfigurationError: the question does not make sense, or what it names is not there.
+        StoreCorrupt: ``directory`` is not a store directory.
+        ConfigurationError: the options contradict each other, or what they name does not exist.
     """
     if key is not None and topic is None:
         raise ConfigurationError("--key needs --topic: keys are kept by topic")

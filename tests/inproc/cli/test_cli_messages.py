@@ -62,7 +62,7 @@ def test_a_file_is_sent_in_batches_up_to_its_first_mistake(server: EmbeddedRocke
     ]
     ended = line.run("send filed --file -", f"{rows[0]}\n\n{rows[1]}\nno json\n{rows[2]}\n".encode())
     assert ended.code == 2
-    assert "line 4 is no message" in ended.err
+    assert "line 4 is not a message" in ended.err
     assert len(server.messages("filed")) == 9
     ended = line.run("send filed --file -", b'{"body": "x", "colour": 1}')
     assert (ended.code, "a message has no 'colour'" in ended.err) == (2, True)
@@ -77,7 +77,7 @@ def test_a_line_that_the_broker_refuses_is_named(line: CommandLine) -> None:
     finally:
         line.ok("broker config set broker-a maxMessageSize=4194304")
     assert (ended.code, ended.out) == (1, "")
-    assert "2 were sent; line 3 was not, nor what is behind it" in ended.err
+    assert "2 messages were sent; those from line 3 on were not" in ended.err
 
 
 @pytest.mark.parametrize(
@@ -85,14 +85,14 @@ def test_a_line_that_the_broker_refuses_is_named(line: CommandLine) -> None:
     [
         ("send sent", "one of BODY and --file is needed"),
         ("send sent x --file -", "one of BODY and --file is needed"),
-        ("send sent --file - --tag T", "each line says them itself"),
+        ("send sent --file - --tag T", "set them in each line of the file"),
         ("send sent x --batch 3", "--batch needs --file"),
         ("send sent x --delay 1s --at 5m", "keep one"),
         ("send sent x --delay soon", "the duration is 'soon'"),
         ("send sent x --property x", "NAME=VALUE is allowed"),
         ("send sent ''", "body"),
         ("tail sent --since 1h --last 3", "one of --since, --from-beginning and --last"),
-        ("tail sent --tag A --sql 'a > 1'", "a broker filters by one of them"),
+        ("tail sent --tag A --sql 'a > 1'", "give one of the two"),
         ("message find sent --key a --id b", "one of --key and --id"),
         ("message find sent --offset 1", "--offset needs --queue"),
         ("dead-letters list --topic x", "conditions are given without a group"),
@@ -229,5 +229,5 @@ def test_dead_letters_of_all_groups_are_counted_shown_with_a_reason_and_forgotte
     dry = line.ok("dead-letters replay gives-up --since 1h --dry-run --json")
     assert {row["to"] for row in dry.json_lines} == {"died"}
     assert line.run("dead-letters purge gives-up").code == 2
-    assert line.ok("dead-letters purge gives-up --yes").out == "3 dead letters of group gives-up are gone\n"
+    assert line.ok("dead-letters purge gives-up --yes").out == "deleted 3 dead letters of group gives-up\n"
     assert line.ok("dead-letters list gives-up --json").out == ""

@@ -75,10 +75,10 @@ def test_what_exists_is_not_made_again_and_what_is_not_there_is_said(line: Comma
         ("group alter nobody --disable", 1, "no broker knows the consumer group 'nobody'"),
         ("lag nobody", 1, "nobody"),
         ("topic create x --broker broker-z", 2, "broker 'broker-z' is unknown"),
-        ("group reset twice --topic twice --yes", 2, "where to?"),
-        ("group reset twice --topic twice --to earliest --offset 3 --yes", 2, "where to?"),
+        ("group reset twice --topic twice --yes", 2, "no new offset is given"),
+        ("group reset twice --topic twice --to earliest --offset 3 --yes", 2, "no new offset is given"),
         ("group clone nobody other --yes", 1, "nobody"),
-        ("topic delete twice", 2, "needs --yes where nobody can be asked"),
+        ("topic delete twice", 2, "needs --yes if stdin is no terminal"),
     ):
         ended = line.run(command)
         assert (ended.code, ended.out) in ((code, ""), (2, "") if "nobody" in command else (code, "")), (command, ended)
@@ -138,7 +138,7 @@ def test_a_group_goes_on_where_it_is_told(server: EmbeddedRocketMQ, line: Comman
     ]
     assert server.consumer_offset("moved", "moved") == {0: 4}
     ended = line.ok("group reset moved --topic moved --to earliest --yes")
-    assert ended.out.endswith("4 messages come again, 0 are left out\n")
+    assert ended.out.endswith("4 messages are consumed again, 0 are skipped\n")
     assert server.consumer_offset("moved", "moved") == {0: 0}
     line.ok("group clone moved copied --yes")
     assert server.consumer_offset("copied", "moved") == {0: 0}

@@ -17,7 +17,7 @@ from spark_task import Task, leave_group
 from sprocketmq.broker.broker import Broker
 from sprocketmq.broker.settings.config import BrokerConfig
 from sprocketmq.cli.frame.target import Target
-from sprocketmq.cli.settle import merge_decisions
+from sprocketmq.cli.settle import merge_ledgers
 from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.core.transactions.decision_ledger import Decision, DecisionLedger, QuerySummary
 from sprocketmq.errors import ConfigurationError, NetworkError
@@ -207,8 +207,8 @@ def test_of_two_ledgers_with_decisions_none_is_forgotten(pair: Pair, capsys: pyt
     pair.store(OTHER, Decision("q-1", 0, frozenset({"b"}), 0, frozenset(), 1), QuerySummary(frozenset({"q-1"}), 1))
     with pytest.raises(ConfigurationError, match=f"run 'sprocketmq merge-ledger {LEDGER} --into a-home', which copies"):
         write(writer(pair), 1)
-    assert merge_decisions(LEDGER, OTHER, (), "exact", Target(pair.mq.namesrv_addr)) == 0
-    assert "3 decisions of q-0 copied to broker-a; a-home keeps the place" in capsys.readouterr().out
+    assert merge_ledgers(LEDGER, OTHER, (), "exact", Target(pair.mq.namesrv_addr)) == 0
+    assert "3 decisions of q-0 copied to broker-a; placeholder on: a-home" in capsys.readouterr().out
     pair.mq.wait_until(lambda: pair.permissions() == {HOME: PERM_NONE, OTHER: PERM_READ_WRITE})
     run(pair, 1)
     Task.query = "q-0"
@@ -282,11 +282,11 @@ def test_a_batch_that_both_ledgers_decided_is_a_question_for_a_person(pair: Pair
     pair.store(HOME, Decision("q-1", 0, frozenset({"a"}), 0), Decision("q-2", 0, frozenset({"c"}), 0))
     pair.store(OTHER, Decision("q-1", 0, frozenset({"b"}), 0))
     with pytest.raises(ConfigurationError, match="batch 0 of q-1 was decided at a-home and otherwise at broker-a"):
-        merge_decisions(LEDGER, OTHER, (), "exact", Target(pair.mq.namesrv_addr))
+        merge_ledgers(LEDGER, OTHER, (), "exact", Target(pair.mq.namesrv_addr))
     assert pair.permissions() == {HOME: PERM_READ_WRITE, OTHER: PERM_READ_WRITE}
     with pytest.raises(ConfigurationError, match="--into is 'nowhere', and the ledger .* is on a-home, broker-a"):
-        merge_decisions(LEDGER, "nowhere", (), "exact", Target(pair.mq.namesrv_addr))
-    assert merge_decisions(LEDGER, OTHER, ("q-1",), "exact", Target(pair.mq.namesrv_addr)) == 0
+        merge_ledgers(LEDGER, "nowhere", (), "exact", Target(pair.mq.namesrv_addr))
+    assert merge_ledgers(LEDGER, OTHER, ("q-1",), "exact", Target(pair.mq.namesrv_addr)) == 0
     assert pair.decided() == [("q-1", 0), ("q-2", 0)]
 
 
@@ -297,7 +297,7 @@ def test_a_merge_that_was_stopped_half_way_is_gone_on_with(pair: Pair) -> None:
     pair.store(HOME, first, Decision("q-0", 1, frozenset({"a1"}), 1))
     pair.store(OTHER, first)
     pair.make(HOME, PERM_READ)
-    assert merge_decisions(LEDGER, OTHER, (), "exact", Target(pair.mq.namesrv_addr)) == 0
+    assert merge_ledgers(LEDGER, OTHER, (), "exact", Target(pair.mq.namesrv_addr)) == 0
     assert pair.decided() == [("q-0", 0), ("q-0", 1)]
 
 

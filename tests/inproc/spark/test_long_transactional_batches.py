@@ -30,7 +30,7 @@ from inproc.spark.transactional_sink import (
 )
 from spark_task import Died, Task, dies, leave_group
 from sprocketmq.cli.frame.target import Target
-from sprocketmq.cli.settle import settle_halves
+from sprocketmq.cli.settle import settle_half_messages
 from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.errors import ConfigurationError, NetworkError
 from sprocketmq.spark.source import RocketMQDataSource
@@ -134,15 +134,15 @@ def test_decided_rows_that_a_broker_gave_up_appear(
         mq.wait_until(lambda: given_up(mq) == 15, 60_000)
         assert appeared(mq) == once()
         if by_tool:
-            assert settle_halves(GROUP, ("flights",), Target(mq.namesrv_addr), 60) == 0
-            assert "15 given up by brokers were taken up again" in capsys.readouterr().out
+            assert settle_half_messages(GROUP, ("flights",), Target(mq.namesrv_addr), 60) == 0
+            assert "resumed 15 half messages that brokers had given up" in capsys.readouterr().out
         else:
             again = write(stream_writer(mq), range(10), range(10, 15))
             assert [message.skipped for message in again] == [True, True]
             stream_writer(mq).commit(again, 0)
         assert appeared(mq) == once(*range(15))
-        assert settle_halves(GROUP, ("flights",), Target(mq.namesrv_addr), 60) == 0
-        assert "taken up again" not in capsys.readouterr().out
+        assert settle_half_messages(GROUP, ("flights",), Target(mq.namesrv_addr), 60) == 0
+        assert "resumed" not in capsys.readouterr().out
         assert appeared(mq) == once(*range(15))
 
 
@@ -215,7 +215,7 @@ def test_rows_that_were_given_up_undecided_stay_where_they_are() -> None:
     with rocketmq(**ASKED_TWICE) as mq:
         stream_writer(mq).write(iter(rows(*range(5))))
         mq.wait_until(lambda: given_up(mq) == 5, 60_000)
-        assert settle_halves(GROUP, ("flights",), Target(mq.namesrv_addr), 60) == 0
+        assert settle_half_messages(GROUP, ("flights",), Target(mq.namesrv_addr), 60) == 0
         assert appeared(mq) == once()
         assert given_up(mq) == 5
 

@@ -124,7 +124,7 @@ def test_a_transactional_write_is_ended_and_settled_with_keys_over_tls(
     assert (settled.exit_code, settled.output) == (0, "group exact: 1 COMMIT_MESSAGE\n")
     named = [f"{name}={value}" for name, value in options.items() if name != "namesrvAddr"]
     again = CliRunner().invoke(app, [*words, *(word for option in named for word in ("--option", option))])
-    assert (again.exit_code, again.output) == (0, "group exact: no question came\n")
+    assert (again.exit_code, again.output) == (0, "group exact: no check-back came\n")
     assert [row["body"] for row in rows_of(options, topic="flights")] == [b"one", b"two", b"three"]
 
 

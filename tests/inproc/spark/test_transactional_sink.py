@@ -30,7 +30,7 @@ from inproc.spark.transactional_sink import (
 )
 from spark_task import Died, Task, dies, leave_group
 from sprocketmq.cli.frame.target import Target
-from sprocketmq.cli.settle import settle_halves
+from sprocketmq.cli.settle import settle_half_messages
 from sprocketmq.client.produce.async_transaction_producer import AsyncTransactionProducer
 from sprocketmq.core.transactions.decision_ledger import Decision
 from sprocketmq.errors import ConfigurationError, NetworkError
@@ -122,7 +122,7 @@ def test_what_a_killed_job_decided_is_settled_by_the_tool(
         with pytest.raises(Died):
             stream_writer(mq).commit(sent, 0)
         leave_group()
-        code = settle_halves(GROUP, ("flights",), Target(mq.namesrv_addr), 60)
+        code = settle_half_messages(GROUP, ("flights",), Target(mq.namesrv_addr), 60)
         assert code == 0
         assert "COMMIT_MESSAGE" in capsys.readouterr().out
         mq.wait_until(lambda: open_halves(mq) == 0)

@@ -62,7 +62,7 @@ def test_letters_are_listed_shown_and_replayed(cli: Cli) -> None:
     dry = cli.run("dead-letters", "replay", "billing", "--all", "--dry-run", *at)
     assert dry.out.endswith("3 would be replayed\n")
     one = cli.run("dead-letters", "replay", "billing", first, "--to-topic", "again", *at)
-    assert (one.code, one.out.splitlines()[-1]) == (0, "1 replayed; the letters themselves stay")
+    assert (one.code, one.out.splitlines()[-1]) == (0, "1 replayed; the dead letters themselves remain")
     some = cli.run("dead-letters", "replay", "billing", "--tags", "A", "--json", *at)
     assert {json.loads(line)["to"] for line in some.out.splitlines()} == {"orders/broker-a/0"}
     with rmq.Admin(namesrv_addr=namesrv_addr) as admin:
@@ -77,8 +77,8 @@ def test_wrong_questions_are_one_sentence(cli: Cli) -> None:
         admin.create_group("billing")
     for arguments, sentence in (
         (("show", "billing", "AB"), "has no dead letter with the id 'AB'"),
-        (("replay", "billing"), "which letters?"),
-        (("replay", "billing", "AB", "--all"), "message ids and conditions are given"),
+        (("replay", "billing"), "no dead letters are chosen"),
+        (("replay", "billing", "AB", "--all"), "message ids and conditions are both given"),
     ):
         ended = cli.run("dead-letters", *arguments, *at)
         assert (ended.code, ended.out) == (2, ""), ended

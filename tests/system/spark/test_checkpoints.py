@@ -81,7 +81,7 @@ def test_a_stream_goes_on_where_the_tool_puts_it(
     assert run(spark, flights, tmp_path) == [7, 8, 9]
 
     publish(flights, range(10, 20), 0)
-    assert "10 -> 15, 5 messages are left out" in tool("skip", tmp_path, FIRST, 15)
+    assert "10 -> 15, 5 messages are skipped" in tool("skip", tmp_path, FIRST, 15)
     assert run(spark, flights, tmp_path) == list(range(15, 20))
 
     tool("rewind", tmp_path, SECOND, "earliest", "-n", flights.namesrv_addr)
@@ -161,7 +161,8 @@ def test_a_running_query_of_a_group_is_noticed(spark: SparkSession, flights: Emb
     with pytest.raises(GroupNotExist, match="no broker knows the consumer group 'dealys'"):
         tool("rewind", tmp_path, FIRST, 5, "--group", "dealys", "-n", flights.namesrv_addr)
     with pytest.raises(
-        ConfigurationError, match="a query of group delays runs, 127.0.0.1:.* hears of it; stop it first"
+        ConfigurationError,
+        match="a query of group delays is running, broker 127.0.0.1:.* has its heartbeats; stop it first",
     ):
         tool("rewind", tmp_path, FIRST, 5, *named)
     query.stop()

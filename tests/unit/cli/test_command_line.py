@@ -136,7 +136,7 @@ def test_a_wrong_name_is_a_mistake_of_usage_with_the_nearest_one(
         (ConfigurationError("no"), 2, "sprocketmq: no"),
         (StoreError("no"), 2, "sprocketmq: no"),
         (RemoteError(1, "no", "h:1"), 1, "sprocketmq: code 1 from h:1: no"),
-        (RemoteError(3, "no", "h:1"), 1, "h:1 does not know this request, which came with RocketMQ 5"),
+        (RemoteError(3, "no", "h:1"), 1, "h:1 does not support this request, which needs RocketMQ 5"),
         (NetworkError("no"), 1, "sprocketmq: no"),
         (RequestTimeout("no"), 1, "sprocketmq: no"),
         (KeyboardInterrupt(), 130, "sprocketmq: interrupted"),

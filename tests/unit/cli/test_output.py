@@ -87,22 +87,22 @@ def test_what_is_said_beside_the_result_goes_to_stderr_in_one_line(said: Said) -
 
 
 def change(form: str = "table", **how: bool) -> Change:
-    return Change(Output(form), **{"dry_run": False, "yes": False, "asks": True, **how})
+    return Change(Output(form), **{"dry_run": False, "yes": False, "needs_yes": True, **how})
 
 
 def test_a_dry_run_says_what_would_be_done_and_does_not_begin(said: Said) -> None:
-    assert not change(dry_run=True, yes=True).begins("delete topic a", warning="it is read", topic="a")
+    assert not change(dry_run=True, yes=True).confirm("delete topic a", warning="it is read", topic="a")
     assert said() == ("would delete topic a\n", "sprocketmq: it is read\n")
-    assert not change("json", dry_run=True).begins("delete topic a", topic="a")
+    assert not change("json", dry_run=True).confirm("delete topic a", topic="a")
     assert json.loads(said()[0]) == {"dry_run": True, "topic": "a"}
 
 
 def test_where_nobody_can_be_asked_a_deletion_needs_yes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.stdin, "isatty", lambda: False)
     with pytest.raises(click.UsageError, match="to delete topic a needs --yes"):
-        change().begins("delete topic a")
-    assert change(yes=True).begins("delete topic a")
-    assert change(asks=False).begins("create topic a")
+        change().confirm("delete topic a")
+    assert change(yes=True).confirm("delete topic a")
+    assert change(needs_yes=False).confirm("create topic a")
 
 
 @pytest.mark.parametrize(("answer", "begins"), [(True, True), (False, False)])
@@ -110,10 +110,10 @@ def test_on_a_terminal_it_is_asked(answer: bool, begins: bool, monkeypatch: pyte
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
     monkeypatch.setattr(click, "confirm", lambda text, err: answer)
     if begins:
-        assert change().begins("delete topic a")
+        assert change().confirm("delete topic a")
     else:
         with pytest.raises(SystemExit) as end:
-            change().begins("delete topic a")
+            change().confirm("delete topic a")
         assert end.value.code == 1
         assert said() == ("", "sprocketmq: nothing was changed\n")
 

@@ -70,9 +70,9 @@ def test_the_tool_shows_what_the_last_batch_left(checkpoint: Path, capsys: pytes
             "flights/a/0",
             "6",
             False,
-            "flights/a/0 is at 5, and rewind to 6 would not go that way; give another, or skip",
+            "flights/a/0 is at 5, so it cannot rewind to 6; give another offset, or use skip",
         ),
-        ("flights/a/0", "5", True, "flights/a/0 is at 5, and skip to 5 would not go that way; give another, or rewind"),
+        ("flights/a/0", "5", True, "flights/a/0 is at 5, so it cannot skip to 5; give another offset, or use rewind"),
         ("flights/a/7", "1", False, "flights/a/7 is not in the checkpoint; it holds flights/a/0, flights/a/1"),
         ("flights", "1", False, "the queue is 'flights', topic/broker/number is allowed"),
         ("flights/a/0", "-1", False, "the offset is '-1', a whole number, earliest or latest is allowed"),
@@ -112,7 +112,7 @@ def test_a_batch_that_is_planned_anew_keeps_its_number_for_no_rows(
     write(checkpoint, 2, OTHERS, "-", json.dumps(planned))
     before = lines(checkpoint, 2)
     finish(str(checkpoint), "plan-anew", target=TARGET)
-    assert "batch 2 has no rows now, batch 3 is planned when the query starts" in capsys.readouterr().out
+    assert "batch 2 has no rows now; batch 3 will be planned when the query starts" in capsys.readouterr().out
     assert lines(checkpoint, 2) == lines(checkpoint, 1)
     found = StreamCheckpoint(str(checkpoint))
     assert (found.planned, found.done, (checkpoint / "offsets" / ".2.crc").exists()) == (2, 2, False)

@@ -1,4 +1,4 @@
-"""``sprocketmq user`` and ``acl``: who may do what, at brokers of 5.x."""
+"""``sprocketmq user`` and ``acl``: users and policies of RocketMQ 5."""
 
 from __future__ import annotations
 
@@ -20,17 +20,19 @@ __all__ = ["acl", "user"]
 
 _ACTIONS: Final = ("Pub", "Sub", "Create", "Update", "Delete", "Get", "List", "All")
 _where = options(
-    click.option("--cluster", metavar="NAME", help="At the brokers of this cluster."),
-    click.option("--broker", metavar="NAME", help="At this broker alone; default all."),
+    click.option("--cluster", metavar="NAME", help="Only on the brokers of this cluster."),
+    click.option("--broker", metavar="NAME", help="Only on this broker; default: on all brokers."),
 )
-_asked_broker = click.option("--broker", metavar="NAME", help="As this broker knows it; default the first.")
+_read_from = click.option("--broker", metavar="NAME", help="The broker to ask; default: the first by name.")
 _password_file = click.option(
-    "--password-file", type=click.File("r", encoding="utf-8"), help="Its first line is the password; - is stdin."
+    "--password-file",
+    type=click.File("r", encoding="utf-8"),
+    help="A file whose first line is the password; - is stdin.",
 )
 
 
 def _one_broker(admin: Admin, broker: str | None) -> str:
-    """The broker to ask. Raises ConfigurationError: it is older than 5.x, which has accounts in a file instead."""
+    """The broker to ask. Raises ConfigurationError if it is older than 5.0, and so has accounts in a file instead."""
     names = sorted(admin.cluster_info().broker_addr_table)
     if broker is None and not names:
         raise ConfigurationError("no broker is known to the name server; start one, or check --namesrv-addr")
@@ -44,15 +46,15 @@ def _one_broker(admin: Admin, broker: str | None) -> str:
 
 @click.group(cls=CommandGroup)
 def user() -> None:
-    """Users of a cluster with access control (5.x)."""
+    """Manage the users of access control (5.x)."""
 
 
 @user.command("list")
-@_asked_broker
+@_read_from
 @shows
 @connects
 def list_users(target: Target, output: Output, broker: str | None) -> None:
-    """All users."""
+    """List all users."""
     with target.admin() as admin:
         found = admin.users(_one_broker(admin, broker))
     output.rows(_USER, [_user_row(one) for one in found], empty="no users")
@@ -60,11 +62,11 @@ def list_users(target: Target, output: Output, broker: str | None) -> None:
 
 @user.command("show")
 @click.argument("name", metavar="USER")
-@_asked_broker
+@_read_from
 @shows
 @connects
 def show_user(target: Target, output: Output, name: str, broker: str | None) -> None:
-    """One user, and what it may do."""
+    """Show one user and its policies."""
     with target.admin() as admin:
         asked = _one_broker(admin, broker)
         found = admin.user(asked, name)
@@ -76,7 +78,7 @@ def show_user(target: Target, output: Output, name: str, broker: str | None) -> 
 
 
 def _user_row(one: UserInfo) -> dict[str, Any]:
-    """Never with its password."""
+    """A user as a row, without its password."""
     return {"user": one.username, "type": one.user_type, "status": one.user_status}
 
 
@@ -86,7 +88,7 @@ _USER: Final = (Column("user"), Column("type"), Column("status"))
 @user.command("create")
 @click.argument("name", metavar="USER")
 @_password_file
-@click.option("--super", "is_super", is_flag=True, help="Who may do all.")
+@click.option("--super", "is_super", is_flag=True, help="Make it a super user, which may do everything.")
 @_where
 @shows
 @changes
@@ -101,12 +103,15 @@ def create_user(
     cluster: str | None,
     broker: str | None,
 ) -> None:
-    """Make a user; asks for the password where no file is given."""
+    """Create a user.
+
+    Asks for the password unless --password-file is given.
+    """
     password = _password(password_file)
     kind = "Super" if is_super else "Normal"
     with target.admin() as admin:
         _one_broker(admin, broker)
-        if not change.begins(
+        if not change.confirm(
             f"create {kind.lower()} user {name} at {broker or cluster or 'each broker'}", user=name, type=kind
         ):
             return
@@ -115,22 +120,22 @@ def create_user(
 
 
 def _password(file: Any) -> str:
-    """Never an argument, which ps shows."""
+    """The password from a file or a prompt. There is no argument for it, because ps shows arguments to other users."""
     password: str
     if file is None:
         password = click.prompt("password", hide_input=True, confirmation_prompt=True, err=True)
     else:
         password = file.readline().rstrip("\r\n")
     if not password:
-        raise ConfigurationError("the password is empty; its file's first line is taken")
+        raise ConfigurationError("the password is empty; it must be on the first line of the file")
     return password
 
 
 @user.command("alter")
 @click.argument("name", metavar="USER")
 @_password_file
-@click.option("--super/--normal", "is_super", default=None, help="Whether it may do all.")
-@click.option("--enable/--disable", "enable", default=None, help="Whether it may do anything.")
+@click.option("--super/--normal", "is_super", default=None, help="Whether it is a super user, which may do everything.")
+@click.option("--enable/--disable", "enable", default=None, help="Whether it may do anything at all.")
 @_where
 @shows
 @changes
@@ -146,7 +151,10 @@ def alter_user(
     cluster: str | None,
     broker: str | None,
 ) -> None:
-    """Change what is named of a user; all else stays."""
+    """Change a user.
+
+    What no option names stays as it is.
+    """
     wanted: dict[str, Any] = {
         "user_type": None if is_super is None else "Super" if is_super else "Normal",
         "user_status": None if enable is None else "enable" if enable else "disable",
@@ -161,7 +169,7 @@ def alter_user(
         )
     with target.admin() as admin:
         _one_broker(admin, broker)
-        if not change.begins(f"change user {name}: {', '.join(told)}", user=name):
+        if not change.confirm(f"change user {name}: {', '.join(told)}", user=name):
             return
         admin.update_user(name, cluster=cluster, broker=broker, **wanted)
     change.done(f"changed user {name}: {', '.join(told)}", user=name)
@@ -181,7 +189,7 @@ def delete_user(
         asked = _one_broker(admin, broker)
         if admin.user(asked, name) is None:
             raise ConfigurationError(f"broker {asked} knows no user {name!r}")
-        if not change.begins(f"delete user {name}", user=name):
+        if not change.confirm(f"delete user {name}", user=name):
             return
         admin.delete_user(name, cluster=cluster, broker=broker)
     change.done(f"deleted user {name}", user=name)
@@ -189,17 +197,17 @@ def delete_user(
 
 @click.group(cls=CommandGroup)
 def acl() -> None:
-    """Policies: what users may do with what (5.x)."""
+    """Manage policies: what users may do (5.x)."""
 
 
 @acl.command("list")
-@click.option("--user", "name", metavar="USER", help="Of users with this in their name.")
-@click.option("--resource", metavar="TEXT", help="About resources with this in their name.")
-@_asked_broker
+@click.option("--user", "name", metavar="USER", help="Only users whose name contains this.")
+@click.option("--resource", metavar="TEXT", help="Only resources whose name contains this.")
+@_read_from
 @shows
 @connects
 def list_acls(target: Target, output: Output, name: str | None, resource: str | None, broker: str | None) -> None:
-    """All policies."""
+    """List all policies."""
     with target.admin() as admin:
         found = admin.acls(_one_broker(admin, broker), name, resource)
     output.rows(_ACL, _entries(found), empty="no policies")
@@ -207,14 +215,14 @@ def list_acls(target: Target, output: Output, name: str | None, resource: str | 
 
 @acl.command("show")
 @click.argument("name", metavar="USER")
-@_asked_broker
+@_read_from
 @shows
 @connects
 def show_acl(target: Target, output: Output, name: str, broker: str | None) -> None:
-    """What one user may do."""
+    """Show the policies of one user."""
     with target.admin() as admin:
         found = admin.acl(_one_broker(admin, broker), f"User:{name.removeprefix('User:')}")
-    output.rows(_ACL, _entries([found] if found else []), empty=f"nothing is said about user {name}")
+    output.rows(_ACL, _entries([found] if found else []), empty=f"user {name} has no policies")
 
 
 def _entries(found: list[AclInfo]) -> list[dict[str, Any]]:
@@ -246,7 +254,9 @@ _ACL: Final = (
 @click.argument("decision", type=click.Choice(["allow", "deny"]))
 @click.argument("actions", metavar="ACTION[,ACTION]...")
 @click.argument("resources", nargs=-1, required=True, metavar="RESOURCE...")
-@click.option("--from", "source_ips", multiple=True, metavar="ADDRESS", help="Only from there. Repeatable.")
+@click.option(
+    "--from", "source_ips", multiple=True, metavar="ADDRESS", help="Only for requests from this address. Repeatable."
+)
 @_where
 @shows
 @changes
@@ -265,20 +275,20 @@ def set_acl(
 ) -> None:
     """Allow or deny a user some actions on resources.
 
-    Resources are such as Topic:orders, Topic:order* or Group:billing. Actions: Pub, Sub, Create, Update, Delete, Get, List, All.
+    Examples of resources: Topic:orders, Topic:order*, Group:billing. Actions: Pub, Sub, Create, Update, Delete, Get, List, All.
     """
     subject = f"User:{name.removeprefix('User:')}"
     chosen = [_action(one) for one in actions.split(",")]
     sentence = f"{decision} {subject} {', '.join(chosen)} on {', '.join(resources)}"
     with target.admin() as admin:
         asked = _one_broker(admin, broker)
-        if not change.begins(sentence, subject=subject, actions=chosen, resources=list(resources)):
+        if not change.confirm(sentence, subject=subject, actions=chosen, resources=list(resources)):
             return
         found = admin.acl(asked, subject)
         known = {entry["resource"] for entry in _entries([found] if found else [])}
         for resource in resources:
-            tell = admin.update_acl if resource in known else admin.create_acl
-            tell(
+            write = admin.update_acl if resource in known else admin.create_acl
+            write(
                 subject,
                 [resource],
                 chosen,
@@ -300,7 +310,7 @@ def _action(text: str) -> str:
 @acl.command("delete")
 @click.argument("name", metavar="USER")
 @click.option(
-    "--resource", metavar="RESOURCE", help="What is said about this one; default all that is said about the user."
+    "--resource", metavar="RESOURCE", help="Only the policy for this resource; default: all policies of the user."
 )
 @_where
 @shows
@@ -315,12 +325,12 @@ def delete_acl(
     cluster: str | None,
     broker: str | None,
 ) -> None:
-    """Forget what a user may do."""
+    """Delete policies of a user."""
     subject = f"User:{name.removeprefix('User:')}"
-    what = f"what is said about {subject}" + (f" and {resource}" if resource else "")
+    what = f"the policy of {subject} for {resource}" if resource else f"all policies of {subject}"
     with target.admin() as admin:
         _one_broker(admin, broker)
-        if not change.begins(f"forget {what}", subject=subject, resource=resource):
+        if not change.confirm(f"delete {what}", subject=subject, resource=resource):
             return
         admin.delete_acl(subject, resource, cluster=cluster, broker=broker)
-    change.done(f"forgot {what}", subject=subject, resource=resource)
+    change.done(f"deleted {what}", subject=subject, resource=resource)

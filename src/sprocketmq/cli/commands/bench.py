@@ -1,4 +1,4 @@
-"""``sprocketmq bench``: how fast a cluster takes messages and gives them back, from this machine."""
+"""``sprocketmq bench``: how fast this machine can send messages to a cluster and consume them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _COLUMNS: Final = (
 
 @dataclass(slots=True)
 class _Figures:
-    """Of one direction."""
+    """What was measured of sending, or of consuming."""
 
     seconds: float = 0.0
     failed: int = 0
@@ -71,26 +71,33 @@ class _Figures:
 @click.command()
 @click.argument("topic", metavar="[TOPIC]", required=False)
 @click.option(
-    "--messages", "count", type=click.IntRange(1, 10_000_000), default=20_000, show_default=True, help="How many."
+    "--messages",
+    "count",
+    type=click.IntRange(1, 10_000_000),
+    default=20_000,
+    show_default=True,
+    help="Number of messages.",
 )
-@click.option("--size", type=click.IntRange(20, 4 << 20), default=1_024, show_default=True, help="Bytes of a body.")
+@click.option(
+    "--size", type=click.IntRange(20, 4 << 20), default=1_024, show_default=True, help="Size of a body in bytes."
+)
 @click.option(
     "--in-flight",
     type=click.IntRange(1, 10_000),
     default=_IN_FLIGHT,
     show_default=True,
-    help="Sends that wait for their answer at once.",
+    help="Maximum number of sends that wait for their answer at the same time.",
 )
-@click.option("--consume/--no-consume", default=True, help="Also read them back, by a group of its own.")
+@click.option("--consume/--no-consume", default=True, help="Also consume the messages, with a group made for it.")
 @shows
 @connects
 def bench(
     target: Target, output: Output, topic: str | None, count: int, size: int, in_flight: int, consume: bool
 ) -> None:
-    """How fast a cluster takes messages and gives them back.
+    """Measure the speed of sending and consuming.
 
-    Without TOPIC a topic is made for it and deleted afterwards. With TOPIC its other groups get the messages, too. The time of a message
-    is that of its send, and from its send to its listener.
+    Without TOPIC, the command creates a topic and deletes it at the end. With TOPIC, the other groups of that topic get the messages, too.
+    The row "send" shows the time of each send, the row "consume" the time from the send to the listener.
     """
     group = f"{_TOPIC}-{os.getpid()}"
     name = topic or group
@@ -101,7 +108,7 @@ def bench(
         if consume:
             admin.create_group(group)
             after.callback(admin.delete_group, group, remove_offsets=True)
-            for queue in admin.queues(name):  # else it would begin where the queues end when its first pull comes
+            for queue in admin.queues(name):  # without progress the group would skip what is sent before its first pull
                 admin.set_consumer_offset(group, queue, admin.max_offset(queue))
             received = _Received(group, count)
             with received.running(target, name):
@@ -114,7 +121,7 @@ def bench(
 
 
 def _send(target: Target, topic: str, tag: str, count: int, size: int, in_flight: int) -> _Figures:
-    """Send with so many answers open, and note the time of each."""
+    """Send ``count`` messages, at most ``in_flight`` at the same time, and measure each send."""
     from sprocketmq.client.produce.producer import Producer
     from sprocketmq.wire.records.message import Message
 
@@ -176,7 +183,7 @@ class _Received:
             yield
 
     def wait(self, count: int) -> None:
-        """Raises RequestTimeout: for a long time none came, and some are missing."""
+        """Wait for ``count`` messages. Raises RequestTimeout if some are missing and none came for ``_PATIENCE_S``."""
         self._wanted = count
         seen = -1
         while len(self._times_ms) < count and not self._all.wait(_PATIENCE_S):

@@ -1,4 +1,4 @@
-"""``sprocketmq broker``: list, show, config get and set, drain; and ``broker run``, a broker on this machine."""
+"""``sprocketmq broker``: list, show, config get and set, drain, and ``broker run``, which runs a broker on this machine."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LOOK_S: Final = 1.0
 
 
 class _BrokerGroup(CommandGroup):
-    """``sprocketmq broker --port 0`` is ``broker run --port 0``, as it was before there were verbs."""
+    """Treats ``sprocketmq broker --port 0`` as ``broker run --port 0``, its form before there were verbs."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if args and args[0].startswith("-") and args[0] not in ctx.help_option_names:
@@ -36,18 +36,18 @@ class _BrokerGroup(CommandGroup):
 
 @click.group(cls=_BrokerGroup)
 def broker() -> None:
-    """Brokers: list, show, config, drain; or run one here."""
+    """List, configure and drain brokers, or run one here."""
 
 
 broker.add_command(broker_run)
 
 
 @broker.command("list")
-@click.option("--cluster", metavar="NAME", help="Of this cluster.")
+@click.option("--cluster", metavar="NAME", help="Only brokers of this cluster.")
 @shows
 @connects
 def list_brokers(target: Target, output: Output, cluster: str | None) -> None:
-    """Every broker that is registered, masters and slaves.
+    """List the registered brokers, masters and slaves.
 
     Exit code 1 if one does not answer.
     """
@@ -60,7 +60,7 @@ def list_brokers(target: Target, output: Output, cluster: str | None) -> None:
 
 
 def _row(one: BrokerStatus) -> dict[str, Any]:
-    """What a broker that does not answer would say is not known."""
+    """A broker as a row; None for what only the broker knows, if it does not answer."""
     return {
         "broker_name": one.broker_name,
         "broker_id": one.broker_id,
@@ -95,9 +95,9 @@ _COLUMNS: Final = (
 @shows
 @connects
 def show_broker(target: Target, output: Output, name: str) -> None:
-    """All the numbers that a broker says of itself.
+    """Show a broker's runtime info.
 
-    BROKER is a name, whose master is asked, or HOST:PORT.
+    BROKER is HOST:PORT, or a name; a name stands for the master.
     """
     with target.admin() as admin:
         info = admin.broker_runtime_info(name)
@@ -111,7 +111,7 @@ def show_broker(target: Target, output: Output, name: str) -> None:
 
 @broker.group("config", cls=CommandGroup)
 def config() -> None:
-    """Settings of running brokers, as Apache names them."""
+    """Get and set the settings of running brokers, by their Apache keys."""
 
 
 @config.command("get")
@@ -120,7 +120,7 @@ def config() -> None:
 @shows
 @connects
 def get_config(target: Target, output: Output, name: str, keys: tuple[str, ...]) -> None:
-    """All settings of a broker, or those that are named."""
+    """Print all settings of a broker, or the given ones."""
     with target.admin() as admin:
         settings = admin.broker_config(name)
     _check_known(settings, keys, name)
@@ -134,14 +134,14 @@ def get_config(target: Target, output: Output, name: str, keys: tuple[str, ...])
 
 
 def _check_known(settings: dict[str, str], keys: tuple[str, ...], name: str) -> None:
-    """Raises ConfigurationError: the broker has no such setting. Apache's brokers take any and say nothing."""
+    """Raises ConfigurationError for an unknown key: Apache's brokers accept any key without an error."""
     import difflib
 
     for key in keys:
         if key not in settings:
             near = difflib.get_close_matches(key, settings)
-            told = f"did you mean {near[0]}?" if near else "sprocketmq broker config get lists what it has"
-            raise ConfigurationError(f"broker {name} has no setting {key!r}; {told}")
+            hint = f"did you mean {near[0]}?" if near else "sprocketmq broker config get lists what it has"
+            raise ConfigurationError(f"broker {name} has no setting {key!r}; {hint}")
 
 
 @config.command("set")
@@ -155,21 +155,21 @@ def set_config(
 ) -> None:
     """Change settings of a running broker and its slaves.
 
-    Exit code 1 if the broker did not take one.
+    Exit code 1 if the broker did not accept one.
     """
     wanted = dict(settings)
     with target.admin() as admin:
         before = admin.broker_config(name)
         _check_known(before, tuple(wanted), name)
         told = ", ".join(f"{key} {before[key] or 'nothing'} -> {value}" for key, value in wanted.items())
-        if not change.begins(f"change broker {name}: {told}", broker=name, settings=wanted):
+        if not change.confirm(f"change broker {name}: {told}", broker=name, settings=wanted):
             return
         admin.update_broker_config(wanted, broker=name)
         after = admin.broker_config(name)
     refused = [key for key, value in wanted.items() if after.get(key) == before[key] != value]
     if refused:
         note(
-            f"sprocketmq: broker {name} did not take {', '.join(refused)}: they are as they were; it may need a restart for them"
+            f"sprocketmq: broker {name} did not change {', '.join(refused)}; a change of this setting may need a restart"
         )
     taken = {key: after.get(key) for key in wanted}
     change.done(
@@ -183,34 +183,34 @@ def set_config(
 
 @broker.command("drain")
 @click.argument("name", metavar="BROKER")
-@click.option("--undo", is_flag=True, help="Let producers send to it again.")
+@click.option("--undo", is_flag=True, help="Allow sending to the broker again.")
 @click.option(
     "--wait",
     "wait_ms",
     type=DURATION,
-    help="Wait so long until its groups have consumed all. Exit code 1 if they have not.",
+    help="Wait at most this long until all groups have consumed everything. Exit code 1 if they have not.",
 )
 @shows
 @deletes
 @connects
 def drain(target: Target, output: Output, change: Change, name: str, undo: bool, wait_ms: int | None) -> None:
-    """Take a broker out of service, or put it back.
+    """Stop sends to a broker, or allow them again.
 
-    Nobody sends to it any more, and what it holds is consumed. Name servers tell producers within half a minute. Where the broker restarts,
-    its registration undoes it.
+    Consumers continue with what the broker holds. Producers learn of the change with their next route request, within 30 seconds. If the
+    broker restarts, producers send to it again.
     """
     with target.admin() as admin:
         if name not in admin.cluster_info().broker_addr_table:
             known = ", ".join(sorted(admin.cluster_info().broker_addr_table)) or "none"
             raise ConfigurationError(f"broker {name!r} is unknown, the name server knows {known}")
         if undo:
-            if change.begins(f"let producers send to broker {name} again", broker=name):
+            if change.confirm(f"allow sends to broker {name} again", broker=name):
                 topics = sum(admin.add_write_perm(name).values())
                 change.done(f"producers may send to broker {name} again, {topics} topics", broker=name, topics=topics)
             return
         behind = _behind(admin, name)
-        sentence = f"let nobody send to broker {name}, where groups have {sum(behind.values()):,} messages to consume"
-        if not change.begins(sentence, broker=name, lag=behind):
+        sentence = f"stop sends to broker {name}, where groups have {sum(behind.values()):,} messages to consume"
+        if not change.confirm(sentence, broker=name, lag=behind):
             return
         topics = sum(admin.wipe_write_perm(name).values())
         if wait_ms is not None:
@@ -219,7 +219,7 @@ def drain(target: Target, output: Output, change: Change, name: str, undo: bool,
             behind = _behind(admin, name)
     left = ", ".join(f"{group} {count:,}" for group, count in sorted(behind.items()) if count)
     change.done(
-        f"nobody sends to broker {name} any more, {topics} topics; left to consume: {left or 'nothing'}",
+        f"producers no longer send to broker {name}, {topics} topics; left to consume: {left or 'nothing'}",
         broker=name,
         topics=topics,
         lag=behind,
@@ -229,7 +229,7 @@ def drain(target: Target, output: Output, change: Change, name: str, undo: bool,
 
 
 def _behind(admin: Admin, name: str) -> dict[str, int]:
-    """Messages of this broker that each group has not consumed, those that are given up left out."""
+    """The number of messages on this broker that each group has not consumed. Queues without progress count from offset 0."""
     found: dict[str, int] = {}
     for row in admin.broker_consume_stats(name).consume_stats_list:
         for group, stats in row.items():

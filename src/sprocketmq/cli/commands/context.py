@@ -1,4 +1,4 @@
-"""``sprocketmq context``: clusters by name."""
+"""``sprocketmq context``: saved clusters."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ __all__ = ["context"]
 
 @click.group(cls=CommandGroup)
 def context() -> None:
-    """Clusters by name, for --context NAME.
+    """Save clusters under names, for --context NAME.
 
-    A context names the file with a secret, never the secret.
+    A context holds the path of the file with the secret key, never the key itself.
     """
 
 
 @context.command("list")
 @shows
 def list_contexts(output: Output) -> None:
-    """All contexts.
+    """List all contexts.
 
-    The current one counts where nothing else is said.
+    The current one is used if a command names no cluster.
     """
     contexts = Contexts.load()
     rows = [_row(contexts, name) for name in sorted(contexts.by_name)]
@@ -63,21 +63,26 @@ _COLUMNS: Final = (
 @context.command("add")
 @click.argument("name")
 @click.option("--namesrv-addr", "-n", metavar="HOST:PORT", required=True, help="Name servers, separated by ';'.")
-@click.option("--access-key", metavar="KEY", help="Under access control.")
+@click.option("--access-key", metavar="KEY", help="Access key.")
 @click.option(
     "--secret-key-file",
     metavar="FILE",
     type=click.Path(resolve_path=True),
-    help="A file with the secret, or with both keys.",
+    help="A file with the secret key, or with both keys.",
 )
-@click.option("--tls", is_flag=True, help="Speak TLS, and trust the authorities of this machine.")
+@click.option("--tls", is_flag=True, help="Use TLS, and trust this machine's certificate authorities.")
 @click.option(
-    "--tls-ca", metavar="FILE", type=click.Path(resolve_path=True), help="Speak TLS, and trust these authorities."
+    "--tls-ca",
+    metavar="FILE",
+    type=click.Path(resolve_path=True),
+    help="Use TLS, and trust the certificate authorities in this file.",
 )
-@click.option("--use", is_flag=True, help="Make it the current one; the first one is that by itself.")
+@click.option(
+    "--use", is_flag=True, help="Make it the current context. The first context always becomes the current one."
+)
 @shows
 def add_context(output: Output, name: str, use: bool, **settings: Any) -> None:
-    """Name a cluster, or change what a name means."""
+    """Save a cluster under a name, or replace a saved one."""
     if not name.strip() or not name.isprintable():
         raise ConfigurationError(f"the name of the context is {name!r}; text without control characters is allowed")
     contexts = Contexts.load()
@@ -105,11 +110,11 @@ def use_context(output: Output, name: str) -> None:
 @click.argument("name")
 @shows
 def delete_context(output: Output, name: str) -> None:
-    """Forget a context."""
+    """Delete a context."""
     contexts = Contexts.load()
     contexts.get(name)
     del contexts.by_name[name]
     if contexts.current == name:
         contexts.current = None
     contexts.save()
-    output.done(f"forgot context {name}", context=name)
+    output.done(f"deleted context {name}", context=name)

@@ -1,4 +1,4 @@
-"""``sprocketmq dead-letters``: what groups gave up and why; back to where it came from, or gone."""
+"""``sprocketmq dead-letters``: list, show, replay and purge dead letters."""
 
 from __future__ import annotations
 
@@ -27,36 +27,46 @@ _DLQ: Final = "%DLQ%"
 _EVERY: Final = 1_000
 
 _conditions = options(
-    click.option("--topic", help="First sent to this topic."),
-    click.option("--key", help="With this among its keys."),
-    click.option("--tags", "--tag", "tags", help="With exactly these tags."),
-    click.option("--since", "since_ms", type=MOMENT, metavar="TIME", help="Dead since then: 5m is 5 minutes ago."),
-    click.option("--until", "until_ms", type=MOMENT, metavar="TIME", help="Dead before then."),
+    click.option("--topic", help="Only letters that were first sent to this topic."),
+    click.option("--key", help="Only letters with this key."),
+    click.option("--tags", "--tag", "tags", help="Only letters with exactly these tags."),
+    click.option(
+        "--since",
+        "since_ms",
+        type=MOMENT,
+        metavar="TIME",
+        help="Only letters that became dead letters at this time or later; 5m means 5 minutes ago.",
+    ),
+    click.option(
+        "--until",
+        "until_ms",
+        type=MOMENT,
+        metavar="TIME",
+        help="Only letters that became dead letters before this time.",
+    ),
 )
 
 
 @click.group("dead-letters", cls=CommandGroup)
 def dead_letters() -> None:
-    """What groups gave up: look at it, send it again."""
+    """Look at dead letters, and send them again."""
 
 
 @dead_letters.command("list")
 @group_argument(metavar="[GROUP]", required=False)
 @_conditions
-@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="How many to show.")
+@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Maximum number to show.")
 @shows
 @connects
 def list_letters(target: Target, output: Output, group: str | None, limit: int, **where: Any) -> None:
-    """The dead letters of a group, or how many each has.
+    """List dead letters.
 
-    The oldest first.
-    With --json one object a line.
+    Without GROUP it lists the groups and how many dead letters each has. The oldest letter comes first. With --json, each line is one
+    object.
     """
     if group is None:
         if any(value is not None for value in where.values()):
-            raise ConfigurationError(
-                "conditions are given without a group; name the group whose letters they are about"
-            )
+            raise ConfigurationError("conditions are given without a group; name the group whose dead letters to list")
         _list_groups(target, output)
         return
     shown = 0
@@ -72,8 +82,8 @@ def list_letters(target: Target, output: Output, group: str | None, limit: int, 
             output.line(_as_dict(letter), escaped(_line(letter)))
         held = letters.count()
     if not output.is_json:
-        told = ", give --limit to see more" if more else ""
-        print(f"{shown:,} shown, group {group} has {held:,} dead letters{told}")
+        hint = ", give --limit to see more" if more else ""
+        print(f"{shown:,} shown, group {group} has {held:,} dead letters{hint}")
         if len(reasons) > 1 or (reasons and UNKNOWN not in reasons):
             for reason, count in reasons.most_common():
                 print(escaped(f"{count:>7,}  {reason}"))
@@ -94,11 +104,11 @@ def _list_groups(target: Target, output: Output) -> None:
 @dead_letters.command("show")
 @group_argument(metavar="GROUP")
 @click.argument("message_id", metavar="MESSAGE_ID")
-@click.option("--body", is_flag=True, help="Only the body, byte for byte.")
+@click.option("--body", is_flag=True, help="Print only the body, unchanged.")
 @shows
 @connects
 def show_letter(target: Target, output: Output, group: str, message_id: str, body: bool) -> None:
-    """All of one dead letter."""
+    """Show one dead letter."""
     with target.dead_letters(group) as letters:
         letter = letters.get(message_id)
     message = letter.message
@@ -132,10 +142,10 @@ def show_letter(target: Target, output: Output, group: str, message_id: str, bod
 @dead_letters.command("replay")
 @group_argument(metavar="GROUP")
 @click.argument("message_ids", nargs=-1, metavar="[MESSAGE_ID]...")
-@click.option("--all", "everything", is_flag=True, help="All dead letters that are there now.")
+@click.option("--all", "everything", is_flag=True, help="All dead letters of the group.")
 @_conditions
-@click.option("--to-topic", metavar="TOPIC", help="Send them there instead of where each came from.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be sent.")
+@click.option("--to-topic", metavar="TOPIC", help="Send them to this topic instead of their original topics.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be sent.")
 @shows
 @connects
 def replay_letters(
@@ -148,16 +158,17 @@ def replay_letters(
     dry_run: bool,
     **where: Any,
 ) -> None:
-    """Send dead letters again, to the topic they came from.
+    """Send dead letters to their original topic again.
 
-    As they were first sent: those named by MESSAGE_ID, or all that fit the conditions. Every group of that topic gets them. The letters
-    themselves stay until the broker's retention takes them. Exit code 1 if one could not be sent; those behind it are not tried then.
+    Sends the letters with the given ids, or all that match the conditions, as they were first sent. Every group of the topic gets them.
+    The dead letters themselves remain until the broker's retention deletes them. If one cannot be sent, the command stops there with exit
+    code 1.
     """
     conditions = any(value is not None for value in where.values())
     if message_ids and (everything or conditions):
-        raise ConfigurationError("message ids and conditions are given; name letters, or describe them")
+        raise ConfigurationError("message ids and conditions are both given; give one of the two")
     if not message_ids and not everything and not conditions:
-        raise ConfigurationError("which letters? name their message ids, give conditions such as --topic, or --all")
+        raise ConfigurationError("no dead letters are chosen; give message ids, conditions such as --topic, or --all")
     with target.dead_letters(group) as letters:
         chosen = [letters.get(message_id) for message_id in message_ids] if message_ids else letters.read(**where)
         done = 0
@@ -165,27 +176,27 @@ def replay_letters(
             try:
                 place = _send_again(letters, letter, to_topic, dry_run)
             except RocketMQError as error:
-                note(f"sprocketmq: {letter.message_id} was not sent, nor what is behind it: {error}")
-                _say(output, done, dry_run)
+                note(f"sprocketmq: {letter.message_id} and the letters after it were not sent: {error}")
+                _print_total(output, done, dry_run)
                 sys.exit(1)
             done += 1
             if output.is_json or message_ids or dry_run or done % _EVERY == 0:
                 output.line({"message_id": letter.message_id, "to": place}, escaped(f"{letter.message_id} -> {place}"))
-    _say(output, done, dry_run)
+    _print_total(output, done, dry_run)
 
 
 def _send_again(letters: DeadLetters, letter: DeadLetterMessage, to_topic: str | None, dry_run: bool) -> str:
-    """The queue where it went, or the topic where it would go."""
+    """Send one letter again. Returns the queue where it is stored, or with ``--dry-run`` the topic to which it would be sent."""
     if not dry_run:
         return str(letters.replay(letter, topic=to_topic).message_queue)
     if to_topic is None and letter.origin_topic is None:
-        raise ConfigurationError("it does not say which topic it came from; --to-topic is needed")
+        raise ConfigurationError("its original topic is not known; give --to-topic")
     return to_topic or letter.origin_topic or UNKNOWN
 
 
-def _say(output: Output, done: int, dry_run: bool) -> None:
+def _print_total(output: Output, done: int, dry_run: bool) -> None:
     if not output.is_json:
-        print(f"{done:,} would be replayed" if dry_run else f"{done:,} replayed; the letters themselves stay")
+        print(f"{done:,} would be replayed" if dry_run else f"{done:,} replayed; the dead letters themselves remain")
 
 
 @dead_letters.command("purge")
@@ -194,16 +205,16 @@ def _say(output: Output, done: int, dry_run: bool) -> None:
 @deletes
 @connects
 def purge_letters(target: Target, output: Output, change: Change, group: str) -> None:
-    """Forget all dead letters of a group, for good.
+    """Delete all dead letters of a group.
 
-    RocketMQ cannot delete single messages, so their topic is deleted.
+    RocketMQ cannot delete single messages, so the group's dead letter topic is deleted.
     """
     with target.dead_letters(group) as letters:
         held = letters.count()
-        if not change.begins(f"forget all {held:,} dead letters of group {group}", group=group, dead_letters=held):
+        if not change.confirm(f"delete all {held:,} dead letters of group {group}", group=group, dead_letters=held):
             return
         gone = letters.purge()
-    change.done(f"{gone:,} dead letters of group {group} are gone", group=group, dead_letters=gone)
+    change.done(f"deleted {gone:,} dead letters of group {group}", group=group, dead_letters=gone)
 
 
 def _line(letter: DeadLetterMessage) -> str:

@@ -1,4 +1,4 @@
-"""``sprocketmq group``: list, show, create, alter, delete; its other verbs are in ``group_members`` and ``group_progress``."""
+"""``sprocketmq group``: list, show, create, alter, delete. The other verbs are in ``group_members`` and ``group_progress``."""
 
 from __future__ import annotations
 
@@ -22,29 +22,41 @@ if TYPE_CHECKING:
 __all__ = ["group"]
 
 _where = options(
-    click.option("--cluster", metavar="NAME", help="At the brokers of this cluster."),
-    click.option("--broker", metavar="NAME", help="At this broker alone."),
+    click.option("--cluster", metavar="NAME", help="Only on the brokers of this cluster."),
+    click.option("--broker", metavar="NAME", help="Only on this broker."),
 )
 _settings = options(
     click.option(
-        "--retry-max", "retry_max_times", type=click.IntRange(-1), help="Tries after the first before a dead letter."
+        "--retry-max",
+        "retry_max_times",
+        type=click.IntRange(-1),
+        help="How often a message is retried before it becomes a dead letter.",
     ),
     click.option(
-        "--retry-queues", "retry_queue_nums", type=click.IntRange(1), help="Queues of its retry topic on each broker."
+        "--retry-queues",
+        "retry_queue_nums",
+        type=click.IntRange(1),
+        help="Number of queues of its retry topic on each broker.",
     ),
-    click.option("--enable/--disable", "consume_enable", default=None, help="Whether it may consume at all."),
+    click.option("--enable/--disable", "consume_enable", default=None, help="Whether the group may consume."),
     click.option(
-        "--broadcast/--no-broadcast", "consume_broadcast_enable", default=None, help="Whether it may broadcast."
+        "--broadcast/--no-broadcast",
+        "consume_broadcast_enable",
+        default=None,
+        help="Whether the group may consume in broadcasting mode.",
     ),
     click.option(
-        "--orderly/--no-orderly", "consume_message_orderly", default=None, help="Whether it consumes in order (5.x)."
+        "--orderly/--no-orderly",
+        "consume_message_orderly",
+        default=None,
+        help="Whether the group consumes in order (5.x).",
     ),
 )
 
 
 @click.group(cls=CommandGroup)
 def group() -> None:
-    """Consumer groups: members, progress, why one is stuck."""
+    """Manage consumer groups, and see why one is stuck."""
 
 
 for verb in (members, stack, doctor, reset, clone):
@@ -52,12 +64,12 @@ for verb in (members, stack, doctor, reset, clone):
 
 
 @group.command("list")
-@click.option("--all", "with_all", is_flag=True, help="Groups of brokers and tools, too.")
-@click.option("--topic", metavar="TOPIC", help="Those that read this topic.")
+@click.option("--all", "with_all", is_flag=True, help="Include groups of brokers and tools.")
+@click.option("--topic", metavar="TOPIC", help="Only groups that consume this topic.")
 @shows
 @connects
 def list_groups(target: Target, output: Output, with_all: bool, topic: str | None) -> None:
-    """The groups, the one that is furthest behind first."""
+    """List the groups, the one with the largest lag first."""
     with target.admin() as admin:
         summaries = {one.group: one for one in admin.group_summaries()}
         names = set(admin.consumers_of(topic)) if topic else summaries.keys() | set(admin.groups())
@@ -84,7 +96,7 @@ def list_groups(target: Target, output: Output, with_all: bool, topic: str | Non
         Column("model", "message_model", wide=True),
         Column("type", "consume_type", wide=True),
     )
-    output.rows(columns, rows, empty="no groups; --all shows those of brokers and tools, too")
+    output.rows(columns, rows, empty="no groups; --all includes those of brokers and tools")
 
 
 @group.command("show")
@@ -92,7 +104,7 @@ def list_groups(target: Target, output: Output, with_all: bool, topic: str | Non
 @shows
 @connects
 def show_group(target: Target, output: Output, name: str) -> None:
-    """One group: settings, members, and how far it is."""
+    """Show the settings, members and lag of one group."""
     with target.admin() as admin:
         record = _record(admin, name)
     output.record(_SHOWN, record, _SHOWN_TABLES)
@@ -168,7 +180,10 @@ def create_group(
     broker: str | None,
     **given: Any,
 ) -> None:
-    """Make a group. One that exists is left alone: 'group alter' changes it."""
+    """Create a group.
+
+    It is an error if the group exists; 'group alter' changes an existing one.
+    """
     from sprocketmq.client.settings.validators import check_group
 
     check_group(name)
@@ -176,7 +191,7 @@ def create_group(
     with target.admin() as admin:
         if name in admin.groups():
             raise ConfigurationError(f"group {name!r} exists already; sprocketmq group alter changes it")
-        if not change.begins(f"create group {name} on {broker or cluster or 'each broker'}", group=name, **settings):
+        if not change.confirm(f"create group {name} on {broker or cluster or 'each broker'}", group=name, **settings):
             return
         admin.create_group(name, cluster=cluster, broker=broker, **settings)
         where = sorted(admin.group_config(name))
@@ -199,7 +214,10 @@ def alter_group(
     broker: str | None,
     **given: Any,
 ) -> None:
-    """Change what is named of a group; all else stays."""
+    """Change the settings of a group.
+
+    What no option names stays as it is.
+    """
     settings = _given(given)
     if not settings:
         raise ConfigurationError(
@@ -208,7 +226,7 @@ def alter_group(
     told = ", ".join(f"{key} {_text(value)}" for key, value in settings.items())
     with target.admin() as admin:
         where = sorted(admin.group_config(name))
-        if not change.begins(
+        if not change.confirm(
             f"change group {name}: {told}, on {broker or cluster or ', '.join(where)}", group=name, **settings
         ):
             return
@@ -232,7 +250,7 @@ def _text(value: object) -> str:
     "--progress",
     "remove_offsets",
     is_flag=True,
-    help="Forget how far it is, too; else a group of this name goes on there.",
+    help="Delete its progress, too. Otherwise a new group of this name continues from it.",
 )
 @_where
 @shows
@@ -251,9 +269,11 @@ def delete_group(
     with target.admin() as admin:
         where = sorted(admin.group_config(name))
         online = admin.consumer_ids(name)
-        warning = f"{len(online)} members are online and will make it again: {', '.join(online)}" if online else ""
+        warning = f"{len(online)} members are online and will create it again: {', '.join(online)}" if online else ""
         what = f"group {name}, its retry topic and its dead letters" + (", and its progress" if remove_offsets else "")
-        if not change.begins(f"delete {what}, on {broker or cluster or ', '.join(where)}", warning=warning, group=name):
+        if not change.confirm(
+            f"delete {what}, on {broker or cluster or ', '.join(where)}", warning=warning, group=name
+        ):
             return
         admin.delete_group(name, remove_offsets=remove_offsets, cluster=cluster, broker=broker)
     change.done(f"deleted {what}", group=name, brokers=where)

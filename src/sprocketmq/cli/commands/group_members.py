@@ -1,4 +1,4 @@
-"""``sprocketmq group members | stack | doctor``: who is online, where their threads stand, and why the group does not move."""
+"""``sprocketmq group members | stack | doctor``: members that are online, their threads' stacks, and why the group makes no progress."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _VERSION: Final = "PROP_CLIENT_VERSION"
 @shows
 @connects
 def members(target: Target, output: Output, group: str) -> None:
-    """The members that are online, and what each reads."""
+    """List the members that are online, and their queues."""
     with target.admin() as admin:
         known = admin.consumer_connection(group)
         if known is None:
@@ -46,7 +46,7 @@ def members(target: Target, output: Output, group: str) -> None:
                     "queue_count": len(info.mq_table) if info else None,
                     "cached": sum(queue.cached_msg_count for queue in info.mq_table.values()) if info else None,
                     "topics": sorted(one.topic for one in info.subscription_set) if info else None,
-                    "says_nothing_because": why,
+                    "unavailable_because": why,
                 }
             )
     output.rows(_MEMBERS, rows)
@@ -65,7 +65,7 @@ _MEMBERS: Final = (
 
 
 def _info(admin: Admin, group: str, client_id: str, *, jstack: bool) -> tuple[ConsumerRunningInfo | None, str | None]:
-    """What a member says of itself, or why it says nothing: clients of other languages do not answer, or left meanwhile."""
+    """The running info of a member, or why there is none: some clients of other languages do not answer, or it has just left."""
     try:
         return admin.running_info(group, client_id, jstack=jstack), None
     except (RemoteError, NetworkError, RequestTimeout) as error:
@@ -78,7 +78,7 @@ def _info(admin: Admin, group: str, client_id: str, *, jstack: bool) -> tuple[Co
 @shows
 @connects
 def stack(target: Target, output: Output, group: str, client_id: str | None) -> None:
-    """Where each thread of the members stands."""
+    """Print the stacks of the members' threads."""
     with target.admin() as admin:
         ids = admin.consumer_ids(group)
         if client_id is not None and client_id not in ids:
@@ -88,14 +88,16 @@ def stack(target: Target, output: Output, group: str, client_id: str | None) -> 
         found: list[dict[str, Any]] = []
         for one in [client_id] if client_id is not None else ids:
             info, why = _info(admin, group, one, jstack=True)
-            found.append({"client_id": one, "stack": info.jstack if info else None, "says_nothing_because": why})
+            found.append({"client_id": one, "stack": info.jstack if info else None, "unavailable_because": why})
     if output.is_json or not found:
         output.rows((), found, empty=f"no member of group {group} is online")
         return
     for row in found:
         print(escaped(f"-- {row['client_id']}"))
         if row["stack"] is None:
-            note(f"sprocketmq: {row['client_id']} does not say: {row['says_nothing_because'] or 'it has no stacks'}")
+            note(
+                f"sprocketmq: {row['client_id']} sent no stacks: {row['unavailable_because'] or 'its client has none'}"
+            )
             continue
         for line in row["stack"].splitlines():
             print(escaped(line))
@@ -104,16 +106,22 @@ def stack(target: Target, output: Output, group: str, client_id: str | None) -> 
 @click.command()
 @group_argument(metavar="GROUP")
 @click.option(
-    "--stuck-after", type=DURATION, default="30s", show_default=True, help="From when on a listener counts as stuck."
+    "--stuck-after",
+    type=DURATION,
+    default="30s",
+    show_default=True,
+    help="How long a listener call may take before it counts as stuck.",
 )
-@click.option("--watch-for", type=DURATION, default="2s", show_default=True, help="How long to look for movement.")
+@click.option(
+    "--watch-for", type=DURATION, default="2s", show_default=True, help="How long to watch whether progress changes."
+)
 @shows
 @connects
 def doctor(target: Target, output: Output, group: str, stuck_after: int, watch_for: int) -> None:
-    """Why a group does not move, and what to do.
+    """Find out why a group makes no progress.
 
-    One verdict and its evidence. Changes nothing. Exit code 0 where it moves or has nothing to do, 1 where something is wrong or cannot be
-    told.
+    Prints one verdict, its evidence and what to do, and changes nothing. Exit code 0 if the group makes progress or has nothing to consume,
+    1 if something is wrong, or if there is not enough evidence.
     """
     with target.admin() as admin:
         found = admin.diagnose_group(group, stuck_after_ms=stuck_after, watch_ms=watch_for)

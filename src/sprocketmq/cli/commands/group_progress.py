@@ -1,4 +1,4 @@
-"""``sprocketmq group reset | clone``: where a group goes on."""
+"""``sprocketmq group reset | clone``: changing the offsets from which a group consumes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _COLUMNS: Final = (
     Column("broker", "broker_name"),
     Column("queue", "queue_id"),
     Column("was at", "from_offset", none="none"),
-    Column("goes on at", "to_offset"),
+    Column("continues at", "to_offset"),
 )
 
 
@@ -36,10 +36,16 @@ _PLACE: Final = value_type("place", _place)
 
 @click.command()
 @group_argument(metavar="GROUP")
-@click.option("--topic", metavar="TOPIC", required=True, help="In this topic.")
-@click.option("--to", "place", type=_PLACE, metavar="earliest|latest|TIME", help="Go on there; 5m is 5 minutes ago.")
-@click.option("--queue", type=QUEUE, metavar="BROKER/NUMBER", help="Of this queue alone, with --offset.")
-@click.option("--offset", type=click.IntRange(0), help="Go on at this message, with --queue.")
+@click.option("--topic", metavar="TOPIC", required=True, help="The topic.")
+@click.option(
+    "--to",
+    "place",
+    type=_PLACE,
+    metavar="earliest|latest|TIME",
+    help="Continue there in all queues of the topic; 5m means 5 minutes ago.",
+)
+@click.option("--queue", type=QUEUE, metavar="BROKER/NUMBER", help="Reset only this queue; needs --offset.")
+@click.option("--offset", type=click.IntRange(0), help="Continue at this offset; needs --queue.")
 @shows
 @deletes
 @connects
@@ -53,31 +59,31 @@ def reset(
     queue: tuple[str, int] | None,
     offset: int | None,
 ) -> None:
-    """Let a group go on elsewhere in a topic.
+    """Reset the offsets of a group in a topic.
 
-    Again from a time on, or without what waits; members online or not.
+    The group consumes messages again from a time on, or skips messages. Its members may be online.
     """
     if (place is None) == (offset is None) or (queue is None) != (offset is None):
         raise ConfigurationError(
-            "where to? --to earliest, latest or a TIME for the whole topic, or --queue with --offset for one queue"
+            "no new offset is given; give --to earliest, latest or a TIME for the whole topic, or --queue with --offset for one queue"
         )
     with target.admin() as admin:
         if queue is not None and offset is not None:
             where = queue_of(topic, queue)
             plan = {where: offset}
-            told = f"queue {where} at offset {offset:,}"
+            position = f"queue {where} at offset {offset:,}"
         else:
             assert place is not None
             plan = _plan(admin, topic, place)
-            told = f"{topic} at {place if isinstance(place, str) else time_text(place)}"
+            position = f"{topic} at {place if isinstance(place, str) else time_text(place)}"
         before = {one: at.consumer_offset for one, at in admin.consumer_progress(group, topic).items()}
         rows = _rows(plan, before)
         back = sum(max(0, _moved(row)) for row in rows)
         skipped = sum(max(0, -_moved(row)) for row in rows)
         if not output.is_json:
             output.table(_COLUMNS, rows)
-        effect = f"{back:,} messages come again, {skipped:,} are left out"
-        if not change.begins(f"let group {group} go on in {told}: {effect}", group=group, queues=rows):
+        effect = f"{back:,} messages are consumed again, {skipped:,} are skipped"
+        if not change.confirm(f"let group {group} continue in {position}: {effect}", group=group, queues=rows):
             return
         if queue is not None and offset is not None:
             admin.reset_offset(group, queue_of(topic, queue), offset)
@@ -86,11 +92,11 @@ def reset(
             moved = admin.skip_accumulated(group, topic)
         else:
             moved = admin.reset_offset_by_time(group, topic, 0 if isinstance(place, str) or place is None else place)
-    change.done(f"group {group} goes on in {told}: {effect}", group=group, queues=_rows(moved, before))
+    change.done(f"group {group} continues in {position}: {effect}", group=group, queues=_rows(moved, before))
 
 
 def _plan(admin: Admin, topic: str, place: str | int) -> dict[MessageQueue, int]:
-    """Where each queue would go on."""
+    """The offset from which each queue would continue."""
     plan = {}
     for queue in admin.queues(topic):
         if place == "earliest":
@@ -120,21 +126,21 @@ def _rows(plan: dict[MessageQueue, int], before: dict[MessageQueue, int]) -> lis
 
 
 def _moved(row: dict[str, Any]) -> int:
-    """How many messages come again; negative: are left out. Without progress nothing is known to be either."""
+    """How many messages are consumed again; negative if they are skipped. 0 if the group had no progress there."""
     return 0 if row["from_offset"] is None else row["from_offset"] - row["to_offset"]
 
 
 @click.command()
 @group_argument("source", metavar="SOURCE")
 @click.argument("destination", metavar="DESTINATION")
-@click.option("--topic", metavar="TOPIC", help="In this topic; default in all topics of SOURCE.")
+@click.option("--topic", metavar="TOPIC", help="Only in this topic; default: in all topics of SOURCE.")
 @shows
 @deletes
 @connects
 def clone(target: Target, output: Output, change: Change, source: str, destination: str, topic: str | None) -> None:
-    """Let one group begin where another is.
+    """Copy the offsets of one group to another.
 
-    The members of DESTINATION must be down. Makes the group where it is missing.
+    No member of DESTINATION may be online. DESTINATION is created if it does not exist.
     """
     with target.admin() as admin:
         progress = admin.consumer_progress(source, topic)
@@ -145,7 +151,7 @@ def clone(target: Target, output: Output, change: Change, source: str, destinati
         }
         if not plan:
             raise ConfigurationError(
-                f"group {source!r} has no progress{f' in {topic}' if topic else ''}, so there is nothing to take along"
+                f"group {source!r} has no progress{f' in {topic}' if topic else ''}, so there is nothing to copy"
             )
         exists = destination in admin.groups()
         online = admin.consumer_ids(destination) if exists else []
@@ -158,15 +164,15 @@ def clone(target: Target, output: Output, change: Change, source: str, destinati
         rows = _rows(plan, before)
         if not output.is_json:
             output.table(_COLUMNS, rows)
-        sentence = f"let group {destination} begin where {source} is, in {len(plan)} queues"
-        if not change.begins(sentence, group=destination, queues=rows):
+        sentence = f"copy the offsets of group {source} to group {destination}, in {len(plan)} queues"
+        if not change.confirm(sentence, group=destination, queues=rows):
             return
         if not exists:
-            note(f"sprocketmq: group {destination} is made, as no broker knew it")
+            note(f"sprocketmq: group {destination} did not exist and is created")
             admin.create_group(destination)
         cloned = admin.clone_offsets(source, destination, topic)
     change.done(
-        f"group {destination} begins where {source} is, in {len(cloned)} queues",
+        f"copied the offsets of group {source} to group {destination}, in {len(cloned)} queues",
         group=destination,
         queues=_rows(cloned, before),
     )

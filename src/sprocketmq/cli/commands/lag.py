@@ -34,14 +34,14 @@ _COLUMNS: Final = (
 
 @click.command()
 @group_argument(metavar="GROUP")
-@click.option("--topic", metavar="TOPIC", help="In this topic alone.")
-@click.option("--watch", type=DURATION, metavar="DURATION", help="Look again and again, as 5s; ends with Ctrl-C.")
+@click.option("--topic", metavar="TOPIC", help="Only in this topic.")
+@click.option("--watch", type=DURATION, metavar="DURATION", help="Print the lag at this interval, until Ctrl-C.")
 @click.option(
     "--fail-over",
     "limit",
     type=LIMIT,
     metavar="N|DURATION",
-    help="Exit code 3 if it is further behind than so many messages, or so long.",
+    help="Exit code 3 if the lag exceeds this number of messages, or this time.",
 )
 @shows
 @connects
@@ -53,12 +53,13 @@ def lag(
     watch: int | None,
     limit: tuple[str, int] | None,
 ) -> None:
-    """How far a consumer group is behind, queue by queue.
+    """Show how far a consumer group is behind.
 
-    Its retry topic included. In messages, and in time: for how long the oldest message that it has not consumed has been waiting.
+    For each queue of its topics and its retry topic: the number of messages that it has not consumed, and how long the oldest of them has
+    been waiting (-o wide).
     """
     if watch is not None and limit is not None:
-        raise ConfigurationError("--watch and --fail-over are both given; a probe looks once")
+        raise ConfigurationError("--watch and --fail-over are both given; give one of the two")
     with target.admin() as admin:
         if watch is not None:
             _watch(admin, output, group, topic, watch)
@@ -80,9 +81,9 @@ def _record(admin: Admin, group: str, topic: str | None) -> dict[str, Any]:
     for name in sorted({queue.topic for queue, at in progress.items() if at.lag}):
         try:
             for one in admin.consume_time_span(name, group):
-                # Java counts from 1970 where it finds no message, and says 0 where it does not know.
+                # Java brokers count from 1970 if they find no message, and answer 0 if they do not know.
                 waiting[one.message_queue] = one.delay_time if 0 < one.delay_time < _DECADES_MS else None
-        except RemoteError:  # a topic that is gone, or a group that this broker never saw: unknown
+        except RemoteError:  # the topic was deleted, or this broker does not know the group
             continue
     queues = [
         {
@@ -100,7 +101,7 @@ def _record(admin: Admin, group: str, topic: str | None) -> dict[str, Any]:
 
 
 def _longest(queues: list[dict[str, Any]]) -> int | None:
-    """For how long the oldest one waits; None where it is not known of any queue with lag."""
+    """How long the oldest message has been waiting; None if that is not known of any queue with lag."""
     known = [row["waiting_ms"] for row in queues if row["lag"] and row["waiting_ms"] is not None]
     if known:
         return int(max(known))
@@ -120,17 +121,17 @@ def _sum(record: dict[str, Any]) -> str:
 
 def _fail_over(record: dict[str, Any], kind: str, limit: int) -> None:
     found = record["lag"] if kind == "messages" else record["waiting_ms"]
-    told = f"{limit:,} messages" if kind == "messages" else duration(limit)
+    limit_text = f"{limit:,} messages" if kind == "messages" else duration(limit)
     if found is None:
-        note(f"sprocketmq: group {record['group']} has a lag of {record['lag']:,}, for how long is not known")
+        note(f"sprocketmq: group {record['group']} has a lag of {record['lag']:,} messages; since when is not known")
         sys.exit(1)
     if found > limit:
-        note(f"sprocketmq: group {record['group']} is further behind than {told}")
+        note(f"sprocketmq: group {record['group']} is further behind than {limit_text}")
         sys.exit(_OVER_THE_LIMIT)
 
 
 def _watch(admin: Admin, output: Output, group: str, topic: str | None, every_ms: int) -> None:
-    """A line each time, until Ctrl-C: the sum, and how fast it changes."""
+    """Print one line at each interval, until Ctrl-C: the total lag and how fast it changes."""
     before: tuple[float, int] | None = None
     while True:
         record = _record(admin, group, topic)

@@ -24,24 +24,26 @@ if TYPE_CHECKING:
 __all__ = ["message"]
 
 _topic_option = click.option(
-    "--topic", metavar="TOPIC", help="Where it was sent; needed for the id that a producer got."
+    "--topic", metavar="TOPIC", help="The topic of the message; needed if ID is a producer's message id."
 )
 
 
 @click.group(cls=CommandGroup)
 def message() -> None:
-    """Stored messages: find, show, trace, track, redeliver."""
+    """Find, show and trace stored messages."""
 
 
 @message.command("find")
 @topic_argument(metavar="TOPIC")
-@click.option("--key", metavar="KEY", help="With this among its keys.")
-@click.option("--id", "message_id", metavar="ID", help="With this message id.")
-@click.option("--queue", type=QUEUE, metavar="BROKER/NUMBER", help="Of this queue.")
-@click.option("--offset", type=click.IntRange(0), help="From this place of --queue on.")
-@click.option("--since", type=MOMENT, metavar="TIME", help="Stored since then; 5m is 5 minutes ago.")
-@click.option("--until", type=MOMENT, metavar="TIME", help="Stored before then.")
-@click.option("--limit", type=click.IntRange(1, 10_000), default=32, show_default=True, help="At most so many.")
+@click.option("--key", metavar="KEY", help="Only messages with this key.")
+@click.option("--id", "message_id", metavar="ID", help="Only messages with this message id.")
+@click.option("--queue", type=QUEUE, metavar="BROKER/NUMBER", help="Only messages of this queue.")
+@click.option("--offset", type=click.IntRange(0), help="Begin at this offset of --queue.")
+@click.option(
+    "--since", type=MOMENT, metavar="TIME", help="Only messages stored at this time or later; 5m means 5 minutes ago."
+)
+@click.option("--until", type=MOMENT, metavar="TIME", help="Only messages stored before this time.")
+@click.option("--limit", type=click.IntRange(1, 10_000), default=32, show_default=True, help="Maximum number.")
 @shows
 @connects
 def find_messages(
@@ -56,9 +58,9 @@ def find_messages(
     until: int | None,
     limit: int,
 ) -> None:
-    """Messages of a topic: by key, by id, by place, or by time.
+    """Find messages by key, id, offset or time.
 
-    Exit code 1 if there is none.
+    Exit code 1 if there are none.
     """
     if sum(one is not None for one in (key, message_id)) > 1 or (offset is not None and queue is None):
         raise ConfigurationError("one of --key and --id is allowed, and --offset needs --queue")
@@ -84,7 +86,7 @@ def _stored(
     until: int | None,
     limit: int,
 ) -> list[MessageExt]:
-    """Those of one queue or of all, from a place or a time on."""
+    """Messages of one queue or of all queues, from an offset or a time on."""
     found: list[MessageExt] = []
     for one in [queue_of(topic, queue)] if queue is not None else admin.queues(topic):
         begin = offset if offset is not None else (None if since is None else admin.offset_by_time(one, since))
@@ -116,14 +118,14 @@ def _print_messages(output: Output, found: list[MessageExt]) -> None:
     "body_form",
     type=click.Choice(["auto", "text", "json", "hex", "raw"]),
     default="auto",
-    help="raw is the body alone, byte for byte.",
+    help="How to print the body; 'raw' prints only the body, unchanged.",
 )
 @shows
 @connects
 def show_message(target: Target, output: Output, message_id: str, topic: str | None, body_form: str) -> None:
-    """All of one message.
+    """Show one message.
 
-    ID is what a producer got (with --topic), or the id of the stored copy.
+    ID is the message id that the producer got (with --topic), or the offset message id of a stored copy.
     """
     with target.admin() as admin:
         found = stored_message(admin, message_id, topic)
@@ -165,10 +167,10 @@ _SHOWN: Final = (
 
 
 def stored_message(admin: Admin, message_id: str, topic: str | None) -> MessageExt:
-    """The message with an id of either kind. The newest copy, when a send was tried again.
+    """The message with an id of either kind; the newest copy if a send was retried.
 
     Raises:
-        ConfigurationError: it is not there, or the id names no broker of this cluster.
+        ConfigurationError: it is not stored, or the id contains no address of a broker of this cluster.
     """
     if topic is not None:
         found = admin.messages_by_unique_key(topic, message_id)
@@ -186,29 +188,33 @@ def stored_message(admin: Admin, message_id: str, topic: str | None) -> MessageE
             f"topic {topic!r} has no message with the id {message_id!r}; it may be older than the brokers keep messages"
         )
     raise ConfigurationError(
-        f"the id {message_id!r} names no broker of this cluster; the id that a producer got needs --topic"
+        f"the id {message_id!r} contains no address of a broker of this cluster; a producer's message id needs --topic"
     )
 
 
 @message.command("trace")
 @click.argument("message_id", metavar="ID")
 @click.option(
-    "--trace-topic", metavar="TOPIC", default="RMQ_SYS_TRACE_TOPIC", show_default=True, help="Where clients tell it."
+    "--trace-topic",
+    metavar="TOPIC",
+    default="RMQ_SYS_TRACE_TOPIC",
+    show_default=True,
+    help="The topic with the trace messages.",
 )
 @shows
 @connects
 def trace_message(target: Target, output: Output, message_id: str, trace_topic: str) -> None:
-    """Who sent and who consumed a message, as clients told it.
+    """Show who sent and who consumed a message.
 
-    Those with message trace (enable_trace=True) tell. Exit code 1 if none told anything.
+    Only clients with message trace (enable_trace=True) record this. Exit code 1 if there is no record.
     """
     with target.admin() as admin:
         try:
             records = admin.message_trace(message_id, trace_topic=trace_topic)
-        except TopicNotExist:  # nobody has traced anything yet
+        except TopicNotExist:  # no client has sent a trace message yet
             records = []
     rows = [_trace_row(record) for record in records]
-    output.rows(_TRACED, rows, empty="nothing is traced of it; clients tell with enable_trace=True")
+    output.rows(_TRACED, rows, empty="no trace of this message; clients record it with enable_trace=True")
     if not rows:
         sys.exit(1)
 
@@ -245,7 +251,7 @@ _TRACED: Final = (
 @shows
 @connects
 def track_message(target: Target, output: Output, message_id: str, topic: str | None) -> None:
-    """What became of a message in each group."""
+    """Show which groups have consumed a message."""
     with target.admin() as admin:
         found = stored_message(admin, message_id, topic)
         tracks = admin.message_track(found)
@@ -256,10 +262,10 @@ def track_message(target: Target, output: Output, message_id: str, topic: str | 
 
 
 _MEANS: Final = {
-    "CONSUMED": "the group is past it",
-    "CONSUMED_BUT_FILTERED": "the group is past it, and its filter leaves it out",
+    "CONSUMED": "consumed",
+    "CONSUMED_BUT_FILTERED": "left out by the group's filter",
     "PULL": "a pull consumer: only its application knows",
-    "NOT_CONSUME_YET": "not yet",
+    "NOT_CONSUME_YET": "not consumed yet",
     "NOT_ONLINE": "no member is online",
     "CONSUME_BROADCASTING": "each member keeps its own progress",
 }
@@ -267,8 +273,8 @@ _MEANS: Final = {
 
 @message.command("redeliver")
 @click.argument("message_id", metavar="ID")
-@click.option("--group", metavar="GROUP", required=True, help="To this consumer group.")
-@click.option("--client", "client_id", metavar="CLIENT_ID", help="To this member; default the first that is online.")
+@click.option("--group", metavar="GROUP", required=True, help="The consumer group.")
+@click.option("--client", "client_id", metavar="CLIENT_ID", help="The member; default: the first one that is online.")
 @_topic_option
 @shows
 @changes
@@ -282,17 +288,17 @@ def redeliver_message(
     client_id: str | None,
     topic: str | None,
 ) -> None:
-    """Let one member run its listener on a message, now.
+    """Have one member of a group consume a message now.
 
-    Progress and retries stay as they are. Exit code 1 if the listener did not take it.
+    Does not change progress and retries. Exit code 1 if the listener did not return success.
     """
     with target.admin() as admin:
         found = stored_message(admin, message_id, topic)
         online = admin.consumer_ids(group)
         if client_id is None and not online:
-            raise ConfigurationError(f"no member of group {group!r} is online, so nobody can take the message")
+            raise ConfigurationError(f"no member of group {group!r} is online, so none can consume the message")
         client = client_id or online[0]
-        if not change.begins(
+        if not change.confirm(
             f"deliver {message_id} to {client} of group {group}", message_id=message_id, client_id=client
         ):
             return

@@ -1,4 +1,4 @@
-"""``sprocketmq send`` and ``request``: messages from the command line, from stdin, or from a file with one JSON object a line."""
+"""``sprocketmq send`` and ``request``: sending messages from the command line, stdin, or a file with one JSON object in each line."""
 
 from __future__ import annotations
 
@@ -25,42 +25,46 @@ if TYPE_CHECKING:
 __all__ = ["request", "send"]
 
 _GROUP: Final = "sprocketmq-cli"
-_TELL_EVERY: Final = 10_000
+_REPORT_EVERY: Final = 10_000
 
 
 @click.command()
 @topic_argument(metavar="TOPIC")
 @click.argument("body", metavar="[BODY|-]", required=False)
-@click.option("--key", "keys", multiple=True, help="A key to find it by. Repeatable.")
-@click.option("--tag", help="What subscriptions filter by.")
-@click.option("--property", "properties", type=PAIR, multiple=True, help="NAME=VALUE. Repeatable.")
-@click.option("--delay", type=DURATION, help="Delivered so much later, as 10s.")
-@click.option("--at", "deliver_at", type=MOMENT_AHEAD, metavar="TIME", help="Delivered then.")
-@click.option("--sharding-key", help="Messages of one key stay in order.")
+@click.option("--key", "keys", multiple=True, help="A key of the message. Repeatable.")
+@click.option("--tag", help="The tag of the message.")
+@click.option("--property", "properties", type=PAIR, multiple=True, help="A property, NAME=VALUE. Repeatable.")
+@click.option("--delay", type=DURATION, help="Deliver the message after this time, such as 10s.")
+@click.option("--at", "deliver_at", type=MOMENT_AHEAD, metavar="TIME", help="Deliver the message at this time.")
+@click.option("--sharding-key", help="Messages with the same sharding key stay in order.")
 @click.option(
     "--file",
     type=click.File("r", encoding="utf-8"),
-    help="Messages as 'tail --json' writes them, one a line; - is stdin.",
+    help="Send the messages in this file; - is stdin.",
 )
 @click.option(
-    "--batch", type=click.IntRange(1, 10_000), default=1, show_default=True, help="So many of --file in one request."
+    "--batch",
+    type=click.IntRange(1, 10_000),
+    default=1,
+    show_default=True,
+    help="Number of messages of --file in one request.",
 )
 @shows
 @connects
 def send(
     target: Target, output: Output, topic: str, body: str | None, file: IO[str] | None, batch: int, **given: Any
 ) -> None:
-    """Send BODY, stdin, or the messages of a file.
+    """Send one message, or the messages of a file.
 
-    BODY - is stdin. A file has one JSON object a line, as tail --json writes them.
+    If BODY is -, the body is read from stdin. The file of --file has one JSON object in each line, as 'tail --json' writes them.
     """
     if (body is None) == (file is None):
-        raise ConfigurationError("one of BODY and --file is needed; - as BODY is stdin")
+        raise ConfigurationError("one of BODY and --file is needed; BODY - reads stdin")
     if file is not None and any(given[name] for name in ("keys", "tag", "properties")):
-        raise ConfigurationError("--key, --tag and --property are given with --file; each line says them itself")
+        raise ConfigurationError("--key, --tag and --property are given with --file; set them in each line of the file")
     if batch > 1 and (file is None or any(given[name] for name in ("delay", "deliver_at", "sharding_key"))):
         raise ConfigurationError("--batch needs --file, and a batch has no --delay, --at and --sharding-key")
-    how = _how(target, topic, given.pop("delay"), given.pop("deliver_at"))
+    delivery = _delivery(target, topic, given.pop("delay"), given.pop("deliver_at"))
     from sprocketmq.client.produce.producer import Producer
 
     with Producer(_GROUP, **target.options()) as producer:
@@ -68,9 +72,9 @@ def send(
             assert body is not None
             content = sys.stdin.buffer.read() if body == "-" else body.encode()
             message, sharding_key = _message(topic, content, **given)
-            _print(output, producer.send(message, sharding_key=sharding_key, **how))
+            _print(output, producer.send(message, sharding_key=sharding_key, **delivery))
         else:
-            _send_all(producer, output, topic, file, batch, given["sharding_key"], how)
+            _send_all(producer, output, topic, file, batch, given["sharding_key"], delivery)
 
 
 def _message(
@@ -87,11 +91,13 @@ def _message(
     return Message(topic, body, tags=tag, keys=keys or None, properties=pairs(properties) or None), sharding_key
 
 
-def _how(target: Target, topic: str, delay_ms: int | None, deliver_at_ms: int | None) -> dict[str, Any]:
-    """The delay as brokers of this topic understand it. A 4.9 broker has no times, only levels, and would deliver at once.
+def _delivery(target: Target, topic: str, delay_ms: int | None, deliver_at_ms: int | None) -> dict[str, Any]:
+    """The arguments of ``Producer.send`` for a delay or a delivery time.
+
+    A 4.9 broker supports only delay levels. It would ignore a delivery time and deliver at once.
 
     Raises:
-        ConfigurationError: both are given, or a broker is too old for it.
+        ConfigurationError: both are given, or a broker of the topic does not support what is given.
     """
     from sprocketmq.core.retry.retry_schedule import DEFAULT_DELAY_LEVELS, DelayLevels
     from sprocketmq.errors import TopicNotExist
@@ -103,19 +109,19 @@ def _how(target: Target, topic: str, delay_ms: int | None, deliver_at_ms: int | 
     with target.admin() as admin:
         try:
             brokers = sorted({queue.broker_name for queue in admin.queues(topic)})
-        except TopicNotExist:  # sending may make it, on any broker
+        except TopicNotExist:  # the send may create it, on any broker
             brokers = sorted(admin.cluster_info().broker_addr_table)
         old = next((broker for broker in brokers if not admin.speaks_5x(broker)), None)
         if old is None:
             return {"delay_ms": delay_ms} if delay_ms is not None else {"deliver_time_ms": deliver_at_ms}
-        told = admin.broker_config(old).get("messageDelayLevel") or DEFAULT_DELAY_LEVELS
+        configured = admin.broker_config(old).get("messageDelayLevel") or DEFAULT_DELAY_LEVELS
     if delay_ms is None:
         raise ConfigurationError(
-            f"broker {old} is older than RocketMQ 5 and delivers at no time; it knows --delay of {told}"
+            f"broker {old} is older than RocketMQ 5 and does not support --at; --delay with one of {configured} is allowed"
         )
-    levels = DelayLevels.parse(told)
+    levels = DelayLevels.parse(configured)
     if delay_ms not in levels.delays_ms:
-        raise ConfigurationError(f"broker {old} is older than RocketMQ 5 and knows --delay of {told} only")
+        raise ConfigurationError(f"broker {old} is older than RocketMQ 5; --delay with one of {configured} is allowed")
     return {"delay_level": levels.level_for(delay_ms)}
 
 
@@ -142,25 +148,25 @@ def _send_all(
     file: Iterable[str],
     batch: int,
     sharding_key: str | None,
-    how: dict[str, Any],
+    delivery: dict[str, Any],
 ) -> None:
-    """Send the lines of a file in order. Stops at the first that fails, and says which."""
+    """Send the messages of a file in order. Stops at the first one that fails, and prints its line number."""
     sent = 0
     lines = enumerate(file, 1)
     for chunk in iter(lambda: list(itertools.islice(_messages(topic, lines), batch)), []):
         first, message, own_key = chunk[0]
         try:
             if batch == 1:
-                result = producer.send(message, sharding_key=own_key or sharding_key, **how)
+                result = producer.send(message, sharding_key=own_key or sharding_key, **delivery)
             else:
                 result = producer.send_batch([one for _, one, _ in chunk])
         except RocketMQError:
-            note(f"sprocketmq: {sent:,} were sent; line {first} was not, nor what is behind it:")
+            note(f"sprocketmq: {sent:,} messages were sent; those from line {first} on were not:")
             raise
         sent += len(chunk)
         if output.is_json:
             _print(output, result)
-        elif sent % _TELL_EVERY == 0:
+        elif sent % _REPORT_EVERY == 0:
             note(f"{sent:,} sent")
     if not output.is_json:
         print(f"{sent:,} sent to {topic}")
@@ -172,11 +178,11 @@ def _messages(topic: str, lines: Iterator[tuple[int, str]]) -> Iterator[tuple[in
             try:
                 row = json.loads(line)
                 if not isinstance(row, dict):
-                    raise ConfigurationError("it is no object")
+                    raise ConfigurationError("not a JSON object")
                 message, sharding_key = message_of(topic, row)
             except (ValueError, ConfigurationError) as error:
                 raise ConfigurationError(
-                    f"line {number} is no message ({error}); one JSON object a line is allowed, as tail --json writes them"
+                    f"line {number} is not a message ({error}); a JSON object as 'tail --json' writes it is allowed"
                 ) from error
             yield number, message, sharding_key
 
@@ -184,15 +190,20 @@ def _messages(topic: str, lines: Iterator[tuple[int, str]]) -> Iterator[tuple[in
 @click.command()
 @topic_argument(metavar="TOPIC")
 @click.argument("body", metavar="BODY|-")
-@click.option("--key", "keys", multiple=True, help="A key to find it by. Repeatable.")
-@click.option("--tag", help="What subscriptions filter by.")
-@click.option("--property", "properties", type=PAIR, multiple=True, help="NAME=VALUE. Repeatable.")
-@click.option("--sharding-key", help="Requests of one key go to one queue.")
-@click.option("--wait", "wait_ms", type=DURATION, default="3s", show_default=True, help="For the reply.")
+@click.option("--key", "keys", multiple=True, help="A key of the message. Repeatable.")
+@click.option("--tag", help="The tag of the message.")
+@click.option("--property", "properties", type=PAIR, multiple=True, help="A property, NAME=VALUE. Repeatable.")
+@click.option("--sharding-key", help="Requests with the same sharding key go to the same queue.")
+@click.option(
+    "--wait", "wait_ms", type=DURATION, default="3s", show_default=True, help="How long to wait for the reply."
+)
 @shows
 @connects
 def request(target: Target, output: Output, topic: str, body: str, wait_ms: int, **given: Any) -> None:
-    """Send a message and wait for its reply."""
+    """Send a request message and print the reply.
+
+    If BODY is -, the body is read from stdin.
+    """
     from sprocketmq.client.produce.producer import Producer
 
     content = sys.stdin.buffer.read() if body == "-" else body.encode()

@@ -1,4 +1,4 @@
-"""``sprocketmq tail``: the messages of a topic as they are stored, without a group and without progress."""
+"""``sprocketmq tail``: printing the messages of a topic, without a consumer group and without progress."""
 
 from __future__ import annotations
 
@@ -22,20 +22,22 @@ if TYPE_CHECKING:
 __all__ = ["tail"]
 
 _LAST: Final = 10
-_LOOKED_AT: Final = 1_000  # of each queue, for the last ones that a filter lets through
+_SEARCHED: Final = 1_000  # messages of each queue that are searched for the last ones that match a filter
 _PAUSE_S: Final = 0.3
 
 
 @click.command()
 @topic_argument(metavar="TOPIC")
-@click.option("--follow", "-f", is_flag=True, help="Go on with what comes.")
-@click.option("--since", type=MOMENT, metavar="TIME", help="Stored since then; 5m is 5 minutes ago.")
-@click.option("--from-beginning", is_flag=True, help="All that the brokers hold.")
-@click.option("--last", type=click.IntRange(0, 10_000), help=f"The last so many; {_LAST} where nothing else is said.")
-@click.option("--tag", help="With this tag; 'A || B' is either.")
-@click.option("--sql", metavar="CONDITION", help="For which the broker finds this true, as \"a > 5 AND b = 'x'\".")
-@click.option("--queue", type=QUEUE, metavar="BROKER/NUMBER", help="Of this queue alone.")
-@click.option("--count", type=click.IntRange(1), help="End after so many.")
+@click.option("--follow", "-f", is_flag=True, help="Continue with new messages, until Ctrl-C.")
+@click.option("--since", type=MOMENT, metavar="TIME", help="Begin at this store time; 5m means 5 minutes ago.")
+@click.option("--from-beginning", is_flag=True, help="Begin with the oldest stored message.")
+@click.option("--last", type=click.IntRange(0, 10_000), help=f"Begin with the last N messages; default: {_LAST}.")
+@click.option("--tag", help="Only messages with this tag; 'A || B' matches either.")
+@click.option(
+    "--sql", metavar="CONDITION", help="Only messages that match this SQL92 filter, such as \"a > 5 AND b = 'x'\"."
+)
+@click.option("--queue", type=QUEUE, metavar="BROKER/NUMBER", help="Only messages of this queue.")
+@click.option("--count", type=click.IntRange(1), help="Stop after this number of messages.")
 @shows
 @connects
 def tail(
@@ -51,14 +53,15 @@ def tail(
     queue: tuple[str, int] | None,
     count: int | None,
 ) -> None:
-    """The last messages of a topic; with -f those that come.
+    """Print the last messages of a topic; follow it with -f.
 
-    No group notices. Within one queue they come in order; between queues by the time of storing, as far as they are read together.
+    Does not affect any consumer group. Messages of a queue are printed in order. Messages of several queues that are read together are
+    sorted by their store time.
     """
     if sum((since is not None, from_beginning, last is not None)) > 1:
         raise ConfigurationError("one of --since, --from-beginning and --last is allowed")
     if tag is not None and sql is not None:
-        raise ConfigurationError("--tag and --sql are both given; a broker filters by one of them")
+        raise ConfigurationError("--tag and --sql are both given; give one of the two")
     expression = _expression(tag, sql)
     shown = 0
     with target.admin() as admin:
@@ -94,7 +97,7 @@ def _onward(
     follow: bool,
     since: int = 0,
 ) -> Iterator[MessageExt]:
-    """What is stored from these positions on: up to where the queues end now, or for ever."""
+    """Messages from these positions on: up to the current ends of the queues, or endlessly with ``follow``."""
     ends = {} if follow else {queue: admin.max_offset(queue) for queue in positions}
     reading = positions if follow else {queue: at for queue, at in positions.items() if at < ends[queue]}
     while reading:
@@ -111,11 +114,11 @@ def _onward(
 def _last_and_onward(
     admin: Admin, queues: list[MessageQueue], expression: FilterExpression | str, follow: bool, last: int
 ) -> Iterator[MessageExt]:
-    """The last messages of all queues together, then what comes."""
+    """The last messages of all queues together, then new messages with ``follow``."""
     ends = {queue: admin.max_offset(queue) for queue in queues}
     if last:
-        looked_at = last if expression == "*" else _LOOKED_AT
-        begins = {queue: max(0, end - looked_at) for queue, end in ends.items()}
+        searched = last if expression == "*" else _SEARCHED
+        begins = {queue: max(0, end - searched) for queue, end in ends.items()}
         found: list[Any] = [
             message
             for message in _onward(admin, begins, expression, False)

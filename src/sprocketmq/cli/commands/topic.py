@@ -22,33 +22,37 @@ __all__ = ["topic"]
 _TYPES: Final = ("NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED")
 _COUNT: Final = click.IntRange(1, 65_535)
 _where = options(
-    click.option("--cluster", metavar="NAME", help="On the brokers of this cluster."),
-    click.option("--broker", metavar="NAME", help="On this broker alone."),
+    click.option("--cluster", metavar="NAME", help="Only on the brokers of this cluster."),
+    click.option("--broker", metavar="NAME", help="Only on this broker."),
 )
 _type_option = click.option(
     "--type",
     "kind",
     type=click.Choice(_TYPES, case_sensitive=False),
-    help="What it takes; brokers from 5.0 on look at it.",
+    help="The type of its messages (5.x).",
 )
 _attribute_option = click.option(
-    "--attribute", "attributes", type=PAIR, multiple=True, help="An attribute of 5.x. Repeatable."
+    "--attribute",
+    "attributes",
+    type=PAIR,
+    multiple=True,
+    help="An attribute, NAME=VALUE; an empty value removes it (5.x). Repeatable.",
 )
 
 
 @click.group(cls=CommandGroup)
 def topic() -> None:
-    """Topics: list, show, create, alter, perm, delete."""
+    """List, show, create, change and delete topics."""
 
 
 @topic.command("list")
-@click.option("--all", "with_all", is_flag=True, help="System topics, retry topics and dead letters, too.")
-@click.option("--cluster", metavar="NAME", help="Of this cluster.")
-@click.option("--match", metavar="PATTERN", default="*", help="Names of this form, as 'order*'.")
+@click.option("--all", "with_all", is_flag=True, help="Include system topics, retry topics and dead letter topics.")
+@click.option("--cluster", metavar="NAME", help="Only topics of this cluster.")
+@click.option("--match", metavar="PATTERN", default="*", help="Only names that match this pattern, such as 'order*'.")
 @shows
 @connects
 def list_topics(target: Target, output: Output, with_all: bool, cluster: str | None, match: str) -> None:
-    """The topics, with their queues and messages."""
+    """List the topics with their numbers of queues and messages."""
     with target.admin() as admin:
         found = admin.topic_summaries(cluster=cluster, with_system_topics=with_all)
     rows = [
@@ -73,7 +77,7 @@ def list_topics(target: Target, output: Output, with_all: bool, cluster: str | N
         at("last message", "last_message_ms", wide=True, none="none"),
         Column("brokers", wide=True),
     ]
-    output.rows(columns, rows, empty="no topics; --all shows system topics, too")
+    output.rows(columns, rows, empty="no topics; --all includes system topics")
 
 
 @topic.command("show")
@@ -81,7 +85,7 @@ def list_topics(target: Target, output: Output, with_all: bool, cluster: str | N
 @shows
 @connects
 def show_topic(target: Target, output: Output, name: str) -> None:
-    """One topic: its settings, its queues, and who reads it."""
+    """Show settings, queues and consumer groups of a topic."""
     with target.admin() as admin:
         configs = admin.topic_config(name)
         stats = admin.topic_stats(name)
@@ -149,17 +153,17 @@ _SHOWN_TABLES: Final = (
         ),
         "queues",
     ),
-    ("groups that read it", (Column("group"), Column("lag"), Column("messages/s out", "out_tps")), "groups"),
+    ("consumer groups", (Column("group"), Column("lag"), Column("messages/s out", "out_tps")), "groups"),
 )
 
 
 @topic.command("create")
 @click.argument("name", metavar="TOPIC")
-@click.option("--queues", type=_COUNT, default=8, show_default=True, help="To read and to write, on each broker.")
-@click.option("--read-queues", type=_COUNT, help="To read; default --queues.")
-@click.option("--write-queues", type=_COUNT, help="To write; default --queues.")
-@click.option("--perm", "perm_", type=PERMISSION, default="rw", show_default=True, help="rw, r, w or none.")
-@click.option("--order", is_flag=True, help="Mark it as ordered.")
+@click.option("--queues", type=_COUNT, default=8, show_default=True, help="Number of queues on each broker.")
+@click.option("--read-queues", type=_COUNT, help="Number of read queues; default: --queues.")
+@click.option("--write-queues", type=_COUNT, help="Number of write queues; default: --queues.")
+@click.option("--perm", "perm_", type=PERMISSION, default="rw", show_default=True, help="Permission: rw, r, w or none.")
+@click.option("--order", is_flag=True, help="Mark the topic as ordered.")
 @_type_option
 @_attribute_option
 @_where
@@ -181,7 +185,10 @@ def create_topic(
     cluster: str | None,
     broker: str | None,
 ) -> None:
-    """Make a topic. One that exists is left alone: 'topic alter' changes it."""
+    """Create a topic.
+
+    It is an error if the topic exists; 'topic alter' changes an existing one.
+    """
     from sprocketmq.client.settings.validators import check_topic
 
     check_topic(name)
@@ -189,7 +196,7 @@ def create_topic(
         if name in admin.topics():
             raise ConfigurationError(f"topic {name!r} exists already; sprocketmq topic alter changes it")
         sentence = f"create topic {name} with {write_queues or queues} queues on {broker or cluster or 'each broker'}"
-        if not change.begins(sentence, topic=name):
+        if not change.confirm(sentence, topic=name):
             return
         admin.create_topic(
             name,
@@ -211,7 +218,7 @@ def create_topic(
 def _changed_attributes(
     admin: Admin, kind: str | None, attributes: tuple[tuple[str, str], ...], broker: str | None
 ) -> dict[str, str]:
-    """As brokers of 5.x take them. Raises ConfigurationError: a broker is older, and would ignore them."""
+    """Attributes in the form that 5.x brokers expect. Raises ConfigurationError if a broker is older and would ignore them."""
     changed = {f"+{name}" if value else f"-{name}": value for name, value in attributes}
     if kind:
         changed["+message.type"] = kind.upper()
@@ -219,18 +226,18 @@ def _changed_attributes(
         for one in [broker] if broker else [status.address for status in admin.brokers() if status.broker_id == 0]:
             if not admin.speaks_5x(one):
                 raise ConfigurationError(
-                    f"broker {one} is older than RocketMQ 5 and has no attributes of topics; leave --type and --attribute out"
+                    f"broker {one} is older than RocketMQ 5 and does not support topic attributes; omit --type and --attribute"
                 )
     return changed
 
 
 @topic.command("alter")
 @topic_argument("name", metavar="TOPIC")
-@click.option("--queues", type=_COUNT, help="To read and to write, on each broker.")
-@click.option("--read-queues", type=_COUNT, help="To read.")
-@click.option("--write-queues", type=_COUNT, help="To write.")
-@click.option("--perm", "perm_", type=PERMISSION, help="rw, r, w or none.")
-@click.option("--order/--no-order", default=None, help="Mark it as ordered, or not.")
+@click.option("--queues", type=_COUNT, help="Number of queues on each broker.")
+@click.option("--read-queues", type=_COUNT, help="Number of read queues.")
+@click.option("--write-queues", type=_COUNT, help="Number of write queues.")
+@click.option("--perm", "perm_", type=PERMISSION, help="Permission: rw, r, w or none.")
+@click.option("--order/--no-order", default=None, help="Whether the topic is marked as ordered.")
 @_type_option
 @_attribute_option
 @_where
@@ -252,9 +259,10 @@ def alter_topic(
     cluster: str | None,
     broker: str | None,
 ) -> None:
-    """Change what is named of a topic; all else stays.
+    """Change the settings of a topic.
 
-    Fewer queues: take --write-queues down first, and --read-queues when the others are consumed.
+    What no option names stays as it is. To reduce the number of queues, reduce --write-queues first, and --read-queues when the messages
+    of the other queues have been consumed.
     """
     wanted: dict[str, Any] = {
         "read_queues": read_queues or queues,
@@ -272,7 +280,7 @@ def alter_topic(
         now = admin.topic_config(name)
         told = {**{key: permission_text(value) if key == "perm" else value for key, value in wanted.items()}, **changed}
         sentence = f"topic {name}: " + ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in told.items())
-        if not change.begins(f"change {sentence}, on {', '.join(sorted(now))}", topic=name, **wanted):
+        if not change.confirm(f"change {sentence}, on {', '.join(sorted(now))}", topic=name, **wanted):
             return
         done = admin.alter_topic(name, attributes=changed, cluster=cluster, broker=broker, **wanted)
     change.done(f"changed {sentence}, on {', '.join(sorted(done))}", topic=name, brokers=sorted(done), **wanted)
@@ -294,11 +302,11 @@ def set_perm(
     cluster: str | None,
     broker: str | None,
 ) -> None:
-    """Let a topic be read, written, both or neither."""
+    """Set whether a topic can be read and written."""
     with target.admin() as admin:
         where = sorted(admin.topic_config(name))
         sentence = f"topic {name}: perm {permission_text(perm_)}"
-        if not change.begins(f"change {sentence}, on {broker or cluster or ', '.join(where)}", topic=name, perm=perm_):
+        if not change.confirm(f"change {sentence}, on {broker or cluster or ', '.join(where)}", topic=name, perm=perm_):
             return
         done = sorted(admin.alter_topic(name, perm=perm_, cluster=cluster, broker=broker))
     change.done(f"changed {sentence}, on {', '.join(done)}", topic=name, perm=perm_, brokers=done)
@@ -306,17 +314,19 @@ def set_perm(
 
 @topic.command("delete")
 @topic_argument("name", metavar="TOPIC")
-@click.option("--cluster", metavar="NAME", help="From the brokers of this cluster; default from all.")
+@click.option("--cluster", metavar="NAME", help="Only from the brokers of this cluster; default: from all brokers.")
 @shows
 @deletes
 @connects
 def delete_topic(target: Target, output: Output, change: Change, name: str, cluster: str | None) -> None:
-    """Delete a topic; its messages are gone."""
+    """Delete a topic and its messages."""
     with target.admin() as admin:
         held = sum(one.max_offset - one.min_offset for one in admin.topic_stats(name).values())
         readers = [group for group in admin.consumers_of(name) if admin.consumer_ids(group)]
-        warning = f"it is being read by {', '.join(readers)}" if readers else ""
-        if not change.begins(f"delete topic {name} with {held:,} messages", warning=warning, topic=name, messages=held):
+        warning = f"members of {', '.join(readers)} are online and consume it" if readers else ""
+        if not change.confirm(
+            f"delete topic {name} with {held:,} messages", warning=warning, topic=name, messages=held
+        ):
             return
         admin.delete_topic(name, cluster=cluster)
     change.done(f"deleted topic {name} with {held:,} messages", topic=name, messages=held)

@@ -1,1 +1,1 @@
-"""What all commands have in common: how they are found, where they go and as whom, what they print, and what they ask before a change."""
+"""What all commands have in common: how they are found, which cluster they connect to, what they print, and how they confirm a change."""

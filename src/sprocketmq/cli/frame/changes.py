@@ -1,10 +1,10 @@
-"""What is asked before a change, and what is only said with ``--dry-run``.
+"""Confirmation of changes, and ``--dry-run``.
 
 Laws
-    1. ``--dry-run`` says what would be done, with the same words and the same checks, and changes nothing.
-    2. What deletes messages, or moves a group, is asked about on a terminal. Where nobody can be asked it needs ``--yes``, else it is a
-       mistake of usage and nothing is changed.
-    3. A change that was done is said on stdout.
+    1. ``--dry-run`` makes the same checks as the change, prints what would be done, and changes nothing.
+    2. A command that deletes something, or moves a group, asks for confirmation on a terminal. If stdin is no terminal, it needs
+       ``--yes``; without it the command ends with exit code 2 and nothing is changed.
+    3. A change that was made is printed on stdout.
 """
 
 from __future__ import annotations
@@ -24,37 +24,42 @@ __all__ = ["Change", "changes", "deletes"]
 
 C = TypeVar("C", bound=Callable[..., Any])
 
-_DRY_RUN: Final = click.option("--dry-run", is_flag=True, help="Only say what would be done.")
-_YES: Final = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+_DRY_RUN: Final = click.option("--dry-run", is_flag=True, help="Only print what would be done.")
+_YES: Final = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 
 
 class Change:
     """One change of one command.
 
     Args:
-        asks: whether it is asked about (law 2).
+        needs_yes: whether it must be confirmed (law 2).
     """
 
-    def __init__(self, output: Output, *, dry_run: bool, yes: bool, asks: bool) -> None:
+    def __init__(self, output: Output, *, dry_run: bool, yes: bool, needs_yes: bool) -> None:
         self._output = output
-        self._dry_run, self._yes, self._asks = dry_run, yes, asks
+        self._dry_run, self._yes, self._needs_yes = dry_run, yes, needs_yes
 
-    def begins(self, what: str, *, warning: str = "", **facts: Any) -> bool:
-        """Whether to go on. ``what`` is a sentence's end: "delete topic 'orders' with 12 messages".
+    def confirm(self, what: str, *, warning: str = "", **facts: Any) -> bool:
+        """Whether to make the change: False with ``--dry-run``.
+
+        Args:
+            what: completes "would ...", such as "delete topic 'orders' with 12 messages".
+            warning: a sentence printed to stderr first.
+            facts: what ``--json`` prints with ``--dry-run``.
 
         Raises:
-            click.UsageError: it has to be asked about, and nobody can be asked.
-            SystemExit: it was asked about, and declined.
+            click.UsageError: the change must be confirmed, and stdin is no terminal.
+            SystemExit: the user declined.
         """
         if warning:
             note(f"sprocketmq: {warning}")
         if self._dry_run:
             self._output.done(f"would {what}", dry_run=True, **facts)
             return False
-        if self._asks and not self._yes:
+        if self._needs_yes and not self._yes:
             if not sys.stdin.isatty():
                 raise click.UsageError(
-                    f"to {escaped(what)} needs --yes where nobody can be asked; --dry-run says what it would do"
+                    f"to {escaped(what)} needs --yes if stdin is no terminal; --dry-run prints what it would do"
                 )
             if not click.confirm(f"{escaped(what)}?", err=True):
                 note("sprocketmq: nothing was changed")
@@ -62,24 +67,24 @@ class Change:
         return True
 
     def done(self, sentence: str, **facts: Any) -> None:
-        """Law 3."""
+        """Print what was done (law 3); ``facts`` are printed with ``--json``."""
         self._output.done(sentence, **facts)
 
 
-def _with_change(command: C, *, asks: bool) -> C:
+def _with_change(command: C, *, needs_yes: bool) -> C:
     @functools.wraps(command)
     def changing(*args: Any, dry_run: bool, output: Output, yes: bool = False, **named: Any) -> Any:
-        change = Change(output, dry_run=dry_run, yes=yes, asks=asks)
+        change = Change(output, dry_run=dry_run, yes=yes, needs_yes=needs_yes)
         return command(*args, change=change, output=output, **named)
 
-    return options(_YES, _DRY_RUN)(changing) if asks else _DRY_RUN(changing)  # type: ignore[return-value]
+    return options(_YES, _DRY_RUN)(changing) if needs_yes else _DRY_RUN(changing)  # type: ignore[return-value]
 
 
 def changes(command: C) -> C:
-    """A command that changes something and takes nothing away; below ``shows``. Gives it ``change``."""
-    return _with_change(command, asks=False)
+    """Pass ``change`` to a command that changes something without deleting anything. Write it below ``shows``."""
+    return _with_change(command, needs_yes=False)
 
 
 def deletes(command: C) -> C:
-    """A command that deletes, or moves a group; below ``shows``. Gives it ``change``."""
-    return _with_change(command, asks=True)
+    """Pass ``change`` to a command that deletes something or moves a group. Write it below ``shows``."""
+    return _with_change(command, needs_yes=True)

@@ -1,11 +1,11 @@
-"""How commands are found: modules that are imported when one of their commands is named, and "did you mean" for what is none.
+"""Finding commands: a module is imported when one of its commands is used, and unknown names get "did you mean".
 
-    table of main.py: section -> name -> module          the command is the attribute of the module with the name of the command
+    table of main.py: section -> name -> module          the command is the module's attribute of the same name
 
 Laws
-    1. A command that is run imports its own module and no other command's; ``--help`` of the whole imports all, for their first lines.
-    2. No module of commands imports a client, a broker or Spark at its top: so law 1 makes ``--help`` and completion quick.
-    3. An unknown name ends with the nearest known ones, as click does for options.
+    1. A command imports its own module and no other command's. ``sprocketmq --help`` imports all of them, for their first lines.
+    2. No module of commands imports a client, a broker or Spark at its top, so that ``--help`` and completion are quick.
+    3. The error for an unknown name lists the most similar commands, as click does for options.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def options(*chosen: Callable[[Any], Any]) -> Callable[[C], C]:
 
 
 class CommandGroup(click.Group):
-    """A noun: its verbs are commands. The groups in it are of this class, too."""
+    """A noun, such as ``topic``, whose verbs are commands. Groups within it are of this class, too."""
 
     group_class = type
 
@@ -52,11 +52,11 @@ class CommandGroup(click.Group):
 
 
 class SectionedGroup(CommandGroup):
-    """The commands of a table by sections, which its help page shows in the table's order.
+    """Commands in sections. The help page shows sections and commands in the order of the table.
 
     Args:
         sections: heading -> name of the command -> its module, below ``sprocketmq.cli``.
-        old_names: names that commands had before, still understood and no longer shown: old name -> words of the new one.
+        old_names: former names, which still work but are not shown: old name -> words of the new name.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""Clusters by name, kept in a file of the user's: ``sprocketmq context add prod -n host:9876``, then ``--context prod``.
+"""Named clusters in a file of the user: ``sprocketmq context add prod -n host:9876``, then ``--context prod``.
 
 Laws
-    1. A context names the file with a secret, never the secret.
+    1. A context holds the path of the file with the secret key, never the key itself.
     2. The file is replaced as a whole, and only its owner may read it.
 """
 
@@ -26,7 +26,7 @@ _VARIABLE: Final = "SPROCKETMQ_CONTEXTS"
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """One cluster, and as whom to go there."""
+    """The address of a cluster, and the credentials for it."""
 
     namesrv_addr: str
     access_key: str | None = None
@@ -36,13 +36,13 @@ class Context:
 
 
 def contexts_path(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where they are kept: SPROCKETMQ_CONTEXTS, or the folder that the system has for settings of programs."""
+    """The path of the file: SPROCKETMQ_CONTEXTS, or ``contexts.json`` in the system's folder for application settings."""
     return Path(environment.get(_VARIABLE) or Path(click.get_app_dir("sprocketmq")) / "contexts.json")
 
 
 @dataclass(slots=True)
 class Contexts:
-    """All contexts; ``current`` is the name of the one that counts where nothing else is said."""
+    """All contexts; ``current`` is the name of the one that is used if none is given."""
 
     path: Path
     current: str | None = None
@@ -50,10 +50,10 @@ class Contexts:
 
     @classmethod
     def load(cls, path: Path | None = None) -> Contexts:
-        """Those of the file; none when there is no file.
+        """Read the contexts of a file; an empty object if there is no file.
 
         Raises:
-            ConfigurationError: it holds something else.
+            ConfigurationError: the file cannot be read, or holds something else.
         """
         path = path or contexts_path()
         try:
@@ -69,7 +69,7 @@ class Contexts:
         return cls(path, current if current in by_name else None, by_name)
 
     def save(self) -> None:
-        """Law 2.
+        """Write the file (law 2).
 
         Raises:
             ConfigurationError: it cannot be written.
@@ -88,7 +88,7 @@ class Contexts:
             ) from error
 
     def get(self, name: str) -> Context:
-        """The one of this name. Raises ConfigurationError: there is none."""
+        """The context with this name. Raises ConfigurationError if there is none."""
         found = self.by_name.get(name)
         if found is None:
             near = difflib.get_close_matches(name, self.by_name)

@@ -1,10 +1,10 @@
-"""Messages as they are printed and read back: one JSON object a line, which ``tail --json`` writes and ``send --file`` takes.
+"""Messages as text and as JSON: ``tail --json`` writes one object for each line, and ``send --file`` reads them.
 
     {"topic": ..., "message_id": ..., "body": "text"}            a body that is UTF-8
-    {"topic": ..., "message_id": ..., "body_base64": "..."}      any other
+    {"topic": ..., "message_id": ..., "body_base64": "..."}      any other body
 
-Law: ``message_of(topic, as_dict(message))`` has the body, tag, keys and properties of the message. What brokers and clients wrote into the
-properties is told by ``show`` alone.
+Law: ``message_of(topic, as_dict(message))`` has the body, tag, keys and user properties of the message. Properties that brokers and
+clients add are left out; only ``message show`` prints them.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["as_dict", "body_text", "message_line", "message_of"]
 
-_SHOWN_BODY: Final = 2_000
-_SHOWN_LINE: Final = 200
-_PLACES: Final = frozenset(
+_MAX_HEX_BYTES: Final = 2_000
+_MAX_LINE_BODY: Final = 200
+_IGNORED_FIELDS: Final = frozenset(
     (
         "topic",
         "message_id",
@@ -38,11 +38,11 @@ _PLACES: Final = frozenset(
         "reconsume_times",
     )
 )
-_GIVEN: Final = frozenset(("body", "body_base64", "tag", "key", "keys", "properties", "sharding_key"))
+_FIELDS: Final = frozenset(("body", "body_base64", "tag", "key", "keys", "properties", "sharding_key"))
 
 
 def as_dict(message: MessageExt) -> dict[str, Any]:
-    """What a program gets of a message."""
+    """A message as the JSON output shows it."""
     from sprocketmq.wire.records import properties as props
 
     row: dict[str, Any] = {
@@ -67,25 +67,25 @@ def as_dict(message: MessageExt) -> dict[str, Any]:
 
 
 def message_line(message: MessageExt) -> str:
-    """A message in one line: when, where, tag and keys, body."""
+    """A message as one line: store time, queue and offset, tag, keys, body."""
     marks = [f"[{message.tags}]"] * bool(message.tags) + [" ".join(message.keys)] * bool(message.keys)
     place = f"{time_text(message.store_timestamp_ms)} {message.broker_name}/{message.queue_id}@{message.queue_offset}"
     try:
         text = message.body.decode()
     except UnicodeDecodeError:
-        text = repr(message.body[:_SHOWN_LINE])
-    more = f"... ({len(message.body):,} bytes)" if len(text) > _SHOWN_LINE else ""
-    return " ".join([escaped(one) for one in (place, *marks, text[:_SHOWN_LINE] + more) if one])
+        text = repr(message.body[:_MAX_LINE_BODY])
+    more = f"... ({len(message.body):,} bytes)" if len(text) > _MAX_LINE_BODY else ""
+    return " ".join([escaped(one) for one in (place, *marks, text[:_MAX_LINE_BODY] + more) if one])
 
 
 def body_text(body: bytes, form: str = "auto") -> str:
-    """A body for a person: text as it is without what would steer a terminal, JSON indented, anything else as hex.
+    """A body for a terminal: text with control characters escaped, JSON indented, anything else as hex.
 
     Args:
-        form: "text", "json" or "hex"; "auto" takes the first that fits.
+        form: "text", "json" or "hex"; "auto" tries JSON objects and lists, then text, then hex.
 
     Raises:
-        ConfigurationError: ``form`` is json, and the body is not.
+        ConfigurationError: ``form`` is "json", and the body is not JSON.
     """
     if form in ("auto", "json"):
         try:
@@ -102,8 +102,8 @@ def body_text(body: bytes, form: str = "auto") -> str:
         except UnicodeDecodeError:
             if form == "text":
                 return body.decode("utf-8", "backslashreplace")
-    return _hex(body[:_SHOWN_BODY]) + (
-        f"\n... {len(body) - _SHOWN_BODY:,} bytes more" if len(body) > _SHOWN_BODY else ""
+    return _hex(body[:_MAX_HEX_BYTES]) + (
+        f"\n... {len(body) - _MAX_HEX_BYTES:,} bytes more" if len(body) > _MAX_HEX_BYTES else ""
     )
 
 
@@ -117,16 +117,16 @@ def _hex(body: bytes) -> str:
 
 
 def message_of(topic: str, row: Mapping[str, Any]) -> tuple[Message, str | None]:
-    """The message that a line describes, and its sharding key. A ``body`` that is no text is written as JSON.
+    """The message that a JSON object describes, and its sharding key. A ``body`` that is not a string is sent as JSON.
 
     Raises:
-        ConfigurationError: a name is unknown, or there is no body.
+        ConfigurationError: a field is unknown, or there is no body.
     """
     from sprocketmq.wire.records.message import Message
 
-    unknown = sorted(row.keys() - _GIVEN - _PLACES)
+    unknown = sorted(row.keys() - _FIELDS - _IGNORED_FIELDS)
     if unknown:
-        raise ConfigurationError(f"a message has no {unknown[0]!r}; {', '.join(sorted(_GIVEN))} are allowed")
+        raise ConfigurationError(f"a message has no {unknown[0]!r}; {', '.join(sorted(_FIELDS))} are allowed")
     if "body_base64" in row:
         try:
             body = base64.b64decode(row["body_base64"], validate=True)

@@ -1,11 +1,11 @@
-"""What a command prints: a table, a wider table, or JSON.
+"""Printing results: a table, a wider table, or JSON.
 
 Laws
-    1. stdout has the result and nothing else. What is said beside it goes to stderr (``note``): so a result can be piped.
+    1. stdout has only the result, so that it can be piped. Everything else goes to stderr (``note``).
     2. ``--json`` prints one document: an object, or a list of objects. A command that streams prints one object for each line.
-    3. JSON has whole numbers, milliseconds and whole names. ``null`` is what is not known, or not there; a table says "unknown" or "none",
-       never 0 or -1.
-    4. A row is one line, and what a cluster says steers no terminal: each cell is escaped.
+    3. JSON has exact numbers, times in milliseconds, and names without abbreviation. A value that is unknown or missing is ``null``; a
+       table shows "unknown" or "none", never 0 or -1.
+    4. A row is one line. Each cell is escaped, so that a name from the cluster cannot send control characters to the terminal.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ UNKNOWN: Final = "unknown"
 
 
 def note(text: str) -> None:
-    """Say something beside the result (law 1)."""
+    """Print a message to stderr (law 1)."""
     print(escaped(text), file=sys.stderr, flush=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table, or a line of one thing.
+    """A column of a table, or a line of a record.
 
     Args:
-        title: its heading.
-        key: of the row; default the title.
-        text: how a value is written, None and lists aside.
-        wide: shown with ``-o wide`` only.
-        none: what None means.
+        title: the heading.
+        key: the key of the value in a row; default: ``title``.
+        text: converts a value, or each element of a list, to text; not called for None.
+        wide: whether it is shown only with ``-o wide``.
+        none: the text for None.
     """
 
     title: str
@@ -74,7 +74,7 @@ class Column:
         return str(value)
 
     def is_number(self, rows: Sequence[Row]) -> bool:
-        """To the right, as numbers are."""
+        """Whether a value in ``rows`` is a number; such columns are aligned to the right."""
         values = [row.get(self.key or self.title) for row in rows]
         return any(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
 
@@ -95,14 +95,14 @@ def perm(title: str = "perm", key: str = "perm", *, wide: bool = False) -> Colum
 
 
 class Output:
-    """How one command prints. Args: ``form`` is "table", "wide" or "json"."""
+    """Prints the result of a command. ``form`` is "table", "wide" or "json"."""
 
     def __init__(self, form: str) -> None:
         self.is_json = form == "json"
         self._is_wide = form == "wide"
 
     def rows(self, columns: Iterable[Column], rows: Sequence[Row], *, empty: str = "") -> None:
-        """A list of things. ``empty`` is what a person is told when there are none."""
+        """Print a list. ``empty`` is the message on stderr for an empty one, except with JSON."""
         if self.is_json:
             self._document([dict(row) for row in rows])
         elif rows:
@@ -113,12 +113,12 @@ class Output:
     def record(
         self, lines: Iterable[Column], record: Row, tables: Iterable[tuple[str, Iterable[Column], str]] = ()
     ) -> None:
-        """One thing.
+        """Print one object.
 
         Args:
-            lines: shown as "name  value", those without a value left out.
-            record: all of it.
-            tables: heading, columns and key of each list in it.
+            lines: printed as "title  value"; empty strings are left out.
+            record: all values, which JSON prints.
+            tables: heading, columns and key of each list in ``record``.
         """
         if self.is_json:
             self._document(dict(record))
@@ -136,21 +136,21 @@ class Output:
                 self.table(columns, rows)
 
     def line(self, row: Row, text: str) -> None:
-        """One of a stream (law 2), shown at once."""
+        """Print one element of a stream (law 2) and flush stdout. ``row`` is for JSON, ``text`` for people."""
         if self.is_json:
             self._document(dict(row), flush=True)
         else:
             print(text, flush=True)
 
     def done(self, sentence: str, **facts: Any) -> None:
-        """What a change did."""
+        """Print what a change did: ``facts`` as JSON, or ``sentence``."""
         if self.is_json:
             self._document(facts)
         else:
             print(escaped(sentence))
 
     def table(self, columns: Iterable[Column], rows: Sequence[Row]) -> None:
-        """Columns of even width, numbers to the right: plain text, for eyes and for awk."""
+        """Print a table as plain text, columns of equal width, numbers aligned to the right."""
         shown = [column for column in columns if self._is_wide or not column.wide]
         cells = [[column.title for column in shown], *([column.cell(row) for column in shown] for row in rows)]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
@@ -168,20 +168,20 @@ class Output:
 
 
 _FORMS: Final = options(
-    click.option("--json", "as_json", is_flag=True, help="JSON on stdout, for programs; the same as -o json."),
+    click.option("--json", "as_json", is_flag=True, help="Print JSON; the same as -o json."),
     click.option(
         "--output",
         "-o",
         "form",
         type=click.Choice(["table", "wide", "json"]),
         default="table",
-        help="wide has more columns.",
+        help="Format of the result; 'wide' is a table with more columns.",
     ),
 )
 
 
 def shows(command: C) -> C:
-    """A command that prints something: gives it ``output``."""
+    """Add ``--json`` and ``--output`` to a command, and pass ``output`` to it."""
 
     @functools.wraps(command)
     def showing(*args: Any, as_json: bool, form: str, **named: Any) -> Any:

@@ -1,14 +1,15 @@
-"""Where a command goes and as whom: the options that every command of a cluster has, and the clients made of them.
+"""The cluster that a command connects to, and with which keys: the options that these commands share, and the clients made from them.
+The first of these that is given counts:
 
     1. -n HOST:PORT            keys from options or the environment
-    2. --context NAME          all of the context; an option replaces what it names
-    3. SPROCKETMQ_CONTEXT      likewise
-    4. NAMESRV_ADDR            keys from options or the environment
+    2. --context NAME          everything from the context; an option replaces its part
+    3. SPROCKETMQ_CONTEXT      as 2
+    4. NAMESRV_ADDR            as 1
     5. the current context     as 2
-    6. 127.0.0.1:9876          as 4
+    6. 127.0.0.1:9876          as 1
 
-Law: keys of a context go to the name servers of that context only (or to those that stand beside its name on the command line), and keys of
-the environment never to a context's.
+Law: the keys of a context are sent only to the name servers of that context, or to those given by -n together with --context. The keys
+of the environment are never sent to a context's name servers.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from sprocketmq.client.dead_letters.dead_letters import DeadLetters
     from sprocketmq.client.keyword_options import CommonOptions
 
-__all__ = ["DEFAULT_NAMESRV", "Target", "connects", "group_argument", "secures", "topic_argument"]
+__all__ = ["DEFAULT_NAMESRV", "Target", "connects", "connects_without_timeout", "group_argument", "topic_argument"]
 
 C = TypeVar("C", bound=Callable[..., Any])
 
@@ -53,7 +54,7 @@ _NAMES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One cluster, as one user."""
+    """A cluster, and the credentials for it."""
 
     namesrv_addr: str
     access_key: str | None = None
@@ -64,7 +65,7 @@ class Target:
     timeout_ms: int = 3_000
 
     def options(self) -> CommonOptions:
-        """What every client takes. Raises ConfigurationError: the file of authorities cannot be used."""
+        """The options for a client. Raises ConfigurationError if the file of ``--tls-ca`` cannot be used."""
         found: CommonOptions = {
             "namesrv_addr": self.namesrv_addr,
             "access_key": self.access_key,
@@ -86,23 +87,23 @@ class Target:
         return found
 
     def admin(self) -> Admin:
-        """Use with ``with``."""
+        """An Admin for this cluster, to be used with ``with``."""
         from sprocketmq.client.admin import Admin
 
         return Admin(**self.options())
 
     def dead_letters(self, group: str) -> DeadLetters:
-        """Use with ``with``."""
+        """The dead letters of a group of this cluster, to be used with ``with``."""
         from sprocketmq.client.dead_letters.dead_letters import DeadLetters
 
         return DeadLetters(group, **self.options())
 
 
 def resolve(given: Mapping[str, Any], environment: Mapping[str, str], contexts: Callable[[], Contexts]) -> Target:
-    """The target that options, environment and contexts make.
+    """The target for the given options, the environment and the contexts, in the order of the module's table.
 
     Raises:
-        ConfigurationError: there is no such context.
+        ConfigurationError: there is no context with the given name.
     """
     chosen: Context | None = None
     address = given.get("namesrv_addr")
@@ -114,13 +115,13 @@ def resolve(given: Mapping[str, Any], environment: Mapping[str, str], contexts: 
         known = None if address else contexts()
         if known is not None and known.current is not None:
             chosen = known.get(known.current)
-    said = Context(
+    from_environment = Context(
         environment.get("NAMESRV_ADDR", ""),
         environment.get("ROCKETMQ_ACCESS_KEY") or None,
         environment.get("ROCKETMQ_SECRET_KEY_FILE") or None,
         tls_ca=environment.get("ROCKETMQ_TLS_CA") or None,
     )
-    base = chosen or said
+    base = chosen or from_environment
     secret = given.get("secret_key") or (None if chosen else environment.get("ROCKETMQ_SECRET_KEY")) or None
     file = given.get("secret_key_file") or (None if given.get("secret_key") else base.secret_key_file)
     if file and not given.get("secret_key"):
@@ -151,38 +152,44 @@ _OPTIONS: Final = options(
         "--namesrv-addr",
         "-n",
         metavar="HOST:PORT",
-        help="Name servers, separated by ';'.  [env: NAMESRV_ADDR; else 127.0.0.1:9876]",
+        help="Name servers, separated by ';'.  [env: NAMESRV_ADDR; default: 127.0.0.1:9876]",
     ),
     click.option(
         "--context",
         metavar="NAME",
         shell_complete=_complete_context,
-        help="A cluster of 'sprocketmq context'.  [env: SPROCKETMQ_CONTEXT]",
+        help="A cluster that 'sprocketmq context add' saved.  [env: SPROCKETMQ_CONTEXT]",
     ),
-    click.option("--access-key", metavar="KEY", help="Under access control.  [env: ROCKETMQ_ACCESS_KEY]"),
+    click.option("--access-key", metavar="KEY", help="Access key.  [env: ROCKETMQ_ACCESS_KEY]"),
     click.option(
-        "--secret-key", metavar="KEY", help="Its secret; ps shows it, so prefer the file.  [env: ROCKETMQ_SECRET_KEY]"
+        "--secret-key",
+        metavar="KEY",
+        help="Secret key; ps shows it to other users, so prefer --secret-key-file.  [env: ROCKETMQ_SECRET_KEY]",
     ),
     click.option(
         "--secret-key-file",
         metavar="FILE",
-        help="A file with the secret, or with both keys.  [env: ROCKETMQ_SECRET_KEY_FILE]",
+        help="A file with the secret key, or with both keys.  [env: ROCKETMQ_SECRET_KEY_FILE]",
     ),
-    click.option("--tls", is_flag=True, help="Speak TLS, and trust the authorities of this machine."),
-    click.option("--tls-ca", metavar="FILE", help="Speak TLS, and trust these authorities.  [env: ROCKETMQ_TLS_CA]"),
+    click.option("--tls", is_flag=True, help="Use TLS, and trust this machine's certificate authorities."),
+    click.option(
+        "--tls-ca",
+        metavar="FILE",
+        help="Use TLS, and trust the certificate authorities in this file.  [env: ROCKETMQ_TLS_CA]",
+    ),
 )
 _TIMEOUT: Final = click.option(
-    "--timeout", "timeout_ms", metavar="DURATION", type=DURATION, help="For one request, 3s by default."
+    "--timeout", "timeout_ms", metavar="DURATION", type=DURATION, help="Timeout of each request; default: 3s."
 )
 
 
 def connects(command: C) -> C:
-    """A command of a cluster: gives it ``target``."""
-    return secures(_TIMEOUT(command))
+    """Add the options of a cluster to a command, and pass ``target`` to it."""
+    return connects_without_timeout(_TIMEOUT(command))
 
 
-def secures(command: C) -> C:
-    """``connects`` for a command that has another ``--timeout``."""
+def connects_without_timeout(command: C) -> C:
+    """Like ``connects``, for commands whose own ``--timeout`` means something else."""
 
     @functools.wraps(command)
     def connected(*args: Any, **named: Any) -> Any:
@@ -195,7 +202,7 @@ def secures(command: C) -> C:
 # -- names from the cluster, for the shell -----------------------------------------------------------------------------------------
 
 
-def _asked(ctx: click.Context) -> Admin:
+def _completion_admin(ctx: click.Context) -> Admin:
     given = {name: ctx.params.get(name) for name in _NAMES}
     return resolve({**given, "timeout_ms": _COMPLETION_TIMEOUT_MS}, os.environ, Contexts.load).admin()
 
@@ -204,7 +211,7 @@ def _complete_topic(ctx: click.Context, param: click.Parameter, incomplete: str)
     from click.shell_completion import CompletionItem
 
     try:
-        with _asked(ctx) as admin:
+        with _completion_admin(ctx) as admin:
             names = admin.topics()
     except RocketMQError:
         return []
@@ -216,7 +223,7 @@ def _complete_group(ctx: click.Context, param: click.Parameter, incomplete: str)
     from click.shell_completion import CompletionItem
 
     try:
-        with _asked(ctx) as admin:
+        with _completion_admin(ctx) as admin:
             names = admin.groups()
     except RocketMQError:
         return []
@@ -224,10 +231,10 @@ def _complete_group(ctx: click.Context, param: click.Parameter, incomplete: str)
 
 
 def topic_argument(name: str = "topic", **named: Any) -> Callable[[C], C]:
-    """An argument that is a topic."""
+    """An argument that is a topic; the shell completes it."""
     return click.argument(name, shell_complete=_complete_topic, **named)
 
 
 def group_argument(name: str = "group", **named: Any) -> Callable[[C], C]:
-    """An argument that is a consumer group."""
+    """An argument that is a consumer group; the shell completes it."""
     return click.argument(name, shell_complete=_complete_group, **named)

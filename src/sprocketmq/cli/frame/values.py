@@ -1,7 +1,7 @@
-"""The kinds of values that options take: durations, moments, queues, permissions, pairs, and how the same are printed.
+"""Types of option values, and how such values are printed.
 
 duration   10s  5m  2h  1d  500ms  1h30m                                  milliseconds
-moment     2026-11-22T08:30:00 (local time unless it names a zone), milliseconds since 1970, or a duration: so long ago
+moment     2026-11-22T08:30:00 (local time unless it names a zone), milliseconds since 1970, or a duration before (after) now
 queue      BROKER/NUMBER                                                  of the topic that the command names
 permission rw  r  w  none                                                 6  4  2  0
 pair       NAME=VALUE
@@ -47,7 +47,7 @@ _PERMISSION_TEXTS: Final = {6: "rw", 7: "rw", 4: "r", 5: "r", 2: "w", 3: "w", 0:
 
 
 def now_ms() -> int:
-    """The time of this machine."""
+    """This machine's time, in milliseconds since 1970."""
     return time.time_ns() // 1_000_000
 
 
@@ -59,7 +59,7 @@ def _duration(value: Any) -> int:
 
 
 def duration_ms(text: str) -> int | None:
-    """Milliseconds; None for what is no duration."""
+    """The milliseconds of a duration; None if ``text`` is none."""
     if _DURATION.fullmatch(text) is None:
         return None
     return int(sum(float(number) * _UNITS_MS[unit] for number, unit in _PART.findall(text)))
@@ -74,10 +74,10 @@ def _moment_ahead(value: Any) -> int:
 
 
 def moment_ms(value: Any, sign: int) -> int:
-    """A time in milliseconds since 1970; a duration is so long ahead of now, or ago.
+    """A time in milliseconds since 1970. A duration counts from now: forward if ``sign`` is 1, back if it is -1.
 
     Raises:
-        ValueError: it is neither.
+        ValueError: ``value`` is neither a time nor a duration.
     """
     if isinstance(value, int):
         return value
@@ -131,7 +131,7 @@ def _limit(value: Any) -> tuple[str, int]:
 
 
 def value_type(name: str, convert: Callable[[Any], T]) -> click.types.FuncParamType[Any, T]:
-    """A type of values for options. Args: ``convert`` raises ValueError with a sentence, and takes what it returned, too."""
+    """A type for click options. ``convert`` raises ValueError with a sentence; it must accept its own results, too."""
     made = click.types.FuncParamType(convert)
     made.name = name
     return made
@@ -139,7 +139,7 @@ def value_type(name: str, convert: Callable[[Any], T]) -> click.types.FuncParamT
 
 DURATION: Final = value_type("duration", _duration)
 LIMIT: Final = value_type("limit", _limit)
-"""A number of messages, or a duration: how far behind is too far."""
+"""A number of messages ("messages", N), or a duration ("ms", N)."""
 MOMENT: Final = value_type("time", _moment)
 MOMENT_AHEAD: Final = value_type("time", _moment_ahead)
 PAIR: Final = value_type("name=value", _pair)
@@ -148,14 +148,14 @@ QUEUE: Final = value_type("queue", _queue)
 
 
 def queue_of(topic: str, queue: tuple[str, int]) -> MessageQueue:
-    """The queue that an option names, of the topic that the command is about."""
+    """The queue of ``topic`` that an option names."""
     from sprocketmq.wire.records.message import MessageQueue
 
     return MessageQueue(topic, *queue)
 
 
 def pairs(given: tuple[tuple[str, str], ...]) -> dict[str, str]:
-    """Repeated options NAME=VALUE as a mapping; the last one of a name counts."""
+    """Repeated NAME=VALUE options as a dictionary; the last value of a name counts."""
     return dict(given)
 
 
@@ -163,10 +163,10 @@ def pairs(given: tuple[tuple[str, str], ...]) -> dict[str, str]:
 
 
 def permission_text(perm: int) -> str:
-    """As the option takes it."""
+    """A permission as its option accepts it."""
     return _PERMISSION_TEXTS.get(perm, str(perm))
 
 
 def time_text(time_ms: int) -> str:
-    """Local time, to the second."""
+    """Local time in ISO 8601, to the second."""
     return datetime.fromtimestamp(time_ms / 1000).astimezone().isoformat(timespec="seconds")

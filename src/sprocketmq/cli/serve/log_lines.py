@@ -1,4 +1,4 @@
-"""Log lines of the servers, on stderr: plain text for eyes, or one JSON object a line for a log collector."""
+"""Log lines of the servers on stderr: plain text, or one JSON object for each line."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _LONGEST_MESSAGE: Final = 2_000
 class JsonLines(logging.Formatter):
     """``{"time", "level", "logger", "message"}``, and ``exception`` with the traceback where there is one.
 
-    ``time`` is UTC in ISO 8601 with milliseconds. What a caller adds with ``extra={"request_code": 10}`` stands beside them under its own
-    name, so that a collector can count by it without taking the message apart.
+    ``time`` is UTC in ISO 8601 with milliseconds. Values that a caller adds, such as ``extra={"request_code": 10}``, are further keys of
+    the object.
     """
 
     _KNOWN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
@@ -42,19 +42,18 @@ class JsonLines(logging.Formatter):
 
 
 class LogRateLimiter(logging.Filter):
-    """Keeps what peers do from filling the disk by way of the log.
+    """Limits log lines, so that misbehaving peers cannot fill the disk with them.
 
     Laws
-    1. Of the lines of one place in the code, at most ``lines_a_minute`` pass in a minute; the next one that passes says how many did not.
-    2. A message is cut at 2,000 characters: names and texts of requests are part of it.
+    1. At most ``lines_a_minute`` lines of one place in the code pass in a minute. The next line that passes says how many were left out.
+    2. A message is cut at 2,000 characters, because it may contain long names and texts of requests.
     """
 
     def __init__(self, lines_a_minute: int = _LINES_A_MINUTE) -> None:
         super().__init__()
         self._limit = lines_a_minute
-        self._places: dict[
-            tuple[str, int], list[float]
-        ] = {}  # when its minute began, passed in it, held back since the last that passed
+        # path and line -> when its minute began, lines passed in that minute, lines left out since the last one that passed
+        self._places: dict[tuple[str, int], list[float]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
         now_s = record.created
@@ -76,7 +75,7 @@ class LogRateLimiter(logging.Filter):
 
 
 class _CurrentStderrHandler(logging.StreamHandler[TextIO]):
-    """Writes to whatever ``sys.stderr`` is at that moment: a live status line stands in for it while it is shown."""
+    """Writes to the current ``sys.stderr``, which the status line replaces while it is shown."""
 
     def __init__(self) -> None:
         super().__init__(sys.stderr)
@@ -87,10 +86,10 @@ class _CurrentStderrHandler(logging.StreamHandler[TextIO]):
 
 
 def set_up_logging(level: str, log_format: str = "text") -> None:
-    """Log lines of ``level`` and above to stderr, as ``time level logger message`` or as JSON lines, in :class:`LogRateLimiter`.
+    """Log to stderr from ``level`` on, as text (``time level logger message``) or as JSON lines, limited by :class:`LogRateLimiter`.
 
     Raises:
-        ConfigurationError: level or format is not one of those that exist.
+        ConfigurationError: there is no such level or format.
     """
     if level.lower() not in LOG_LEVELS:
         raise ConfigurationError(f"--log-level is {level!r}, one of {', '.join(LOG_LEVELS)} is allowed")

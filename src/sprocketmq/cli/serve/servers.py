@@ -1,4 +1,5 @@
-"""``serve``, ``namesrv`` and ``broker``: settings from flags, ``--set`` and ``--config`` (in that order of weight), then the servers."""
+"""``serve``, ``namesrv`` and ``broker run``: read the settings and run the servers. Options take precedence over ``--set``, and ``--set``
+over ``--config``."""
 
 from __future__ import annotations
 
@@ -31,11 +32,11 @@ def serve(
     log_level: str,
     log_format: str,
 ) -> None:
-    """Both in one process. ``listenPort`` of the settings is the broker's, as in the broker.conf it comes from."""
+    """Name server and broker in one process. ``listenPort`` in the settings is the broker's port, as in a broker.conf."""
     set_up_logging(log_level, log_format)
     settings = settings_of(config, assignments, secret_files, of=(BrokerConfig, NameServerConfig))
-    # One file for two servers: the keys that only a name server knows are its, those of sockets both servers', all others the broker's,
-    # which warns of unknown ones.
+    # The settings are for two servers: the name server gets the keys that only it knows, both get the keys for sockets, and the broker
+    # gets all others; it warns about unknown keys.
     of_namesrv = NameServerConfig.keys() - BrokerConfig.keys()
     of_sockets = NetworkConfig.keys()
     namesrv_config = NameServerConfig.from_properties(
@@ -50,7 +51,7 @@ def serve(
     name_server = NameServer(host=host or broker_config.bind_address or None, port=namesrv_port, config=namesrv_config)
 
     def make_broker() -> Broker:
-        # namesrvAddr of the settings: further name servers, which outlive this process when the broker hands over.
+        # namesrvAddr names further name servers. They keep the routes when this process ends after a handover.
         addresses = ";".join(filter(None, (name_server.address, broker_config.namesrv_addr)))
         return _broker(addresses, broker_port, store, host, broker_config, config)
 
@@ -102,7 +103,7 @@ def broker(
     log_level: str,
     log_format: str,
 ) -> None:
-    """A broker alone, registered with a name server elsewhere."""
+    """A broker alone, registered at name servers in other processes."""
     set_up_logging(log_level, log_format)
     settings = BrokerConfig.from_properties(settings_of(config, assignments, secret_files, of=[BrokerConfig]))
     address = namesrv_addr or settings.namesrv_addr

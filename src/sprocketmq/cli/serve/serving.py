@@ -1,7 +1,7 @@
-"""Running servers in the foreground until a signal: one event loop, one ready line on stdout, exit code 0 when told to stop.
+"""Running servers in the foreground until a signal: one event loop, one ready line on stdout, exit code 0 after a signal.
 
-The ready line is a contract with whatever started the process (a shell script, a test, the demo): it comes when everything listens and
-is registered, it is the only line on stdout, and logs go to stderr.
+Scripts, tests and the demo rely on the ready line: it is printed when all servers accept connections and are registered, it is the only
+line on stdout, and logs go to stderr.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ log = logging.getLogger("sprocketmq.cli")
 
 
 class Part(Protocol):
-    """A server that can be started and stopped on the running loop: NameServer, Broker."""
+    """A server that can be started and stopped on the running loop: a NameServer or a Broker."""
 
     async def astart(self) -> object: ...
 
@@ -35,12 +35,12 @@ class Part(Protocol):
 
     @property
     def ended(self) -> asyncio.Event:
-        """Set when it has stopped, also by itself."""
+        """Set when the server has stopped, for example after a handover."""
         ...
 
 
 class StatusDisplay(Protocol):
-    """What a person sees while the servers run (the status line); started after the ready line, stopped before the servers."""
+    """The status line. It is started after the ready line is printed, and stopped before the servers."""
 
     def start(self) -> None: ...
 
@@ -54,11 +54,16 @@ def serve_until_stopped(
     until_stdin_closes: bool = False,
     show: Callable[[list[Part]], StatusDisplay | None] = lambda parts: None,
 ) -> None:
-    """Start each part in order, print ``ready(parts)`` with the process id, wait for SIGTERM or SIGINT, stop in reverse order.
+    """Start each part in order, print ``ready(parts)`` with the process id, wait for SIGTERM or SIGINT, stop the parts in reverse order.
 
-    Parts are made one after the other, so that a broker may be told the port its name server got. What a part raises at its start is
-    raised here, after the parts before it were stopped. ``until_stdin_closes`` also stops at the end of stdin, so that a server never
-    outlives the program that started it, however that one died. ``show(parts)`` makes what a person watches meanwhile, or None.
+    Args:
+        parts: create the parts. Each is called after the part before it has started, so that a broker can use its name server's port.
+        ready: the text of the ready line.
+        until_stdin_closes: also stop at the end of stdin, so that the servers end with the program that started them.
+        show: creates the status line, or returns None.
+
+    Raises:
+        Exception: what a part raised when it was started; the parts before it are stopped first.
     """
     raise_descriptor_limit()
     loop = new_event_loop()
@@ -84,7 +89,7 @@ async def _serve(
     with _signals(stopping):
         if until_stdin_closes:
             loop = asyncio.get_running_loop()
-            # A daemon thread: a read of stdin cannot be cancelled, and must not hold up a stop that a signal asked for.
+            # A daemon thread, because a read of stdin cannot be cancelled and must not delay the stop after a signal.
             threading.Thread(target=_wait_for_end_of_stdin, args=(loop, stopping), daemon=True).start()
         try:
             for make in parts:
@@ -107,7 +112,7 @@ async def _serve(
 
 
 async def _stopped(stopping: asyncio.Event, parts: list[Part]) -> None:
-    """Returns when somebody asked to stop, or when every part has ended by itself (a broker that handed over)."""
+    """Wait until a stop is requested, or until every part has ended by itself (a broker after a handover)."""
 
     async def all_ended() -> None:
         for part in parts:
@@ -122,8 +127,10 @@ async def _stopped(stopping: asyncio.Event, parts: list[Part]) -> None:
 
 
 def _tune_garbage_collector() -> None:
-    """Requests make short-lived objects without cycles, which reference counts free at once: looking for cycles each 700 of them,
-    and through all modules every now and then, took a tenth of a send. What exists now stays; the rest is looked at more seldom.
+    """Run the cyclic garbage collector less often, and exclude the objects that exist now from it.
+
+    Requests create short-lived objects without cycles, which reference counting frees at once. With the default thresholds the collector
+    took a tenth of the time of a send.
     """
     gc.collect()
     gc.freeze()
@@ -136,7 +143,7 @@ async def _stop(steps: list[Callable[[], Awaitable[None]]]) -> None:
     for step in steps:
         try:
             await step()
-        except Exception as error:  # noqa: BLE001 - the other parts must still write their files
+        except Exception as error:  # noqa: BLE001 - the other parts still have to write their files
             log.error("stopping failed: %s", error)
             failure = failure or error
     if failure is not None:
@@ -167,8 +174,8 @@ def _signals(stopping: asyncio.Event) -> Iterator[None]:
 
 
 def _wait_for_end_of_stdin(loop: asyncio.AbstractEventLoop, stopping: asyncio.Event) -> None:
-    with contextlib.suppress(OSError, ValueError):  # no stdin is an ended stdin
+    with contextlib.suppress(OSError, ValueError):  # a closed stdin counts as its end
         while os.read(0, 4096):
             pass
-    with contextlib.suppress(RuntimeError):  # the loop closed meanwhile
+    with contextlib.suppress(RuntimeError):  # the loop is closed already
         loop.call_soon_threadsafe(stopping.set)

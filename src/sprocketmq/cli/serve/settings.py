@@ -1,7 +1,7 @@
 """Settings of a server from ``--config FILE`` (Apache's broker.conf and namesrv.conf), the environment, ``--set-file`` and ``--set``.
 
-The files are Java properties (wire.text.java_properties), read as UTF-8, which holds every file that Java's Latin-1 reading got right in
-ASCII, and the ones people wrote with their editors.
+The files are Java properties (wire.text.java_properties). They are read as UTF-8, because editors write UTF-8; Java reads them as Latin-1,
+which is the same for ASCII.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _VARIABLE: Final = "SPROCKETMQ_SET_"
 
 
 class Keys(Protocol):
-    """A class of settings: BrokerConfig, NameServerConfig."""
+    """A class of settings: BrokerConfig or NameServerConfig."""
 
     def keys(self) -> frozenset[str]: ...
 
@@ -36,13 +36,16 @@ def settings_of(
     *,
     of: Sequence[Keys] = (),
 ) -> dict[str, str]:
-    """The settings of ``config``, then those of the environment, of ``--set-file``, of ``--set``: the later one wins.
+    """The settings from ``config``, the environment, ``--set-file`` and ``--set``; a later one overrides an earlier one.
 
-    What ``--set`` says is seen by everybody on the machine who may list its processes. So a password comes from a file or from a variable
-    ``SPROCKETMQ_SET_`` with Apache's key behind it, ``__`` for each dot of the key.
+    Other users of the machine can see the arguments of ``--set``. For passwords there are files, and environment variables:
+    ``SPROCKETMQ_SET_`` followed by Apache's key, with ``__`` for each dot.
 
     Args:
-        of: the configurations whose keys there are; by default any key is taken. A key in ``config`` is not looked at here.
+        config: a file in Apache's properties format. Its keys are not checked here.
+        assignments: the values of ``--set``, each ``key=value``.
+        secret_files: the values of ``--set-file``, each ``key=file``.
+        of: the configurations that have the allowed keys; by default all keys are allowed.
 
     Raises:
         ConfigurationError: a file cannot be read, an assignment is not ``key=value`` or ``key=file``, or its key does not exist.

@@ -1,8 +1,8 @@
-"""The line that a person at the terminal sees below the ready line: what goes in and out, how much is kept, for how long it runs.
+"""The status line of a broker in a terminal: messages per second, connections, size of the log, time since the start.
 
     in 12,345/s   out 11,900/s   waiting pulls 8   connections 3   topics 14   log 1.2 GB   up 0:12:33
 
-One line, rewritten once a second, gone when the server stops. Only where stderr is a terminal: a pipe or a file gets log lines alone.
+It is rewritten once a second and removed when the server stops. It is shown only if stderr is a terminal.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _INTERVAL_S: Final = 1.0
 
 
 class BrokerSnapshot(NamedTuple):
-    """What one look at a broker shows. ``stored`` and ``delivered`` count messages since the start."""
+    """The numbers of a broker at one time. ``stored`` and ``delivered`` count messages since the start."""
 
     at_s: float
     stored: int
@@ -37,7 +37,7 @@ class BrokerSnapshot(NamedTuple):
 
 
 def status_text(before: BrokerSnapshot, now: BrokerSnapshot, started_s: float) -> str:
-    """The line for what changed between two looks."""
+    """The line for the changes between two snapshots."""
     span_s = max(now.at_s - before.at_s, 0.001)
     up_s = int(now.at_s - started_s)
     return "   ".join(
@@ -70,7 +70,7 @@ class StatusLine:
         self._live: Live | None = None
         self._text: Callable[[str], Text]
         self._timer: asyncio.TimerHandle | None = None
-        self._before = self._look()
+        self._before = self._snapshot()
         self._started_s = self._before.at_s
 
     @staticmethod
@@ -78,13 +78,13 @@ class StatusLine:
         return sys.stderr.isatty()
 
     def start(self) -> None:
-        # Here and not at the top: a server without a terminal should not pay for it at its start.
+        # Imported here, so that servers without a terminal start faster.
         from rich.console import Console
         from rich.live import Live
         from rich.text import Text
 
         self._text = lambda line: Text(line, style="dim", no_wrap=True, overflow="ellipsis")
-        # Log lines go through sys.stderr, which Live replaces while it shows: they appear above the line.
+        # Live replaces sys.stderr while it is shown, so log lines appear above the status line.
         self._live = Live(console=Console(stderr=True), auto_refresh=False, transient=True, redirect_stdout=False)
         self._live.start()
         self._tick()
@@ -97,14 +97,14 @@ class StatusLine:
 
     def _tick(self) -> None:
         assert self._live is not None
-        now = self._look()
-        # A Text, so that nothing is highlighted: a line that changes each second should not blink in colours.
+        now = self._snapshot()
+        # A Text, because rich would highlight the numbers of a string, and the line would flicker.
         line = self._text(status_text(self._before, now, self._started_s))
         self._live.update(line, refresh=True)
         self._before = now
         self._timer = asyncio.get_running_loop().call_later(_INTERVAL_S, self._tick)
 
-    def _look(self) -> BrokerSnapshot:
+    def _snapshot(self) -> BrokerSnapshot:
         broker = self._broker
         return BrokerSnapshot(
             time.monotonic(),
