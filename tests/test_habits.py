@@ -85,3 +85,22 @@ def test_documentation_fails_with_a_warning(tmp_path: Path) -> None:
     assert done.returncode != 0
     assert "lost.rst" in done.stderr
     assert "make --no-print-directory docs" in (ROOT / ".ci/run").read_text("utf-8")
+
+
+def test_no_file_has_marks_of_an_unfinished_merge() -> None:
+    mark = re.compile(r"^(?:<{7} |>{7} |={7}$|\|{7} )", re.MULTILINE)
+    folders = ("src", "tests", "docs", "bench", "examples", "scripts", ".github")
+    files = [
+        path
+        for folder in folders
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in (".py", ".md", ".rst", ".yml", "")
+    ]
+    files += [path for path in ROOT.iterdir() if path.is_file()]
+    marked = [
+        path
+        for path in files
+        if path.is_file() and "_build" not in path.parts and mark.search(path.read_text("utf-8", "replace"))
+    ]
+    assert len(files) > 500
+    assert not marked

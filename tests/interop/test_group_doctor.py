@@ -134,7 +134,7 @@ def a_queue_is_nobodys(patient: Patient) -> None:
     patient.send(4)
     patient.member(only_queue=0)
     found = patient.becomes("a queue nobody owns", said=f"reads {patient.name}/broker-a/1")
-    assert found["evidence"][0] == "2 messages wait there"
+    assert found["evidence"][0] == "waiting there: 2 messages"
 
 
 def a_lock_is_anothers(patient: Patient) -> None:
@@ -143,15 +143,15 @@ def a_lock_is_anothers(patient: Patient) -> None:
     patient.becomes("listener stuck", "--watch-for 0s --stuck-after 1s")
     patient.member(orderly=True, hold_ms=HOLD_MS)
     found = patient.becomes("locked by another member")
-    assert found["evidence"][0] == "2 messages wait there"
-    assert " is at work, in " in found["evidence"][1]
+    assert found["evidence"][0] == "waiting there: 2 messages"
+    assert " runs its listener, in " in found["evidence"][1]
 
 
 def a_listener_is_stuck(patient: Patient) -> None:
     patient.send(2)
     patient.member(hold_ms=HOLD_MS)
     found = patient.becomes("listener stuck", "--watch-for 0s --stuck-after 1s")
-    line = r"it stands in (peers\.Consumers\.hold\(Consumers\.java:\d+\)|.+\.take\(test_group_doctor\.py:\d+\))"
+    line = r"it is in (peers\.Consumers\.hold\(Consumers\.java:\d+\)|.+\.take\(test_group_doctor\.py:\d+\))"
     assert re.fullmatch(line, found["evidence"][0]), found
 
 

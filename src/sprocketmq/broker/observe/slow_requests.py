@@ -68,7 +68,7 @@ def _named_in(command: Command) -> dict[str, str]:
     """``topic`` and ``group``: the names for which the request needs a right. Other fields are not logged."""
     named: dict[str, str] = {}
     for kind, field in _NAMING.get(command.code, ()):
-        name = command.ext_fields.get(field)
+        name = command.fields.get(field)
         if name:
             named[kind] = shown(f"{named[kind]}, {name}" if kind in named else name)
     return named

@@ -1,15 +1,15 @@
-"""Why a consumer group does not move: one verdict, the evidence, and what to do. The first that fits counts.
+"""Why a consumer group does not move: one verdict, the evidence, and what to do. The first verdict that fits counts.
 
     1 no member online              6 a listener is stuck
     2 switched off, or not allowed  7 a listener fails
     3 subscriptions differ          8 flow control
-    4 a queue that nobody owns      9 only retries wait
-    5 a lock that another one has  10 it moves, or nothing waits; else it is not known
+    4 a queue without an owner      9 only retries wait
+    5 locked by another member     10 it moves, or nothing waits; otherwise unknown
 
 Laws
     1. A verdict is a function of the look: the same look gives the same sentences.
-    2. What could not be learned is said as that. A check that lacks what it needs does not fit, and what it lacked is told.
-    3. A verdict that blames a member names it; one that blames a queue names that; one that names a time says since when.
+    2. What could not be learned is reported as unknown. A check does not fit if something that it needs is unknown.
+    3. A verdict about a member names the member, and one about a queue names the queue. A verdict about a state says since when.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SHOWN: Final = 5
 
 
 class GroupVerdict(Enum):
-    """What is the matter with a group."""
+    """The state of a group."""
 
     OFFLINE = "no member online"
     SWITCHED_OFF = "switched off or not allowed"
@@ -56,11 +56,11 @@ class GroupDiagnosis(Struct, frozen=True):
     """One verdict.
 
     Attributes:
-        sentence: what is the matter.
-        evidence: what was seen, a sentence each.
-        advice: what to do; "" when there is nothing to do.
-        caught_up_ms: in how many milliseconds it will have consumed all, going on like this; None when it will not, or that is not known.
-        not_learned: what could not be learned, a sentence each.
+        sentence: the verdict in one sentence.
+        evidence: what was seen, one sentence each.
+        advice: what to do; "" if nothing.
+        caught_up_ms: milliseconds until everything is consumed at the present rates; None if that never happens, or is unknown.
+        not_learned: what could not be learned, one sentence each.
     """
 
     verdict: GroupVerdict
@@ -75,11 +75,11 @@ def diagnose(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis:
     """The first verdict that fits.
 
     Args:
-        stuck_after_ms: from when on a listener that finishes nothing counts as stuck.
+        stuck_after_ms: milliseconds after which a listener that finishes no message counts as stuck.
     """
     found = next((one for check in _CHECKS if (one := check(look, stuck_after_ms)) is not None), None) or _unknown(look)
     silent = tuple(
-        f"{member.client_id} says nothing of itself: {member.silent_because}"
+        f"{member.client_id} did not report its state: {member.silent_because}"
         for member in look.members
         if member.silent_because is not None
     )
@@ -138,7 +138,7 @@ def _subscriptions(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | Non
                     for topic in topics[:_SHOWN]
                     for one, wants in ((first, other), (member, wanted))
                 ),
-                "give all members of the group the same subscriptions, or another group to those that want something else",
+                "give all members of the group the same subscriptions, or put those that want something else into another group",
             )
     return None
 
@@ -147,17 +147,19 @@ def _unowned(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
     without = _without_owner(look)
     if not without or _is_orderly(look):  # orderly members read a queue when they have its lock, see below
         return None
-    reads = (f"{member.client_id} reads {len(member.queues or ())} queues" for member in look.members[:_SHOWN])
+    reads = (
+        f"{member.client_id} reads {_counted(len(member.queues or ()), 'queue')}" for member in look.members[:_SHOWN]
+    )
     return GroupDiagnosis(
         GroupVerdict.QUEUE_WITHOUT_OWNER,
-        f"nobody of group {look.group} reads {_listed(map(str, without))}",
+        f"no member of group {look.group} reads {_listed(map(str, without))}",
         (_waiting_in(look, without), *reads),
         "if members came or left in the last 20 s, look again; else give all of them one allocate strategy and one list of members",
     )
 
 
 def _without_owner(look: GroupLook) -> list[MessageQueue]:
-    """Queues that no member reads; none where a member says nothing of itself, as they may be its."""
+    """Queues that no member reads. Empty if a member did not report its state, because it may read them."""
     held: set[MessageQueue] = set()
     wanted: set[str] = set()
     for member in look.members:
@@ -169,7 +171,7 @@ def _without_owner(look: GroupLook) -> list[MessageQueue]:
 
 
 def _locked(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
-    """An orderly member begins to read a queue when the broker gives it the lock, and stops when it has lost that."""
+    """An orderly member begins to read a queue when it gets the lock from the broker, and stops when it loses the lock."""
     lost = next(
         (
             (member, queue, held.last_lock_ms)
@@ -181,30 +183,28 @@ def _locked(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
     without = _without_owner(look) if _is_orderly(look) else []
     if lost is not None:
         member, queue, lock_ms = lost
-        since = f" since {_ago(look, lock_ms)}" if lock_ms else ""
-        sentence, queues = f"{member.client_id} reads {queue} in order and has not its lock{since}", [queue]
+        since = f", locked last {_ago(look, lock_ms)}" if lock_ms else ""
+        sentence, queues = f"{member.client_id} reads {queue} in order but does not hold its lock{since}", [queue]
     elif without:
-        sentence = (
-            f"no member of group {look.group} gets the lock of {_listed(map(str, without))}, which it reads in order"
-        )
+        sentence = f"no member of group {look.group} holds the lock of {_listed(map(str, without))}, which the group reads in order"
         queues = without
     else:
         return None
     at_work = [
-        f"{other.client_id} is at work, in {other.listener_stacks[0]}"
+        f"{other.client_id} runs its listener, in {other.listener_stacks[0]}"
         for other in look.members
         if other.listener_stacks
     ]
     return GroupDiagnosis(
         GroupVerdict.LOCKED_BY_ANOTHER,
         sentence,
-        (_waiting_in(look, queues), *(at_work[:_SHOWN] or ["no listener of a member that is online is at work"])),
-        "a member that gave a queue away keeps its lock until its listener ends: see what it is at, in sprocketmq group stack "
-        f"{look.group}; the lock of one that is gone comes free after {_LOCK_LIVES_MS // 1000} s",
+        (_waiting_in(look, queues), *(at_work[:_SHOWN] or ["no listener of an online member is running"])),
+        "a member keeps the lock of a queue that it gave up until its listener returns: sprocketmq group stack "
+        f"{look.group} shows what it does; the lock of a member that is gone expires after {_LOCK_LIVES_MS // 1000} s",
     )
 
 
-# -- 6 to 8: what members do with it -----------------------------------------------------------------------------------------------
+# -- 6 to 8: what members do with their messages ----------------------------------------------------------------------------------------
 
 
 def _stuck(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
@@ -218,24 +218,25 @@ def _stuck(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
     since_ms, member, queue, held = min(late, key=lambda one: one[0])
     stacks = member.listener_stacks
     if stacks is None:
-        where = "where it stands is not known"
+        where = "its stack is not known"
     else:
-        where = f"it stands in {stacks[0]}" if stacks else "none of its threads is in a listener"
-    alike = f", {len(late)} of the group's queues are like that" if len(late) > 1 else ""
-    with_it = f"{held.cached:,} messages of {queue} are with it{alike}"
+        where = f"it is in {stacks[0]}" if stacks else "none of its threads is in a listener"
+    alike = f", and {len(late)} queues of the group are in this state" if len(late) > 1 else ""
+    with_it = f"it holds {_counted(held.cached, 'message')} of {queue}{alike}"
     span = duration(look.now_ms - since_ms)
     if member.polls:
         return GroupDiagnosis(
             GroupVerdict.LISTENER_STUCK,
-            f"the application of {member.client_id} has taken nothing of {queue} for {span}",
-            (with_it, "it is a pull consumer: only its application knows what it is at"),
-            f"see why it does not poll; sprocketmq group stack {look.group} {member.client_id} shows where its threads stand",
+            f"the application of {member.client_id} has taken no message of {queue} for {span}",
+            (with_it, "it is a pull consumer: only its application knows what it does"),
+            f"find out why it does not poll; sprocketmq group stack {look.group} {member.client_id} shows its threads",
         )
     return GroupDiagnosis(
         GroupVerdict.LISTENER_STUCK,
-        f"the listener of {member.client_id} has finished nothing of {queue} for {span}",
-        (where, with_it, *(f"another one stands in {line}" for line in (stacks or ())[1:_SHOWN])),
-        f"look at that line; sprocketmq group stack {look.group} {member.client_id} shows all. Give calls of others a timeout",
+        f"the listener of {member.client_id} has finished no message of {queue} for {span}",
+        (where, with_it, *(f"another listener is in {line}" for line in (stacks or ())[1:_SHOWN])),
+        f"look at that line; sprocketmq group stack {look.group} {member.client_id} shows all threads. "
+        "Give calls to other systems a timeout",
     )
 
 
@@ -248,18 +249,21 @@ def _fails(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
     if not failing:
         return None
     worst = max(failing, key=lambda member: member.failed_tps or 0.0)
-    often = f"{worst.failed_tps or 0.0:.1f} failures a second in the last minute, {worst.failed_in_hour or 0:,} in the last hour"
+    in_hour = "an unknown number" if worst.failed_in_hour is None else f"{worst.failed_in_hour:,}"
+    often = f"{worst.failed_tps or 0.0:.1f} failures a second in the last minute, {in_hour} in the last hour"
     if worst.last_failure is not None and worst.last_failure_ms is not None:
         error = f"the last one, {_ago(look, worst.last_failure_ms)}: {worst.last_failure}"
     else:
         error = (
-            f"the last reason given: {look.last_error}" if look.last_error else "why is not known here; its log says it"
+            f"the last reason given: {look.last_error}"
+            if look.last_error
+            else "the reason is not known here; the log of the member has it"
         )
     return GroupDiagnosis(
         GroupVerdict.LISTENER_FAILS,
         f"the listener of {worst.client_id} fails more often than it succeeds",
-        (often, error, f"{len(failing)} of {len(look.members)} members fail like that"),
-        f"correct the listener; what it gave up is in sprocketmq dead-letters list {look.group}",
+        (often, error, f"members that fail like this: {len(failing)} of {len(look.members)}"),
+        f"correct the listener; sprocketmq dead-letters list {look.group} shows the messages that it gave up",
     )
 
 
@@ -281,7 +285,7 @@ def _flow_control(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None
         ):
             if applies and value >= limit:
                 stacks = member.listener_stacks
-                at_work = (f"its listeners stand in {stacks[0]}",) if stacks else ()
+                at_work = (f"its listeners are in {stacks[0]}",) if stacks else ()
                 rate = look.consumed_per_second
                 pace = (
                     f"the group consumes {rate:,.1f} messages a second"
@@ -290,9 +294,9 @@ def _flow_control(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None
                 )
                 return GroupDiagnosis(
                     GroupVerdict.FLOW_CONTROL,
-                    f"{member.client_id} has as much of {queue} as it may hold: {value:,} of {limit:,} {name}",
+                    f"{member.client_id} holds as much of {queue} as it may: {value:,} of {limit:,} {name}",
                     (pace, _lag(look), *at_work),
-                    "the listener is slower than what comes: make it quicker, let more calls run at once, or add members",
+                    "messages come faster than the listener finishes them: make it faster, let more calls run at once, or add members",
                     _caught_up_ms(look),
                 )
     return None
@@ -312,11 +316,9 @@ def _retries(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
     )
     return GroupDiagnosis(
         GroupVerdict.RETRIES_WAIT,
-        f"group {look.group} has consumed all that came; only retries wait",
+        f"group {look.group} has consumed everything; only retries wait",
         (
-            f"{due:,} retries are due, {waiting:,} wait for their time"
-            if look.retries_waiting is not None
-            else f"{due:,} retries are due",
+            f"due: {_unless_unknown(look.retry_lag)}, waiting for their time: {_unless_unknown(look.retries_waiting)}",
             when,
         ),
     )
@@ -326,7 +328,8 @@ def _nothing_waits(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | Non
     if look.lag or not look.queues:
         return None
     return GroupDiagnosis(
-        GroupVerdict.NOTHING_WAITS, f"group {look.group} has consumed all there is in {len(look.queues)} queues"
+        GroupVerdict.NOTHING_WAITS,
+        f"group {look.group} has consumed all messages of {_counted(len(look.queues), 'queue')}",
     )
 
 
@@ -337,18 +340,18 @@ def _moving(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
     caught_up_ms = _caught_up_ms(look)
     came = look.came_per_second
     pace = f"it consumes {rate:,.1f} messages a second" + (
-        f", {came:,.1f} come" if came is not None else ", how many come is not known"
+        f", {came:,.1f} arrive" if came is not None else ", how many arrive is not known"
     )
     end = (
-        f"it will have caught up in {duration(caught_up_ms)}"
+        f" and will have caught up in {duration(caught_up_ms)}"
         if caught_up_ms is not None
-        else "it does not catch up like this"
+        else " but does not catch up"
     )
     return GroupDiagnosis(
         GroupVerdict.MOVING,
-        f"group {look.group} moves; {end}",
+        f"group {look.group} is moving{end}",
         (pace, _lag(look)),
-        "" if caught_up_ms is not None else "add members, up to one for each queue, or make the listener quicker",
+        "" if caught_up_ms is not None else "add members, up to one for each queue, or make the listener faster",
         caught_up_ms,
     )
 
@@ -356,9 +359,9 @@ def _moving(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
 def _unknown(look: GroupLook) -> GroupDiagnosis:
     return GroupDiagnosis(
         GroupVerdict.UNKNOWN,
-        f"group {look.group} did not move for {duration(look.looked_for_ms)}, and nothing that can be seen says why",
-        (_lag(look), f"{len(look.members)} members are online"),
-        f"look again for longer; sprocketmq group stack {look.group} shows what the members are at, their logs what they met",
+        f"group {look.group} did not move for {duration(look.looked_for_ms)}, and nothing that can be seen explains it",
+        (_lag(look), f"{_counted(len(look.members), 'member')} online"),
+        f"look again for longer; sprocketmq group stack {look.group} shows what the members do, their logs show what went wrong",
     )
 
 
@@ -388,7 +391,7 @@ def _held(look: GroupLook) -> Iterator[tuple[MemberLook, MessageQueue, HeldQueue
 
 
 def _lags(look: GroupLook, queue: MessageQueue) -> bool:
-    """Whether something waits there; a queue that was not looked at may have it."""
+    """Whether messages wait there. True for a queue that was not looked at."""
     return queue not in look.queues or look.queues[queue].lag > 0
 
 
@@ -398,7 +401,11 @@ def _is_orderly(look: GroupLook) -> bool:
 
 def _waiting_in(look: GroupLook, queues: Iterable[MessageQueue]) -> str:
     waiting = [look.queues[queue].lag for queue in queues if queue in look.queues]
-    return f"{sum(waiting):,} messages wait there" if waiting else "how many messages wait there is not known"
+    return (
+        f"waiting there: {_counted(sum(waiting), 'message')}"
+        if waiting
+        else "how many messages wait there is not known"
+    )
 
 
 def _lag(look: GroupLook) -> str:
@@ -406,7 +413,7 @@ def _lag(look: GroupLook) -> str:
     oldest = f", the oldest for {duration(max(waiting))}" if waiting else ""
     if not look.queues:
         return "how many messages wait is not known: the group has no progress"
-    return f"{look.lag:,} messages wait{oldest}"
+    return f"waiting: {_counted(look.lag, 'message')}{oldest}"
 
 
 def _caught_up_ms(look: GroupLook) -> int | None:
@@ -418,6 +425,14 @@ def _caught_up_ms(look: GroupLook) -> int | None:
 
 def _ago(look: GroupLook, at_ms: int) -> str:
     return f"{duration(max(0, look.now_ms - at_ms))} ago"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def _unless_unknown(count: int | None) -> str:
+    return "unknown" if count is None else f"{count:,}"
 
 
 def _listed(names: Iterable[str]) -> str:

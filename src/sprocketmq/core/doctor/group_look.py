@@ -1,7 +1,7 @@
-"""What can be seen of a consumer group from outside: by brokers, by name servers, and by what its members say of themselves.
+"""What can be seen of a consumer group from outside: at brokers, at name servers, and in what its members report.
 
-None means "could not be learned", everywhere. A member of another kind (of a proxy, C++) may say nothing of itself, a broker may be too
-old, a topic may be gone: none of that is a zero.
+None means "unknown", everywhere, and unknown is not zero: some members (of a proxy, C++) do not report their state, a broker may be too
+old, a topic may be gone.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ class QueueLook(Struct, frozen=True):
     """One queue as brokers see it.
 
     Attributes:
-        broker_offset: one behind the last message.
-        consumer_offset: the next to consume; None when the group has no progress there.
-        moved_by: how many were consumed between the two looks.
-        came: how many were stored between the two looks.
-        waiting_ms: for how long the next message has been waiting.
+        broker_offset: the offset after the last message.
+        consumer_offset: the next offset to consume; None if the group has no progress there.
+        moved_by: messages consumed between the two looks.
+        came: messages stored between the two looks.
+        waiting_ms: how long the next message has been waiting.
     """
 
     broker_offset: int
@@ -40,14 +40,14 @@ class QueueLook(Struct, frozen=True):
 
 
 class HeldQueue(Struct, frozen=True):
-    """A queue that a member reads, as it says itself.
+    """A queue that a member reads, as the member reports it.
 
     Attributes:
         cached: messages pulled and not finished.
         cached_mib: their size.
-        span: offsets between the oldest unfinished and the newest one.
-        locked: for orderly members: whether the lock is its.
-        last_lock_ms, last_consume_ms: by the member's clock; a new queue begins with the time at which it came.
+        span: offsets between the oldest unfinished message and the newest one.
+        locked: for orderly members: whether the member holds the lock.
+        last_lock_ms, last_consume_ms: by the member's clock. For a new queue: when the member got it.
     """
 
     cached: int = 0
@@ -62,16 +62,16 @@ class MemberLook(Struct, frozen=True):
     """One member that is online.
 
     Attributes:
-        subscriptions: topic -> what it wants of it, as text that is equal when it is the same.
-        queues: those it reads.
+        subscriptions: topic -> a text of the subscription; equal texts are equal subscriptions.
+        queues: the queues it reads.
         orderly: whether it consumes in order.
-        polls: whether its application takes messages by itself, as a pull consumer's does.
-        limits: where its flow control begins.
+        polls: whether its application polls for messages (a pull consumer).
+        limits: the limits of its flow control.
         ok_tps, failed_tps: messages a second in the last minute.
         failed_in_hour: messages that failed in the last hour.
-        listener_stacks: where its listeners stand, one line each.
-        last_failure: what a listener of it raised last; ``last_failure_ms`` is when. Only our members tell.
-        silent_because: why it says nothing of itself.
+        listener_stacks: the innermost line of each running listener.
+        last_failure: what its listener raised last; ``last_failure_ms`` is when. Only members of this package report it.
+        silent_because: why it did not report its state.
     """
 
     client_id: str
@@ -90,19 +90,19 @@ class MemberLook(Struct, frozen=True):
 
 
 class GroupLook(Struct, frozen=True):
-    """All of a group.
+    """Everything that is known of a group.
 
     Attributes:
-        now_ms: when it was looked at, the second time.
-        looked_for_ms: how long lay between the two looks.
+        now_ms: the time of the second look.
+        looked_for_ms: the time between the two looks.
         switched_off: brokers at which the group may not consume.
         unreadable: topics that it subscribes to and may not read, with the reason.
         broadcasting: whether each member reads all queues.
-        queues: of the topics that it subscribes to, or reads by its progress; not of its retry topic.
+        queues: queues of the topics that it subscribes to or has progress in, without its retry topic.
         retry_lag: messages of its retry topic that are due and not consumed.
         retries_waiting: messages whose next try is not due yet; ``next_retry_ms`` is when the first one is.
-        last_error: why a message was given back the last time, where somebody said so.
-        not_learned: what could not be learned, a sentence each.
+        last_error: the reason that was given when a message was last sent back.
+        not_learned: what could not be learned, one sentence each.
     """
 
     group: str
@@ -121,12 +121,12 @@ class GroupLook(Struct, frozen=True):
 
     @property
     def lag(self) -> int:
-        """Messages not consumed, retries aside."""
+        """Messages not consumed, without retries."""
         return sum(queue.lag for queue in self.queues.values())
 
     @property
     def consumed_per_second(self) -> float | None:
-        """How fast it consumes: by its progress, or by what its members say where that is more: progress is written now and then."""
+        """Messages a second, by its progress or by its members' reports, whichever is more: progress is written only now and then."""
         moved = [queue.moved_by for queue in self.queues.values() if queue.moved_by is not None]
         told = [member.ok_tps for member in self.members if member.ok_tps is not None]
         rates = [sum(max(0, one) for one in moved) * 1000 / self.looked_for_ms] if moved and self.looked_for_ms else []
@@ -136,6 +136,6 @@ class GroupLook(Struct, frozen=True):
 
     @property
     def came_per_second(self) -> float | None:
-        """How fast messages come."""
+        """Messages stored a second."""
         came = [queue.came for queue in self.queues.values() if queue.came is not None]
         return sum(came) * 1000 / self.looked_for_ms if came and self.looked_for_ms else None

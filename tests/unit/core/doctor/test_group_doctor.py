@@ -59,7 +59,7 @@ LOOKS: dict[GroupVerdict, tuple[GroupLook, str, str, str]] = {
     GroupVerdict.OFFLINE: (
         look(),
         "no member of group billing",
-        "200 messages wait, the oldest for 65.0 s",
+        "waiting: 200 messages, the oldest for 65.0 s",
         "start a member",
     ),
     GroupVerdict.SWITCHED_OFF: (
@@ -76,8 +76,8 @@ LOOKS: dict[GroupVerdict, tuple[GroupLook, str, str, str]] = {
     ),
     GroupVerdict.QUEUE_WITHOUT_OWNER: (
         look(member("a", Q0), member("b")),
-        "nobody of group billing reads orders/broker-a/1",
-        "100 messages wait there",
+        "no member of group billing reads orders/broker-a/1",
+        "waiting there: 100 messages",
         "allocate strategy",
     ),
     GroupVerdict.LOCKED_BY_ANOTHER: (
@@ -85,14 +85,14 @@ LOOKS: dict[GroupVerdict, tuple[GroupLook, str, str, str]] = {
             member("a", Q0, orderly=True, queues={Q0: held(locked=True)}, listener_stacks=("app.charge(app.py:31)",)),
             member("b", orderly=True, queues={}),
         ),
-        "no member of group billing gets the lock of orders/broker-a/1",
-        "a is at work, in app.charge(app.py:31)",
+        "no member of group billing holds the lock of orders/broker-a/1",
+        "a runs its listener, in app.charge(app.py:31)",
         "sprocketmq group stack billing",
     ),
     GroupVerdict.LISTENER_STUCK: (
         look(both(**LATE, listener_stacks=("app.charge(app.py:31)",))),
-        "a has finished nothing of orders/broker-a/0 for 45.0 s",
-        "it stands in app.charge(app.py:31)",
+        "a has finished no message of orders/broker-a/0 for 45.0 s",
+        "it is in app.charge(app.py:31)",
         "sprocketmq group stack billing a",
     ),
     GroupVerdict.LISTENER_FAILS: (
@@ -110,22 +110,22 @@ LOOKS: dict[GroupVerdict, tuple[GroupLook, str, str, str]] = {
     GroupVerdict.RETRIES_WAIT: (
         look(both(), queues={Q0: queue(0), Q1: queue(0)}, retry_lag=1, retries_waiting=3, next_retry_ms=NOW_MS + 7_000),
         "only retries wait",
-        "1 retries are due, 3 wait for their time",
+        "due: 1, waiting for their time: 3",
         "",
     ),
     GroupVerdict.NOTHING_WAITS: (
         look(both(), queues={Q0: queue(0), Q1: queue(0)}),
-        "has consumed all there is in 2 queues",
+        "has consumed all messages of 2 queues",
         "",
         "",
     ),
     GroupVerdict.MOVING: (
         look(both(), queues={Q0: queue(moved_by=40, came=20), Q1: queue()}),
-        "it will have caught up in 20.0 s",
-        "it consumes 20.0 messages a second, 10.0 come",
+        "is moving and will have caught up in 20.0 s",
+        "it consumes 20.0 messages a second, 10.0 arrive",
         "",
     ),
-    GroupVerdict.UNKNOWN: (look(both()), "did not move for 2.0 s", "1 members are online", "look again for longer"),
+    GroupVerdict.UNKNOWN: (look(both()), "did not move for 2.0 s", "1 member online", "look again for longer"),
 }
 
 
@@ -272,7 +272,7 @@ def test_a_member_that_says_nothing_may_own_what_nobody_else_reads() -> None:
     silent = MemberLook("c", silent_because="code 3: not supported")
     found = diagnose(look(member("a", Q0), silent, not_learned=("how many retries wait: no",)), STUCK_MS)
     assert found.verdict is GroupVerdict.UNKNOWN
-    assert found.not_learned == ("how many retries wait: no", "c says nothing of itself: code 3: not supported")
+    assert found.not_learned == ("how many retries wait: no", "c did not report its state: code 3: not supported")
 
 
 def test_unknown_is_no_zero() -> None:
@@ -285,14 +285,18 @@ def test_unknown_is_no_zero() -> None:
     assert moving.verdict is GroupVerdict.MOVING
     assert moving.caught_up_ms is None or moving.caught_up_ms > 0
     unknown_pace = diagnose(look(both(ok_tps=5.0), queues={Q0: QueueLook(1_000, 900), Q1: QueueLook(5, 5)}), STUCK_MS)
-    assert "how many come is not known" in unknown_pace.evidence[0]
+    assert "how many arrive is not known" in unknown_pace.evidence[0]
     assert unknown_pace.caught_up_ms is None
+    waits = diagnose(look(both(), queues={Q0: QueueLook(5, 5)}, retry_lag=None, retries_waiting=2), STUCK_MS)
+    assert waits.evidence[0] == "due: unknown, waiting for their time: 2"
+    fails = diagnose(look(both(failed_tps=2.5, failed_in_hour=None)), STUCK_MS)
+    assert fails.evidence[0] == "2.5 failures a second in the last minute, an unknown number in the last hour"
 
 
 def test_a_group_that_is_slower_than_what_comes_does_not_catch_up() -> None:
     found = diagnose(look(both(), queues={Q0: queue(moved_by=10, came=50), Q1: queue()}), STUCK_MS)
     assert (found.verdict, found.caught_up_ms) == (GroupVerdict.MOVING, None)
-    assert "it does not catch up like this" in found.sentence
+    assert "but does not catch up" in found.sentence
     assert found.advice
 
 
@@ -339,7 +343,7 @@ def test_flow_control_names_the_limit(limits: FlowLimits, of_queue: dict[str, in
 def test_a_pull_consumer_that_does_not_poll_is_no_listener() -> None:
     found = diagnose(look(both(**LATE, polls=True)), STUCK_MS)
     assert found.verdict is GroupVerdict.LISTENER_STUCK
-    assert found.sentence == "the application of a has taken nothing of orders/broker-a/0 for 45.0 s"
+    assert found.sentence == "the application of a has taken no message of orders/broker-a/0 for 45.0 s"
 
 
 def test_what_our_members_raised_last_is_told_before_what_a_letter_says() -> None:
@@ -354,7 +358,10 @@ def test_what_our_members_raised_last_is_told_before_what_a_letter_says() -> Non
         "the last reason given: another"
         in diagnose(look(both(failed_tps=2.5), last_error="another"), STUCK_MS).evidence
     )
-    assert "why is not known here; its log says it" in diagnose(look(both(failed_tps=2.5)), STUCK_MS).evidence
+    assert (
+        "the reason is not known here; the log of the member has it"
+        in diagnose(look(both(failed_tps=2.5)), STUCK_MS).evidence
+    )
 
 
 def test_the_lock_of_a_member_that_is_gone_comes_free() -> None:
@@ -363,8 +370,8 @@ def test_the_lock_of_a_member_that_is_gone_comes_free() -> None:
     )
     found = diagnose(look(seen), STUCK_MS)
     assert found.verdict is GroupVerdict.LOCKED_BY_ANOTHER
-    assert found.sentence == "a reads orders/broker-a/0 in order and has not its lock since 12.0 s ago"
-    assert found.evidence == ("100 messages wait there", "no listener of a member that is online is at work")
+    assert found.sentence == "a reads orders/broker-a/0 in order but does not hold its lock, locked last 12.0 s ago"
+    assert found.evidence == ("waiting there: 100 messages", "no listener of an online member is running")
     assert "60 s" in found.advice
 
 
