@@ -1,8 +1,7 @@
 """A commit log with its consume queues: the common base of both message stores. Java: the core of DefaultMessageStore.
 
-``append`` is one pass: queue offset, space, record, queue entry. Space for the record and for its entry is allocated first (both steps may
-fail, then nothing has changed), then both are written. Recovery repairs what a kill between the two leaves: a record without an entry gets
-one, and an entry that points after the end of the log is dropped.
+``append`` first makes room for the record and for its queue entry; if that fails, nothing has changed. Then it writes the record and the
+entry. After a kill between the two, recovery adds the missing entry, and removes entries that point behind the end of the log.
 """
 
 from __future__ import annotations
@@ -51,15 +50,15 @@ __all__ = ["QueueLogStore"]
 
 _TRANSACTION_MASK = 0xC
 _PREPARED, _ROLLBACK = 0x4, 0xC
-_FIXED_BYTES = RECORD.size + PROPERTIES_LENGTH.size  # of a record, beside topic, body and properties
+_FIXED_BYTES = RECORD.size + PROPERTIES_LENGTH.size  # size of a record without topic, body and properties
 _NEEDS_GENERAL_APPEND = _TRANSACTION_MASK | HOSTS_V6
-_SMALLEST_HASH = -(1 << 31)  # what is below is an address
+_SMALLEST_HASH = -(1 << 31)  # smaller numbers are addresses in the queue's extension
 _iter_units = UNIT.iter_unpack
 _pack_unit = UNIT.pack_into
 
 
 class QueueLogStore:
-    """See ``message_store.MessageStore`` for every method; the two stores add load, flush and close."""
+    """Implements ``message_store.MessageStore``, which documents the methods. The two stores add load, flush and close."""
 
     def __init__(
         self,
@@ -81,7 +80,7 @@ class QueueLogStore:
         self.index = IndexFiles(index_directory, config, read_only=read_only)
         self.dispatcher = Dispatcher(self.commit_log, self.index, checkpoint)
         self.extension = ConsumeQueueExtTable(extension_directory, config.mapped_file_size_consume_queue_ext)
-        if config.enable_consume_queue_ext:  # attributes of this one store: the others pay nothing for it
+        if config.enable_consume_queue_ext:  # set on this instance, so that other stores need no check for each append
             self.append = self._append_extended  # type: ignore[method-assign]
             self.append_batch = self._append_batch_extended  # type: ignore[method-assign]
         self.retention = Retention(self)
@@ -102,11 +101,11 @@ class QueueLogStore:
 
     @property
     def refusal(self) -> StoreNotWritable | None:
-        """Why appends are refused now."""
+        """The reason why appends are refused; None if they are accepted."""
         return self._refusal
 
     def refuse_appends(self, reason: StoreNotWritable | None) -> None:
-        """From now on every append raises ``reason``; None lifts it."""
+        """Raise ``reason`` at every append from now on; None accepts appends again."""
         self._refusal = reason or self._frozen
 
     def freeze(self, reason: StoreNotWritable | None) -> None:
@@ -178,7 +177,10 @@ class QueueLogStore:
     def _append_general(
         self, queue: ConsumeQueue, message: StoredMessage, now_ms: int, *, most_bytes: int | None = None
     ) -> AppendResult:
-        """IPv6 hosts, long topics, transactions; and what has to be refused. ``most_bytes`` of body: default max_message_size."""
+        """Append messages with IPv6 hosts, long topics or transactions, and refuse what is too long.
+
+        ``most_bytes`` is the limit of the body; default: max_message_size.
+        """
         topic = queue.topic_bytes
         size = self._checked_size(message, len(topic), most_bytes)
         indexed = (message.sys_flag & _TRANSACTION_MASK) not in (_PREPARED, _ROLLBACK)
@@ -229,9 +231,9 @@ class QueueLogStore:
         at = log.reserve(size)
         places, sizes = elements.record_places(record, at)
         records = elements.records(record, queue_offset, places, sizes)
-        assert len(records) == size, "more than was reserved for"
-        # Entries beyond the end of the log are invisible, so unlike in append they come first: making room for a later one can
-        # still fail, and then nothing has happened.
+        assert len(records) == size, "the records do not have the reserved size"
+        # Unlike in append, the entries are written first, because making room for one of them can still fail. Readers do not see entries
+        # that point behind the end of the log.
         queue.put_all(units_of(places, sizes, batch.tags_codes))
         log.write(memoryview(records))
         log.last_store_timestamp_ms = now_ms
@@ -249,10 +251,10 @@ class QueueLogStore:
         return msgspec.structs.replace(message, tags_code=self._address(message, message.tags_code, now_ms))
 
     def _address(self, message: StoredMessage | StoredBatch, tags_code: int, now_ms: int) -> int:
-        """What takes the place of a tags code. A unit in vain, when the append then fails, does no harm."""
+        """The address in the queue's extension that replaces a tags code. If the append fails later, an unused unit remains there."""
         if self._refusal is not None or message.sys_flag & _TRANSACTION_MASK in (_PREPARED, _ROLLBACK):
             return tags_code
-        self._open_queue(message)  # a topic that cannot be stored must not make a folder
+        self._open_queue(message)  # raises for a topic that cannot be stored, before the extension creates a folder
         return self.extension.put(message.topic, message.queue_id, tags_code, now_ms)
 
     def _open_queue(self, message: StoredMessage | StoredBatch) -> ConsumeQueue:
@@ -359,7 +361,7 @@ class QueueLogStore:
         return repaired_units(self.commit_log, queue, offset, count, self._levels)
 
     def _true_tags_code(self, physical_offset: int, address: int) -> int:
-        """Of a unit that has an address into the queue's extension instead (``consume_queue_ext``)."""
+        """The tags code of a unit that has an address in the queue's extension instead (``consume_queue_ext``)."""
         record = self.commit_log.view_at(physical_offset, check_crc=False)
         if record is None:
             return address
@@ -384,7 +386,7 @@ class QueueLogStore:
         queue = self._queues.get((topic, queue_id))
         if queue is None:
             return 0
-        # First offset stored at (lower) or after (upper) the time; store times grow with the offset unless the clock was set back.
+        # The first offset stored at (lower) or after (upper) the time. Store times grow with the offset unless the clock was set back.
         low, high = queue.min_offset, queue.max_offset
         while low < high:
             middle = (low + high) // 2

@@ -24,7 +24,7 @@ from sprocketmq.wire.records.record_layout import BLANK_BYTES, HOSTS_V6, LAYOUTS
 
 __all__ = ["CommitLog"]
 
-_HEAD = RECORD.subset("size", "queue_id", "queue_offset")  # what a queue entry and its record both know
+_HEAD = RECORD.subset("size", "queue_id", "queue_offset")  # fields by which a record and its queue entry are compared
 _sys_flag_of = RECORD.subset("sys_flag").unpack_from
 _STORE_TIMESTAMP = tuple(layout.subset("store_timestamp_ms").unpack_from for layout in LAYOUTS)
 _MAGIC_START = MAGIC_V1.to_bytes(RECORD.width("magic"), "big")[:3]  # both magics begin so
@@ -34,14 +34,16 @@ _log = logging.getLogger("sprocketmq.store")
 
 
 class CommitLog:
-    """Writing at the end, reading anywhere.
+    """Writes at the end and reads everywhere.
 
     Attributes:
-        at: position of the end in the last file; ``start``: physical offset where that file begins.
-        room: position up to which a record may reach in it (a filler still fits behind); ``view``: that file, writable.
-        preallocator: allocates that room on the disk ahead of the writer.
-        last_store_timestamp_ms: of the newest record.
-        indexed_offset: where the newest record that has its queue entry begins; -1 = none yet. The checkpoint takes it.
+        at: the position of the end in the last file.
+        start: the physical offset at which that file begins.
+        room: the position up to which a record may reach in that file; a filler fits behind it.
+        view: that file, writable.
+        preallocator: allocates space on the disk ahead of the writer.
+        last_store_timestamp_ms: the store time of the newest record.
+        indexed_offset: the offset of the newest record that has its queue entry, for the checkpoint; -1 if there is none.
     """
 
     __slots__ = (
@@ -70,17 +72,17 @@ class CommitLog:
 
     @property
     def max_offset(self) -> int:
-        """The physical offset that the next record gets, unless it has to go to the next file."""
+        """The physical offset of the next record, unless it does not fit into the file."""
         return self.start + self.at
 
     # -- writing ---------------------------------------------------------------------------------------------------------------
 
     def reserve(self, size_bytes: int) -> int:
-        """Make sure that the next ``size_bytes`` fit in one piece; the physical offset where they will begin.
+        """Make room for ``size_bytes`` in one piece. Returns the physical offset at which they will begin.
 
         Raises:
-            ConfigurationError: larger than a file.
-            StoreNotWritable: no space; nothing has changed.
+            ConfigurationError: they do not fit into a file.
+            StoreNotWritable: there is no space; nothing has changed.
         """
         if self.at + size_bytes > self.room:
             self._make_room(size_bytes)
@@ -102,19 +104,19 @@ class CommitLog:
 
     def _roll(self, full: StoreFile | None, needed: int) -> StoreFile:
         following = self.max_offset if full is None else full.start + full.size_bytes
-        # An empty next file may be there already: a crash fell between its creation and its first record.
+        # The next file may exist already, if there was a crash between its creation and its first record.
         file = self.files.file_at(following) or self.files.create_file(following)
         self.preallocator.ensure(file, 0, needed)
-        if full is not None and self.at < full.size_bytes:  # only now: the filler says that the next file exists
+        if full is not None and self.at < full.size_bytes:  # only now, because a filler means that the next file exists
             full.ensure_space(self.at, self.at + BLANK_BYTES)
             full.view[self.at : self.at + BLANK_BYTES] = encode_blank(full.size_bytes - self.at)
-        # The flush thread reads start + at without a lock: in this order it may see an early end, never one that does not exist.
+        # The flush thread reads start + at without a lock. In this order it can see an end that is too small, never one that is too large.
         self.at = 0
         self.start = following
         return file
 
     def write(self, record: bytes | memoryview) -> None:
-        """Put what was reserved for at the end: a record, or a batch of them (as a view: its bytes are not copied on the way)."""
+        """Write a record, or the records of a batch, into the reserved room at the end. Pass a view of a batch, which saves a copy."""
         view, at = self.view, self.at
         end = at + len(record)
         view[at + 8 : end] = record[8:]
@@ -124,10 +126,10 @@ class CommitLog:
     # -- reading ---------------------------------------------------------------------------------------------------------------
 
     def slice(self, physical_offset: int, size_bytes: int) -> memoryview:
-        """A read-only view.
+        """A read-only view of a range.
 
         Raises:
-            StoreCorrupt: the range is not inside the log: a queue entry points nowhere.
+            StoreCorrupt: the range is not inside the log, so a queue entry is wrong.
         """
         file = self.files.file_at(physical_offset)
         if file is None or physical_offset + size_bytes > self.start + self.at:
@@ -139,16 +141,16 @@ class CommitLog:
         return file.readable[at : at + size_bytes]
 
     def data(self, physical_offset: int, max_bytes: int) -> memoryview | None:
-        """The log's bytes from ``physical_offset`` on, not beyond the file's end: what a slave copies. None where there are none."""
+        """The bytes from ``physical_offset`` on, at most to the file's end, for slaves. None if there are none."""
         file = self.files.file_at(physical_offset)
-        if file is None or file.start > self.start:  # a next file may be there before its first record
+        if file is None or file.start > self.start:  # the next file may exist before its first record
             return None
         at = physical_offset - file.start
         end = min(self.at if file.start == self.start else file.size_bytes, at + max_bytes)
         return file.readable[at:end] if at < end else None
 
     def part_at(self, physical_offset: int, log_end: int) -> tuple[memoryview, int, int]:
-        """The file that holds it: a read-only view, the offset where it begins, and where what is written in it ends.
+        """The file that contains ``physical_offset``: a read-only view, the offset at which it begins, and the end of what is written.
 
         Raises:
             StoreCorrupt: as :meth:`slice`.
@@ -156,18 +158,19 @@ class CommitLog:
         file = self.files.file_at(physical_offset)
         if file is None or physical_offset >= log_end:
             self.slice(physical_offset, 1)
-            raise AssertionError("slice judges otherwise")
+            raise AssertionError("slice must raise here")
         return file.readable, file.start, min(file.start + file.size_bytes, log_end)
 
     def record_at(self, physical_offset: int) -> memoryview | None:
-        """The record that begins there; None where none does. The offset may come from the network."""
+        """The record that begins at ``physical_offset``; None if none does. The offset may come from the network."""
         record = self.view_at(physical_offset, check_crc=False)
         return self.slice(physical_offset, record.size) if record else None
 
     def view_at(self, physical_offset: int, *, check_crc: bool = True, limit: int | None = None) -> RecordView | None:
-        """The valid record that begins at ``physical_offset``; None where none does.
+        """The valid record that begins at ``physical_offset``; None if none does.
 
-        ``limit`` (default: the end of the log) is where a record must have ended. Recovery, which looks for the end, passes more.
+        ``limit`` is the offset before which the record must end; default: the end of the log. Recovery, which looks for that end, passes a
+        larger one.
         """
         file = self.files.file_at(physical_offset)
         if limit is None:
@@ -183,7 +186,7 @@ class CommitLog:
         return record if _is_whole(record, physical_offset) else None
 
     def has_head(self, physical_offset: int, size_bytes: int, queue_id: int, queue_offset: int) -> bool:
-        """Whether a record of this size, queue and offset begins there: the cheap look at what a queue entry says."""
+        """Whether a record with this size, queue and offset begins at ``physical_offset``: a cheap check of a queue entry."""
         file = self.files.file_at(physical_offset)
         if file is None or size_bytes < _HEAD.size or physical_offset + size_bytes > self.start + self.at:
             return False
@@ -195,7 +198,7 @@ class CommitLog:
         )
 
     def store_timestamp_at(self, physical_offset: int) -> int:
-        """Store time of the record that begins there, known to be valid."""
+        """The store time of the valid record that begins at ``physical_offset``."""
         file = self.files.file_at(physical_offset)
         if file is None:
             return -1
@@ -205,9 +208,9 @@ class CommitLog:
         return timestamp
 
     def scan(self, physical_offset: int, *, check_crc: bool = True, sound_until: int = 0) -> Iterator[RecordView]:
-        """Recovery: the valid records from ``physical_offset`` on, across files, until none begins; that place becomes the log's end.
+        """Recovery: the valid records from ``physical_offset`` on, across files. The first place at which none begins becomes the end.
 
-        Before ``sound_until`` nothing was torn: a record that is damaged there is no end, but passed over when valid ones follow.
+        Before ``sound_until`` all writes were complete. So a damaged record there is not the end: it is skipped if valid records follow.
         """
         limit = self.files.files[-1].start + self.file_size_bytes if self.files.files else 0
         at = physical_offset
@@ -227,12 +230,12 @@ class CommitLog:
         self.end_at(at)
 
     def end_at(self, physical_offset: int) -> None:
-        """Recovery: the valid data ends here."""
+        """Recovery: set the end of the log."""
         self.view, self.room = _NO_VIEW, -1
         file = self.files.file_at(physical_offset)
         if file is not None:
             self.start, self.at = file.start, physical_offset - file.start
-        elif self.files.files:  # exactly behind the last file: full
+        elif self.files.files:  # exactly at the end of the last file
             self.start, self.at = self.files.files[-1].start, self.file_size_bytes
         else:
             self.start, self.at = 0, 0
@@ -244,9 +247,9 @@ class CommitLog:
         return file.start + file.size_bytes if blank_size(file.data, physical_offset - file.start) else None
 
     def offset_after_damage(self, physical_offset: int, check_crc: bool) -> int | None:
-        """Where the next valid record begins, if something lies at ``physical_offset`` that is none; None where the log ends.
+        """The offset of the next valid record after a damaged one at ``physical_offset``; None if the log ends there.
 
-        The head of a record is written last: where it is zero nothing was finished.
+        The head of a record is written last. If it is zero, no record was completed there, and the log ends.
         """
         for index, file in enumerate(self.files.files):
             at = physical_offset - file.start
@@ -257,7 +260,7 @@ class CommitLog:
             found = self._next_record(file, max(at, 0), check_crc)
             if found is not None:
                 _log.error(
-                    "the commit log is damaged from physical offset %d to %d: what was there is lost, the records behind it are kept",
+                    "the commit log is damaged from physical offset %d to %d: the records there are lost, those behind it are kept",
                     physical_offset,
                     found,
                 )
@@ -281,7 +284,7 @@ class CommitLog:
         return None
 
     def has_data_after_end(self) -> bool:
-        """Whether anything but zeros follows the end at once, or another file follows: then the tail has to be cut."""
+        """Whether another file follows, or something else than zeros directly follows the end. Then the tail has to be cleared."""
         if not self.files.files:
             return False
         file = self.files.file_at(self.max_offset)
@@ -292,9 +295,9 @@ class CommitLog:
         return any(file.data[self.at : self.at + 64])
 
     def has_records_after_end(self) -> bool:
-        """Whether anything but zeros follows the end at once, or in a later file.
+        """Whether something else than zeros directly follows the end, or is at the beginning of a later file.
 
-        One without a record is there when a disk had a place for its name and none for its bytes (``_roll``): the log goes on there.
+        A later file without a record exists if the disk was full after its creation (``_roll``). The log continues there.
         """
         file = self.files.file_at(self.max_offset)
         if file is None:
@@ -303,7 +306,7 @@ class CommitLog:
         return any(file.data[self.at : self.at + 64]) or any(any(each.data[:64]) for each in later)
 
     def truncate_to_end(self) -> None:
-        """Recovery: everything behind the end becomes zero."""
+        """Recovery: overwrite everything behind the end with zeros."""
         self.view, self.room = _NO_VIEW, -1
         self.files.truncate_to(self.max_offset)
 
@@ -311,6 +314,6 @@ class CommitLog:
 def _is_whole(record: RecordView, physical_offset: int) -> bool:
     if record.physical_offset != physical_offset:
         return False
-    # Lengths and body checksum do not cover topic and properties; a page that never reached the disk leaves zeros in them.
+    # Lengths and checksum do not cover topic and properties. Zeros in them show a page that did not reach the disk.
     properties = record.raw_properties
     return 0 not in record.topic_bytes and (not properties or properties[-1] != 0)

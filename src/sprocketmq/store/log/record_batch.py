@@ -1,9 +1,9 @@
 """Many records of one commit log file at once, as NumPy columns: how dispatch and recovery read the log.
 
-A Python object per record costs several microseconds; here a record costs about a third of one. The starts are found by following the
-sizes (the only step that has to go record by record), everything else is gathered for all records together. Names and separators
-of the properties are compared with those of the batch's first record ("a template"): nearly all records of a producer share them, so the
-place of KEYS, UNIQ_KEY or TAGS is worked out once. What does not fit a template goes the long way, through ``wire.records.record``.
+A Python object for each record would take several microseconds; here a record takes about a third of one. The starts are found by
+following the sizes, record by record; all other fields are read for all records together. Names and separators of the properties are
+compared with those of the batch's first record (a template). Nearly all records of a producer have the same ones, so the places of KEYS,
+UNIQ_KEY and TAGS are found once. Records that fit no template are decoded one by one by ``wire.records.record``.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ __all__ = [
 HEAD = np.dtype(RECORD.columns())
 _SIZE = RECORD.subset("size")
 _SIZE_TYPE = RECORD.numpy_type("size")
-# By the v6 bits of sysFlag: what stands behind a host, and the length of the head.
+# By the IPv6 bits of sysFlag: the fields behind the hosts, and the length of the head.
 _AFTER_HOSTS = tuple(layout.subset("store_timestamp_ms", "body_length").unpack_from for layout in LAYOUTS)
 _HEAD_SIZES = np.array([layout.size for layout in LAYOUTS], np.int64)
 _MANY_TEMPLATES = 4
@@ -55,13 +55,13 @@ _FEW_RECORDS = 4
 
 
 class RecordBatch:
-    """Columns of equal length, one element per record; ``len()`` is their number.
+    """Columns with one element for each record; ``len()`` is the number of records.
 
     Attributes:
-        starts: position in the file; ``physical_offset``, ``size``, ``queue_id``, ``queue_offset``, ``sys_flag``, ``store_timestamp``,
-            ``body_crc``: as in the record.
+        starts: positions in the file.
+        physical_offset, size, queue_id, queue_offset, sys_flag, store_timestamp, body_crc: as in the record.
         body_at, body_bytes, topic_at, topic_bytes, properties_at, properties_bytes: positions in the file, and lengths.
-        end: position behind the last record.
+        end: the position behind the last record.
     """
 
     __slots__ = (
@@ -109,10 +109,10 @@ class RecordBatch:
 
 
 def read_records(data: memoryview, at: int, end: int, file_start: int, max_records: int) -> RecordBatch:
-    """The sound records that follow each other from position ``at`` on, at most ``max_records`` and none that reaches beyond ``end``.
+    """The valid records that follow each other from position ``at`` on: at most ``max_records``, and none that ends after ``end``.
 
-    Sound: magic, lengths that add up, and its own physical offset (``file_start`` + position); checksums are not looked at. Stops before
-    the first other one, so none at all means that no sound record begins at ``at``.
+    A record is valid if its magic, its lengths and its physical offset (``file_start`` + position) are right; checksums are not checked.
+    The batch ends before the first invalid record, so it is empty if no valid record begins at ``at``.
     """
     first = at
     found: list[int] = []
@@ -135,7 +135,7 @@ def read_records(data: memoryview, at: int, end: int, file_start: int, max_recor
 
 
 def equal_sizes(data: memoryview, at: int, end: int, max_records: int) -> int:
-    """How many records of the same size follow each other from ``at`` on: a producer's messages often are of one size."""
+    """How many records of the same size follow each other from ``at`` on. Messages of one producer often have the same size."""
     if at + MIN_RECORD_BYTES > end:
         return 0
     (size,) = _SIZE.unpack_from(data, at)
@@ -190,7 +190,7 @@ def _fill(batch: RecordBatch, file_start: int) -> None:
 
 
 def _read_after_hosts(batch: RecordBatch, body_bytes: Ints) -> Ints:
-    """Read the fields behind an IPv6 host at their true places; the length of each record's head."""
+    """Read the fields behind IPv6 hosts at their actual places. Returns the length of each record's head."""
     hosts = (batch.sys_flag & HOSTS_V6) >> V6_SHIFT
     head_bytes: Ints = _HEAD_SIZES[hosts]
     for index in np.flatnonzero(hosts).tolist():
@@ -204,13 +204,13 @@ def _read_after_hosts(batch: RecordBatch, body_bytes: Ints) -> Ints:
 
 
 def _windows(data: memoryview, width: int) -> NDArray[np.uint8]:
-    """Row n is ``data[n : n + width]``; nothing is copied until rows are picked."""
+    """An array whose row n is ``data[n : n + width]``; it shares the memory of ``data``."""
     windows: NDArray[np.uint8] = np.ndarray((len(data) - width + 1, width), np.uint8, buffer=data, strides=(1, 1))
     return windows
 
 
 def rows(data: memoryview, at: Ints, width: int) -> NDArray[np.uint8]:
-    """A copy of ``width`` octets from each position."""
+    """An array with a copy of ``width`` octets from each position."""
     if not width:
         return np.empty((len(at), 0), np.uint8)
     picked: NDArray[np.uint8] = _windows(data, width)[at]
@@ -224,7 +224,7 @@ def _powers(count: int) -> NDArray[np.uint32]:
 
 
 def hash_rows(octets: NDArray[np.uint8]) -> NDArray[np.uint32]:
-    """Java's String.hashCode of each row of ASCII characters, not yet signed."""
+    """Java's String.hashCode of each row of ASCII characters, as an unsigned number."""
     hashes: NDArray[np.uint32] = octets.astype(np.uint32) @ _powers(octets.shape[1])
     return hashes
 
@@ -236,7 +236,7 @@ def power_of_31(exponent: int, factor: int = 1) -> np.uint32:
 
 
 def topic_hashes(batch: RecordBatch) -> tuple[NDArray[np.uint32], NDArray[np.bool_]]:
-    """Hash of each record's topic, and whether it is true: only for topics in ASCII."""
+    """The hash of each record's topic, and whether the topic is ASCII; only then is the hash valid."""
     hashes, ascii_only = np.zeros(len(batch), np.uint32), np.ones(len(batch), bool)
     for length, indexes in groups(batch.topic_bytes):
         octets = rows(batch.data, batch.topic_at[indexes], length)
@@ -246,7 +246,7 @@ def topic_hashes(batch: RecordBatch) -> tuple[NDArray[np.uint32], NDArray[np.boo
 
 
 def groups(values: Ints, among: Ints | None = None) -> Iterator[tuple[int, Ints]]:
-    """(value, indexes that have it) for each distinct value, indexes ascending."""
+    """Each distinct value with the indexes that have it, in ascending order."""
     indexes = np.arange(len(values)) if among is None else among
     if not len(indexes):
         return
@@ -262,7 +262,7 @@ def groups(values: Ints, among: Ints | None = None) -> Iterator[tuple[int, Ints]
 
 
 class PropertyTemplate:
-    """Where names, separators and values are in one property text; None of ``spans`` when the text is broken."""
+    """The places of names, separators and values in encoded properties. ``spans`` is None if the properties are invalid."""
 
     __slots__ = ("is_fixed", "is_value", "spans", "text")
 
@@ -277,7 +277,7 @@ class PropertyTemplate:
             if not at < middle < end or raw.find(b"\x01", middle + 1, end) >= 0:
                 self.spans = None
                 return
-            # Of a name that comes twice (WAIT in each message of a Java client's batch) the last value that is not empty counts.
+            # If a name occurs twice (WAIT in each message of a Java client's batch), the last value that is not empty counts.
             if raw[at:middle] not in self.spans or end > middle + 1:
                 self.spans[raw[at:middle]] = (middle + 1, end)
             self.is_value[middle + 1 : end] = True
@@ -288,10 +288,11 @@ class PropertyTemplate:
 def value_groups(
     batch: RecordBatch, names: tuple[bytes, ...]
 ) -> Iterator[tuple[Ints, dict[bytes, NDArray[np.uint8]] | None]]:
-    """The values of some properties, for groups of records that together make up the batch.
+    """The values of the properties ``names``, in groups of records that together are the whole batch.
 
-    Yields (indexes, {name: a row of octets per record}); names that the group does not have are left out, values are never empty. The
-    octets are ASCII, and the spaces in them are the same in all rows of a group. (indexes, None): take these records one by one.
+    Yields (indexes, {name: a row of octets for each record}). A name that the group does not have is missing; values are never empty. All
+    octets are ASCII, and spaces are at the same places in all rows of a group. Yields (indexes, None) for records that have to be decoded
+    one by one.
     """
     for length, indexes in groups(batch.properties_bytes):
         if length == 0:
@@ -328,7 +329,7 @@ def _picked(
 def _fitting(
     texts: NDArray[np.uint8], template: PropertyTemplate, names: tuple[bytes, ...]
 ) -> NDArray[np.bool_] | None:
-    """Which rows have the template's structure; None = all."""
+    """Which rows have the template's structure; None means all."""
     differ = (texts != template.text) & template.is_fixed
     differ |= ((texts - np.uint8(1)) < 2) & template.is_value  # a separator inside a value
     assert template.spans is not None

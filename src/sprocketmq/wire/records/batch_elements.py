@@ -1,4 +1,4 @@
-"""The messages of a batch as columns, and the records that the broker stores for them. It takes any batch, whatever its messages look like.
+"""The messages of a batch as columns, and the records that the broker stores for them. Works for all batches.
 
     element    head |          body |              length of the properties, properties
     record     head ---------- body | its topic |  length of the properties, properties
@@ -59,12 +59,15 @@ _TAGS: Final = f"\x02{TAGS}\x01".encode()
 
 
 class BatchElements:
-    """Made by :meth:`of`.
+    """The elements of a batch's body; :meth:`of` creates it.
 
     Attributes:
-        data: the body of the batch; ``count``: its elements.
-        bodies, tails: of each element; a tail is the length of the properties and the properties; ``texts`` are all tails together.
-        flags, sizes, body_bytes: of each element, or the same of all.
+        data: the body of the batch.
+        count: the number of elements.
+        bodies: the body of each element.
+        tails: the length of the properties and the properties of each element.
+        texts: all tails together.
+        flags, sizes, body_bytes: one number for each element, or one for all.
     """
 
     __slots__ = ("bodies", "body_bytes", "count", "data", "flags", "sizes", "tails", "texts")
@@ -84,14 +87,14 @@ class BatchElements:
 
     @staticmethod
     def of(data: bytes) -> BatchElements:
-        """The elements of the body of a batch.
+        """Split the body of a batch.
 
         Raises:
-            ProtocolError: they do not fill it exactly, or there are none.
+            ProtocolError: the elements do not fill it exactly, or there are none.
         """
         elements = _alike(data) or _one_by_one(data)
         if elements is None:
-            split_batch(data)  # says what is wrong with them
+            split_batch(data)  # raises an error with the reason
             raise ProtocolError("the batch holds no message")
         return elements
 
@@ -105,11 +108,11 @@ class BatchElements:
 
     @property
     def ends_in_zero(self) -> bool:
-        """Whether the properties of some element do."""
+        """Whether the properties of an element end in a zero byte."""
         return bool([tail for tail in self.tails if not tail[-1] and len(tail) > _LENGTH_BYTES])
 
     def bodies_and_properties(self) -> Iterator[tuple[bytes, bytes]]:
-        """Of each element."""
+        """Body and properties of each element."""
         return zip(self.bodies, [tail[_LENGTH_BYTES:] for tail in self.tails], strict=True)
 
     def tags_codes(self) -> list[int]:
@@ -119,7 +122,7 @@ class BatchElements:
         return self._codes_at_one_place() or [_code_of(tail) for tail in self.tails]
 
     def _codes_at_one_place(self) -> list[int] | None:
-        """Those of elements that have their TAGS where the first one has them, and of the same length: most batches."""
+        """The tags codes if all elements have TAGS at the same place and of the same length, as in most batches."""
         first = self.tails[0]
         begin = first.find(_TAGS)
         end = first.find(b"\x02", begin + len(_TAGS)) + 1
@@ -134,11 +137,11 @@ class BatchElements:
         return [codes[cut(tail)] for tail in self.tails] if len(codes) > 1 else [*codes.values()] * self.count
 
     def records_bytes(self, record: bytes) -> int:
-        """How many bytes the records take together; ``record`` as of :meth:`records`."""
+        """The size of all records together; ``record`` as for :meth:`records`."""
         return len(self.data) + self.count * (len(record) - _FIXED_BYTES)
 
     def record_places(self, record: bytes, physical_offset: int) -> tuple[Ints, Ints | int]:
-        """Where the records begin, and their sizes, when the first is at ``physical_offset``; ``record`` as of :meth:`records`."""
+        """The offsets and sizes of the records if the first begins at ``physical_offset``; ``record`` as for :meth:`records`."""
         sizes = self.sizes + (len(record) - _FIXED_BYTES)
         if isinstance(sizes, int):
             return np.arange(physical_offset, physical_offset + self.count * sizes, sizes), sizes
@@ -148,9 +151,9 @@ class BatchElements:
         """The records of all elements, back to back.
 
         Args:
-            record: that of a message without body and properties; all else in it is the same for all elements.
-            queue_offset: that of the first record.
-            places, sizes: those of :meth:`record_places`.
+            record: the record of a message without body and properties; its other fields are the same for all elements.
+            queue_offset: the queue offset of the first record.
+            places, sizes: the result of :meth:`record_places`.
         """
         count = self.count
         (sys_flag,) = _RECORD_SYS_FLAG(record)
@@ -170,7 +173,7 @@ class BatchElements:
 
 
 def _alike(data: bytes) -> BatchElements | None:
-    """The elements, if they are some, and all have the same lengths."""
+    """The elements, if there are at least ``_FEWEST_ALIKE`` and all have the same lengths; otherwise None."""
     if len(data) < _FEWEST_ALIKE * _FIXED_BYTES:
         return None
     size, _, body_bytes = _NUMBERS(data)
@@ -193,14 +196,12 @@ def _alike(data: bytes) -> BatchElements | None:
 
 
 def _one_by_one(data: bytes) -> BatchElements | None:
-    """The elements, if they are sound."""
+    """The elements; None if one of them is invalid."""
     at, end, found = 0, len(data), []
     try:
         while at < end:
             size, flag, body_bytes = _NUMBERS(data, at)
-            if (
-                size < _FIXED_BYTES or body_bytes < 0
-            ):  # the next element begins behind this one, or the loop would not end
+            if size < _FIXED_BYTES or body_bytes < 0:  # with a size of 0 the loop would not end
                 return None
             body_at = at + _HEAD_BYTES
             tail_at = body_at + body_bytes
@@ -209,7 +210,7 @@ def _one_by_one(data: bytes) -> BatchElements | None:
             if (tail[0] << 8 | tail[1]) != len(tail) - _LENGTH_BYTES:
                 return None
             found.append((size, flag, body_bytes, data[body_at:tail_at], tail))
-    except (struct.error, IndexError):  # the head is not whole, or there is no tail
+    except (struct.error, IndexError):  # a head is cut off, or a tail is missing
         return None
     if at != end or not found:
         return None
@@ -227,7 +228,7 @@ def _one_by_one(data: bytes) -> BatchElements | None:
 def _code_of(tail: bytes) -> int:
     before, _, behind = tail.rpartition(_TAGS)
     value = behind.partition(b"\x02")[0]
-    # The last name counts, if it has a value. Without something before it there is none, or it is the first.
+    # The last TAGS counts if it has a value. With nothing before it there is no TAGS, or it is the first property.
     if before and value:
         return tags_code(value.decode("utf-8", "replace"))
     return tags_code(get_property(tail[_LENGTH_BYTES:], TAGS))
@@ -235,20 +236,20 @@ def _code_of(tail: bytes) -> int:
 
 @lru_cache(maxsize=64)
 def _heads(size: int) -> np.dtype[Any]:
-    """Of elements of this size."""
+    """The NumPy type of the heads of elements with this size."""
     columns: np.dtype[Any] = np.dtype(ELEMENT.columns("size", "flag", "body_length", row_bytes=size))
     return columns
 
 
 @lru_cache(maxsize=64)
 def _opaque(length: int) -> np.dtype[Any]:
-    """So many bytes, as one."""
+    """A NumPy type of ``length`` bytes."""
     return np.dtype((np.void, length))
 
 
 @lru_cache(maxsize=len(LAYOUTS))
 def _columns(layout: int) -> np.dtype[Any]:
-    """The fields of a record's head in which the messages of a batch differ."""
+    """The NumPy type of the fields of a record's head that differ between the messages of a batch."""
     names = ("size", "body_crc", "flag", "queue_offset", "physical_offset", "body_length")
     columns: np.dtype[Any] = np.dtype(LAYOUTS[layout].columns(*names))
     return columns

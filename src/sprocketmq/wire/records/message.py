@@ -18,7 +18,7 @@ from sprocketmq.wire.records.record_head import LazyField, LazyHost
 
 __all__ = ["Message", "MessageExt", "MessageQueue", "check_flag", "encoding_advice", "format_host"]
 
-# A producer makes one for each send: names of another module are looked up once.
+# A Message is created for each send; these avoid a lookup in the module each time.
 _TAGS: Final = props.TAGS
 _KEYS: Final = props.KEYS
 _checked_value, _join_keys = props.checked_value, props.join_keys
@@ -27,7 +27,7 @@ _INT32: Final = 0x7FFFFFFF
 
 
 class MessageQueue(msgspec.Struct, frozen=True, order=True):
-    """One queue of a topic on one broker. Sorts by (topic, broker_name, queue_id), Java's order, which allocation depends on."""
+    """A queue of a topic on a broker. Queues sort by (topic, broker_name, queue_id), as in Java; the allocation strategies rely on it."""
 
     topic: str
     broker_name: str = msgspec.field(name="brokerName")
@@ -38,20 +38,23 @@ class MessageQueue(msgspec.Struct, frozen=True, order=True):
 
 
 class Message:
-    """A message to be sent.
+    """A message to send.
 
     Args:
-        topic: 1 to 127 characters out of ``% | a-z A-Z 0-9 _ -``.
-        body: 1 byte to 4 MiB; text must be encoded by the caller.
-        tags: one tag, the thing subscriptions filter by; default none.
-        keys: index keys, one or many, without blanks, default none; the message can be looked up by each.
-        properties: text to text, default none; reserved names (see ``wire.records.properties.RESERVED``) are refused.
-        flag: application flag, carried untouched.
-        delay_level: 1..18 (1s 5s 10s 30s 1m .. 2h by default; a producer refuses more than its ``max_delay_level``); 0 means at once.
-        wait_store_msg_ok: False = the broker need not wait for flush and replication.
+        topic: 1 to 127 characters from ``% | a-z A-Z 0-9 _ -``.
+        body: 1 byte to 4 MiB. Encode text first, as in ``text.encode()``.
+        tags: one tag, by which subscriptions can filter; default: none.
+        keys: one or several index keys without blanks; default: none. Brokers can find the message by each of them.
+        properties: names and values, both text; default: none. Reserved names (``wire.records.properties.RESERVED``) are refused.
+        flag: an int32 for the application; it is delivered unchanged.
+        delay_level: the delay level, by default 1 to 18 (1s 5s 10s 30s 1m ... 2h); 0 means no delay. A producer refuses levels above its
+            ``max_delay_level``.
+        wait_store_msg_ok: False: the broker answers without waiting for flush and replication.
+
+    Topic and body are checked when the message is sent.
 
     Raises:
-        ConfigurationError: a type or reserved name is wrong; the sentence says which.
+        ConfigurationError: a type is wrong, or a name is reserved; the sentence says which.
     """
 
     __slots__ = ("_properties", "body", "flag", "topic", "transaction_id")
@@ -73,7 +76,7 @@ class Message:
                 raise ConfigurationError(f"body is {type(body).__name__}, bytes are allowed; {encoding_advice(body)}")
             body = bytes(body)
         if type(topic) is not str or flag is not _NONE or delay_level is not _NONE or wait_store_msg_ok is not True:
-            _check_odd(topic, flag, delay_level, wait_store_msg_ok)
+            _check_rare(topic, flag, delay_level, wait_store_msg_ok)
         self.topic = topic
         self.body: bytes = body
         self.flag = flag
@@ -90,12 +93,12 @@ class Message:
 
     @property
     def properties(self) -> dict[str, str]:
-        """All properties, system ones included, by their wire names."""
+        """All properties, including those of the system, by their names on the wire."""
         return self._properties
 
     @property
     def tags(self) -> str | None:
-        """What subscriptions filter by; None without."""
+        """The tag; None if there is none."""
         return self.properties.get(props.TAGS)
 
     @tags.setter
@@ -104,7 +107,7 @@ class Message:
 
     @property
     def keys(self) -> list[str]:
-        """The index keys; KEYS holds them separated by one blank."""
+        """The index keys. The property KEYS holds them, separated by blanks."""
         return self.properties.get(props.KEYS, "").split()
 
     @keys.setter
@@ -113,20 +116,20 @@ class Message:
 
     @property
     def delay_level(self) -> int:
-        """1 to 18, delivered later; 0 is at once."""
+        """The delay level; 0 means no delay."""
         return props.int_property(self.properties, props.DELAY, 0)
 
     @property
     def wait_store_msg_ok(self) -> bool:
-        """False: the broker need not wait for flush and replication."""
+        """False: the broker answers without waiting for flush and replication."""
         return self.properties.get(props.WAIT, "true") != "false"
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(topic={self.topic!r}, tags={self.tags!r}, keys={self.keys!r}, body={len(self.body)} bytes)"
 
 
-def _check_odd(topic: object, flag: object, delay_level: object, wait_store_msg_ok: object) -> None:
-    """Check arguments that few messages have. Topic and body are checked when the message is sent, as they may change until then."""
+def _check_rare(topic: object, flag: object, delay_level: object, wait_store_msg_ok: object) -> None:
+    """Check the arguments if one of them has an unusual value. Topic and body can still change; the sender checks them."""
     if not isinstance(topic, str):
         raise ConfigurationError(f"topic is {topic!r}, a name (str) is allowed")
     check_flag(flag)
@@ -139,7 +142,7 @@ def _check_odd(topic: object, flag: object, delay_level: object, wait_store_msg_
 
 
 def encoding_advice(body: object) -> str:
-    """How what is no bytes becomes a body, as the rest of a sentence."""
+    """How to turn a value that is not bytes into a body, as the end of a sentence."""
     if body is None:
         return "give at least 1 byte"
     if isinstance(body, str):
@@ -150,31 +153,32 @@ def encoding_advice(body: object) -> str:
 
 
 def check_flag(flag: object) -> None:
-    """Raises ConfigurationError when ``flag`` is no int32."""
+    """Raises ConfigurationError if ``flag`` is not an int32."""
     if isinstance(flag, bool) or not isinstance(flag, int) or not -_INT32 - 1 <= flag <= _INT32:
         raise ConfigurationError(f"flag is {flag!r}, a whole number from {-_INT32 - 1} to {_INT32} is allowed")
 
 
 def format_host(address: bytes, port: int) -> str:
-    """Wire host (4 or 16 address bytes, port) as ``ip:port``, IPv6 in brackets."""
+    """An address of 4 or 16 bytes and a port as ``ip:port``, with an IPv6 address in brackets."""
     if len(address) == 4:
         return f"{address[0]}.{address[1]}.{address[2]}.{address[3]}:{port}"
-    import ipaddress  # few networks need it
+    import ipaddress  # only needed for IPv6
 
     return f"[{ipaddress.IPv6Address(bytes(address))}]:{port}"
 
 
 class MessageExt(Message):
-    """A stored message as a consumer sees it.
+    """A stored message, as a consumer receives it.
 
-    Attributes beyond Message's: ``broker_name, queue_id, queue_offset, commit_log_offset, sys_flag, born_timestamp_ms, store_timestamp_ms,
-    born_host, store_host`` (``ip:port``), ``reconsume_times`` (0 on first delivery), ``prepared_transaction_offset, store_size_bytes``;
-    ``message_id`` is the id given by the sender (UNIQ_KEY) and stays the same over retries, ``offset_message_id`` names the stored copy.
+    Attributes in addition to those of Message: ``broker_name``, ``queue_id``, ``queue_offset``, ``commit_log_offset``, ``sys_flag``,
+    ``born_timestamp_ms``, ``store_timestamp_ms``, ``born_host`` and ``store_host`` (``ip:port``), ``reconsume_times`` (0 for the first
+    delivery), ``prepared_transaction_offset``, ``store_size_bytes``. ``message_id`` is the id that the producer made (UNIQ_KEY); retries
+    keep it. ``offset_message_id`` identifies this stored copy.
 
     Args:
-        topic: where it is stored.
-        body: its bytes.
-        fields: those above, and the arguments of Message, by name.
+        topic: the topic in which it is stored.
+        body: the body.
+        fields: the attributes above and the arguments of Message, by name.
     """
 
     __slots__ = (
@@ -197,12 +201,11 @@ class MessageExt(Message):
     )
 
     def __init__(self, topic: str, body: bytes, **fields: Any) -> None:
-        """Tests and re-sends build one by hand; the decoder (``wire.records.record``) fills the slots itself."""
+        """Only code that creates such a message itself calls this; the decoder (``wire.records.record``) fills the slots directly."""
         own = {name: fields.pop(name) for name in list(fields) if name in _EXT_DEFAULTS}
         born_host, store_host = fields.pop("born_host", "127.0.0.1:0"), fields.pop("store_host", "127.0.0.1:0")
-        self._raw_properties: bytes | None = (
-            None  # first: the base class fills properties through the attribute of that name
-        )
+        # Set before the base class sets the properties, because the attribute ``properties`` reads it.
+        self._raw_properties: bytes | None = None
         self._more_properties = b""
         super().__init__(topic, body, **fields)
         self._born_host = _parse_host("born_host", born_host)
@@ -225,9 +228,9 @@ class MessageExt(Message):
     store_size_bytes: int
     _born_host: tuple[bytes, int]
     _store_host: tuple[bytes, int]
-    _head: bytes  # of the record, for late fields; unset in one that was built by hand
-    _more_properties: bytes  # in their text form; to be put behind those of the record when somebody looks
-    # Its number in a decision record (core.decision_record); unset where nothing is recorded.
+    _head: bytes  # of the record, from which fields are parsed on access; unset if the message was not decoded
+    _more_properties: bytes  # encoded properties that are appended to those of the record on access
+    # Its number in a decision record (core.replay.decision_record); unset if no decisions are recorded.
     _record_number: tuple[int, int, int]
 
     @property
@@ -242,27 +245,27 @@ class MessageExt(Message):
 
     @property
     def born_host(self) -> str:
-        """Who sent it, ``ip:port``."""
+        """The sender's address, ``ip:port``."""
         return format_host(*self._born_host)
 
     @property
     def store_host(self) -> str:
-        """The broker that stored it, ``ip:port``."""
+        """The address of the broker that stored it, ``ip:port``."""
         return format_host(*self._store_host)
 
     @property
     def offset_message_id(self) -> str:
-        """Hex of (store host, commit log offset): finds this stored copy on its broker (VIEW_MESSAGE_BY_ID)."""
+        """The id of this stored copy: store host and commit log offset in hexadecimal. Brokers find the copy by it (VIEW_MESSAGE_BY_ID)."""
         return offset_message_id(self._store_host, self.commit_log_offset)
 
     @property
     def message_id(self) -> str:
-        """The id given by the sender (UNIQ_KEY); the same over retries."""
+        """The id that the producer made (UNIQ_KEY), which retries keep; the offset message id if there is none."""
         return self.properties.get(props.UNIQ_KEY) or self.offset_message_id
 
     @property
     def message_queue(self) -> MessageQueue:
-        """The queue it was read from (of the retry topic, when this is a retry)."""
+        """The queue in which it is stored; for a retry, a queue of the retry topic."""
         return MessageQueue(self.topic, self.broker_name, self.queue_id)
 
     def __repr__(self) -> str:
@@ -272,7 +275,7 @@ class MessageExt(Message):
         )
 
 
-# The fields of the head that a consumer does not need at once, by their names in the record.
+# The fields that are parsed from the record's head on first access, by their names in the record.
 for _name, _field in (
     ("store_size_bytes", "size"),
     ("flag", "flag"),
@@ -302,7 +305,7 @@ _EXT_DEFAULTS: dict[str, Any] = {
 
 
 def _parse_host(name: str, host: str) -> tuple[bytes, int]:
-    import ipaddress  # messages made by hand, in tests
+    import ipaddress  # only needed for messages that were not decoded
 
     try:
         ip, _, port = host.rpartition(":")
