@@ -1,10 +1,12 @@
-"""How fast messages of each kind of producer become Arrow batches, beside our own uniform ones: `make bench-shapes`, or
-`python bench/shapes_bench.py [--quick] [--rounds N] [--seed N] [--only TEXT] [--json FILE]`.
+"""How fast messages of each kind of producer become rows, beside our own uniform ones: `make bench-shapes`, or
+`python bench/shapes_bench.py [--quick] [--no-spark] [--rounds N] [--rows N] [--seed N] [--only TEXT] [--json FILE]`.
 
-The messages are those of `tests/producer_shapes.py`: properties of Java's producers are what Apache 5.4.0 and 4.9.7 stored. The batches are
-a Spark task's (8 MiB), with all columns; no broker and no Spark take part. Each shape is measured by turns with the uniform one, in this
-process's own time; the median ratio counts. Rows of some shapes are longer, so the ratio of their bytes stands beside that of the rows.
-The seed of what is drawn at random is printed.
+The messages are those of `tests/producer_shapes.py`: properties of Java's producers are what Apache 5.4.0 and 4.9.7 stored.
+
+The first table decodes a Spark task's batches (8 MiB) with all columns; no broker and no Spark take part, this process's own time counts. The
+second one (shape_reads.py) reads the same messages whole, from a broker of ours by Spark into nothing. Each shape is measured by turns with
+the uniform one; the median ratio counts. Rows of some shapes are longer, so the ratio of their bytes stands beside that of the rows; a shape
+keeps its goal by either, unless its rows are below the least. The seed of what is drawn at random is printed.
 """
 
 from __future__ import annotations
@@ -25,15 +27,22 @@ from rich.console import Console
 from rich.table import Table
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "tests")]
+_PATHS: Final = [str(ROOT / "tests"), str(ROOT / "bench")]
+sys.path[:0] = _PATHS
 
-from producer_shapes import pull_bodies, shapes  # noqa: E402
+from interop.child import unwind_on_sigterm  # noqa: E402
+from producer_shapes import Shape, pull_bodies, shapes  # noqa: E402
+from ratios import at_least  # noqa: E402
+from shape_reads import ReadSpeed, ShapeReads  # noqa: E402
 from sprocketmq.net.process.malloc_settings import raise_malloc_thresholds  # noqa: E402
 from sprocketmq.spark.columns.decode import BatchDecoder  # noqa: E402
 from sprocketmq.spark.columns.pull_body import PullBody  # noqa: E402
 from sprocketmq.spark.source import message_schema  # noqa: E402
 
 BATCH_BYTES: Final = 8 * 1024 * 1024  # where spark.read.reader closes a batch
+GOAL: Final = 0.7
+LEAST: Final = 0.5
+READ_ROWS: Final = 800_000
 
 
 class Speed(NamedTuple):
@@ -74,40 +83,102 @@ def measure(
     return Speed(statistics.median(speeds), of_rows, of_rows * longer)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Decoding speed of the Spark source by the shape of the messages.")
+def parsed_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Speed of the Spark source by the shape of the messages.")
     parser.add_argument("--quick", action="store_true", help="one short round: a look, not a result")
-    parser.add_argument("--rounds", type=int, default=5, help="rounds per line, default 5")
+    parser.add_argument("--no-spark", action="store_true", help="decoding alone")
+    parser.add_argument("--no-decode", action="store_true", help="reads by Spark alone")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds per line, default 3")
+    parser.add_argument(
+        "--rows", type=int, default=READ_ROWS, help=f"messages of each read by Spark, default {READ_ROWS:,}"
+    )
     parser.add_argument("--seed", type=int, help="of what is drawn at random")
-    parser.add_argument("--only", default="", help="shapes with this in their name")
+    parser.add_argument("--only", default="", help="shapes with this in their name; '|' for or")
     parser.add_argument("--json", type=Path, help="write the medians to this file as well")
-    options = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> None:
+    options = parsed_options()
+    unwind_on_sigterm()
     pa.set_cpu_count(1)
     raise_malloc_thresholds()  # as a task does
     seed = random.randrange(1 << 32) if options.seed is None else options.seed
-    rounds, each_s = (1, 0.1) if options.quick else (options.rounds, 0.25)
-    decoder = BatchDecoder(to_arrow_schema(message_schema(), timezone="UTC"))
-    first, *others = shapes()
-    uniform_pulls = pull_bodies(first, random.Random(seed), BATCH_BYTES)
-    results: dict[str, Speed] = {}
-    console = Console(width=None if sys.stdout.isatty() else 120)
-    for shape in (first, *others):
-        if options.only in shape.name:
-            with console.status(shape.name):
-                pulls = pull_bodies(shape, random.Random(seed), BATCH_BYTES)
-                results[shape.name] = measure(decoder, uniform_pulls, pulls, rounds, each_s)
-    print_table(results, seed, console)
+    rounds = 1 if options.quick else options.rounds
+    uniform, *_ = made = shapes()
+    chosen = [shape for shape in made if any(text in shape.name for text in options.only.split("|"))]
+    console = Console(width=None if sys.stdout.isatty() else 140)
+    figures: dict[str, object] = {"seed": seed}
+    if not options.no_decode:
+        decoded = decoding(uniform, chosen, seed, rounds, 0.1 if options.quick else 0.25, console)
+        print_decoding(decoded, seed, console)
+        figures["decoding"] = {name: speed._asdict() for name, speed in decoded.items()}
+    if not options.no_spark:
+        rows = options.rows // 4 if options.quick else options.rows
+        with ShapeReads(uniform, rows, seed, rounds, _PATHS) as reads:
+            read = reading(reads, chosen, console)
+        print_reading(read, seed, rows, console)
+        figures["reading"] = {name: speed._asdict() for name, speed in read.items()}
     if options.json is not None:
-        medians = {"seed": seed, **{name: speed._asdict() for name, speed in results.items()}}
-        options.json.write_text(json.dumps(medians, indent=1) + "\n", "utf-8")
+        options.json.write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
 
 
-def print_table(results: dict[str, Speed], seed: int, console: Console) -> None:
+def decoding(
+    uniform: Shape, chosen: list[Shape], seed: int, rounds: int, each_s: float, console: Console
+) -> dict[str, Speed]:
+    decoder = BatchDecoder(to_arrow_schema(message_schema(), timezone="UTC"))
+    uniform_pulls = pull_bodies(uniform, random.Random(seed), BATCH_BYTES)
+    found: dict[str, Speed] = {}
+    for shape in chosen:
+        with console.status(shape.name):
+            pulls = pull_bodies(shape, random.Random(seed), BATCH_BYTES)
+            found[shape.name] = measure(decoder, uniform_pulls, pulls, rounds, each_s)
+    return found
+
+
+def reading(reads: ShapeReads, chosen: list[Shape], console: Console) -> dict[str, ReadSpeed]:
+    found: dict[str, ReadSpeed] = {}
+    for shape in chosen:
+        if reason := reads.why_not(shape):
+            console.print(f"{shape.name}: not read by Spark, {reason}")
+            continue
+        with console.status(shape.name):
+            found[shape.name] = speed = reads.measure(shape)
+        console.print(f"[dim]{shape.name}: {speed.rows_per_s:,.0f} rows/s[/dim]", highlight=False)
+    return found
+
+
+def verdict(of_rows: float, of_bytes: float) -> str:
+    """``of_bytes`` counts where the records are longer."""
+    if of_rows < LEAST:
+        return at_least(of_rows, LEAST)
+    return at_least(max(of_rows, of_bytes), GOAL)
+
+
+def print_decoding(found: dict[str, Speed], seed: int, console: Console) -> None:
     table = Table("messages", title=f"pull bodies to Arrow on one core, seed {seed}, medians")
-    for heading in ("rows/s", "rows, of uniform", "bytes, of uniform"):
+    for heading in ("rows/s", "rows, of uniform", "bytes, of uniform", "goal"):
         table.add_column(heading, justify="right")
-    for name, speed in results.items():
-        table.add_row(name, f"{speed.rows_per_s:,.0f}", f"{speed.of_rows:.2f}", f"{speed.of_bytes:.2f}")
+    for name, speed in found.items():
+        ratios = f"{speed.of_rows:.2f}", f"{speed.of_bytes:.2f}", verdict(speed.of_rows, speed.of_bytes)
+        table.add_row(name, f"{speed.rows_per_s:,.0f}", *ratios)
+    console.print(table)
+
+
+def print_reading(found: dict[str, ReadSpeed], seed: int, rows: int, console: Console) -> None:
+    table = Table("messages", title=f"broker -> Spark -> nothing, two tasks, {rows:,} messages, seed {seed}, medians")
+    for heading in (
+        "rows/s",
+        "rows, of uniform",
+        "bytes, of uniform",
+        "goal",
+        "CPU, of uniform",
+        "ceiling's CPU, of uniform",
+    ):
+        table.add_column(heading, justify="right")
+    for name, speed in found.items():
+        ratios = f"{speed.of_rows:.2f}", f"{speed.of_bytes:.2f}", verdict(speed.of_rows, speed.of_bytes)
+        table.add_row(name, f"{speed.rows_per_s:,.0f}", *ratios, f"{speed.of_cpu:.2f}", f"{speed.of_ceiling:.2f}")
     console.print(table)
 
 

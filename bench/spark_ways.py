@@ -20,6 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from spark_cpu import cpu_s, proc_lines, spark_pids
 from spark_peers import CeilingSource, KafkaBroker
 from spark_session import spark_session
 
@@ -186,37 +187,24 @@ class Ways:
     def timed(self, way: str, rows: int, work: Callable[[], object]) -> Run:
         """Run it once."""
         broker = [self._server.broker_pid] if way == OURS else [self.kafka.pid] if self.kafka and way != CEILING else []
-        before = _cpu_s(broker), _cpu_s(self._spark_pids())
+        before = cpu_s(broker), cpu_s(spark_pids(self.spark))
         begin_s = time.perf_counter()
         work()
         took_s = time.perf_counter() - begin_s
-        broker_s, spark_s = _cpu_s(broker) - before[0], _cpu_s(self._spark_pids()) - before[1]
+        broker_s, spark_s = cpu_s(broker) - before[0], cpu_s(spark_pids(self.spark)) - before[1]
         return Run(rows / took_s, broker_s / rows * 1e6, spark_s / rows * 1e6)
-
-    def _spark_pids(self) -> list[int]:
-        """The JVM, then the Python processes below it."""
-        gateway = self.spark.sparkContext._gateway
-        assert gateway is not None
-        found: list[int] = [gateway.proc.pid]
-        children: dict[int, list[int]] = {}
-        for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
-            for line in _lines_of(pid, "stat"):
-                children.setdefault(int(line.rpartition(")")[2].split()[1]), []).append(pid)
-        for pid in found:
-            found += children.get(pid, [])
-        return found
 
     def worker_peaks_mb(self) -> list[float]:
         """The most memory that each Python worker has held since ``forget_peaks``; Linux."""
         return [
             int(line.split()[1]) / 1024
-            for pid in self._spark_pids()[1:]
-            for line in _lines_of(pid, "status")
+            for pid in spark_pids(self.spark)[1:]
+            for line in proc_lines(pid, "status")
             if line.startswith("VmHWM:")
         ]
 
     def forget_peaks(self) -> None:
-        for pid in self._spark_pids()[1:]:
+        for pid in spark_pids(self.spark)[1:]:
             with contextlib.suppress(OSError):
                 Path(f"/proc/{pid}/clear_refs").write_text("5")
 
@@ -224,21 +212,6 @@ class Ways:
     def _bootstrap_servers(self) -> str:
         assert self.kafka is not None
         return self.kafka.bootstrap_servers
-
-
-def _cpu_s(pids: Any) -> float:
-    """User and system time of processes and of their children that ended."""
-    ticks = 0
-    for pid in pids:
-        for line in _lines_of(pid, "stat"):
-            ticks += sum(map(int, line.rpartition(")")[2].split()[11:15]))
-    return ticks / os.sysconf("SC_CLK_TCK")
-
-
-def _lines_of(pid: int, name: str) -> list[str]:
-    with contextlib.suppress(OSError):
-        return Path(f"/proc/{pid}/{name}").read_text().splitlines()
-    return []
 
 
 def bench_session(jars: str, scratch: Path, paths: list[str]) -> SparkSession:

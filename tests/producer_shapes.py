@@ -15,17 +15,19 @@ from typing import Any, Final, NamedTuple
 from golden import VERSIONS, frames, store_file
 from interop.remoting import decode_header, split_frame
 from sprocketmq.spark.columns.pull_body import PullBody
+from sprocketmq.store import StoredMessage
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.batch import encode_batch, split_batch
 from sprocketmq.wire.records.message import Message, MessageQueue
 from sprocketmq.wire.records.record import RecordView, encode_record
 from sprocketmq.wire.records.sys_flag import COMPRESSED, INNER_BATCH, NEED_UNWRAP, TRANSACTION_COMMIT_TYPE
 
-__all__ = ["Shape", "pull_bodies", "shapes"]
+__all__ = ["QUEUES", "RETRY_GROUP", "Shape", "pull_bodies", "shapes", "stored_messages"]
 
 PULL_BYTES: Final = 256 * 1024  # a pull of our broker, and of Apache's from memory at its most
 QUEUES: Final = 8
 UNIFORM: Final = "ours, uniform"
+RETRY_GROUP: Final = "golden-group"
 INNER: Final = "inner batches of 10"
 FIRST_MS: Final = 1_700_000_000_000
 
@@ -172,7 +174,7 @@ def shapes() -> list[Shape]:
         Shape("0 to 8 user properties, Cyrillic values", user_properties(20, 8, "абвгд")),
     ]
     for version in VERSIONS:
-        retried = "%RETRY%golden-group"
+        retried = f"%RETRY%{RETRY_GROUP}"
         java_batch = [text for text in stored(version, "golden", "WAIT", "TRAN_MSG") if b"TRACE_ON" not in text]
         java_batch = [text for text in java_batch if b"REAL_TOPIC" not in text]
         single = [text for text in stored(version, "golden", "TAGS", "DELAY") if text not in java_batch]
@@ -226,6 +228,16 @@ def pull_bodies(shape: Shape, dice: Dice, batch_bytes: int) -> list[PullBody]:
         pulls.append(PullBody(queue, start, next_of[queue.queue_id], memoryview(b"".join(records))))
         size_bytes += pull_bytes
     return pulls
+
+
+def stored_messages(shape: Shape, dice: Dice) -> Iterator[StoredMessage]:
+    """Messages without end, as a broker gives them to its store; queues take turns, a hundred messages each."""
+    queues = 1 if shape.topic.startswith("%") else QUEUES  # a retry topic has one
+    for number in count():
+        body, text, fields = shape.make(number, dice)
+        queue_id = number // 100 % queues
+        hosts: Fields = {"born_host": (b"\x0a\0\0\x02", 50_000), "store_host": (b"\x0a\0\0\x01", 10_911)}
+        yield StoredMessage(shape.topic, queue_id, body, text, born_timestamp_ms=FIRST_MS + number, **hosts | fields)
 
 
 def records_of(shape: Shape, dice: Dice) -> Iterator[Callable[[int, int], tuple[bytes, int]]]:

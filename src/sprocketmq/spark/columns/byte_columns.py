@@ -1,12 +1,16 @@
 """Bytes of many places of a buffer as Arrow columns, copied in blocks: no Python object for each.
 
-A ``binary`` column is offsets and bytes back to back. Where all slices have one size, NumPy gathers them as opaque items, one memcpy each.
-Else they are told to Arrow as a ``binary_view``, which it copies together in C++. A view has 16 bytes (int32, little-endian)::
+A ``binary`` column is offsets and bytes back to back. Slices are copied in one of three ways, each as fast as its sizes allow:
+
+- All of one size: NumPy gathers them as opaque items, one memcpy each.
+- Short ones: NumPy copies a block of ``SPARE_BYTES`` for each, in order, so that what a block brings too much lies under the next one. The
+  rest of longer ones is copied behind that, in blocks that end where the slice ends.
+- Others: they are told to Arrow as a ``binary_view``, which it copies together in C++. A view has 16 bytes (int32, little-endian)::
 
     | size | up to 12 bytes, which the view holds itself        |   size <= 12
     | size | first four bytes | number of buffer, here 0 | start |   size > 12
 
-so a start is below 2 GiB.
+  so a start is below 2 GiB.
 """
 
 from __future__ import annotations
@@ -26,12 +30,15 @@ __all__ = [
     "offsets_of",
     "slices",
     "text",
+    "validity_of",
 ]
 
 Array = Any  # pyarrow has no type information
 
-# Bytes that must follow the last slice: what a view holds itself is gathered at its full size.
-SPARE_BYTES: Final = 12
+# Of a block of a short slice; so many bytes must follow the last slice's start.
+SPARE_BYTES: Final = 32
+# On average; for longer ones Arrow is faster.
+_SHORT_BYTES: Final = 40
 _INLINE_BYTES: Final = 12
 NOT_ASCII: Final = 0x80
 _WORD: Final = np.dtype(np.uint64)
@@ -43,9 +50,19 @@ def binary(offsets: Any, data: Any, validity: Any = None) -> Array:
     return pa.Array.from_buffers(pa.binary(), len(offsets) - 1, [validity, pa.py_buffer(offsets), pa.py_buffer(data)])
 
 
-def text(array: Array) -> Array:
-    """A ``binary`` column that is known to be UTF-8 as strings, nothing copied."""
-    return pa.Array.from_buffers(pa.string(), len(array), array.buffers(), offset=array.offset)
+def text(array: Array, validity: Any = None) -> Array:
+    """A ``binary`` column that is known to be UTF-8 as strings, nothing copied.
+
+    Args:
+        validity: of ``validity_of``, for a column that has no nulls yet.
+    """
+    own, *others = array.buffers()
+    return pa.Array.from_buffers(pa.string(), len(array), [validity or own, *others], offset=array.offset)
+
+
+def validity_of(known: Any) -> Any:
+    """The buffer that says which rows are not null."""
+    return pa.py_buffer(np.packbits(known, bitorder="little"))
 
 
 def is_utf8(array: Array) -> bool:
@@ -70,9 +87,12 @@ def offsets_of(sizes: Any) -> Any:
 
 def gathered(data: Any, starts: Any, size: int) -> Any:
     """``size`` bytes of ``data`` from each start, a row each."""
-    # Gathered as opaque bytes: one memcpy each.
-    blocks = np.ndarray((len(data) - size + 1,), f"V{size}", data, strides=(1,))[starts]
-    return blocks.view(np.uint8).reshape(len(starts), size)
+    return _blocks(data, size)[starts].view(np.uint8).reshape(len(starts), size)
+
+
+def _blocks(data: Any, size: int) -> Any:
+    """``size`` bytes from each place of ``data`` as one opaque item, which NumPy copies by one memcpy."""
+    return np.ndarray((len(data) - size + 1,), f"V{size}", data, strides=(1,))
 
 
 def slices(data: Any, starts: Any, sizes: Any) -> Array:
@@ -81,6 +101,9 @@ def slices(data: Any, starts: Any, sizes: Any) -> Array:
     if count and sizes[0] > 0 and (sizes == sizes[0]).all():
         block = gathered(data, starts, int(sizes[0]))
         return binary(np.arange(count + 1, dtype=np.int32) * np.int32(sizes[0]), block.reshape(-1))
+    if sizes.sum() <= _SHORT_BYTES * count:
+        offsets = offsets_of(sizes)
+        return binary(offsets, _short_slices(data, starts, sizes, offsets))
     words = np.ndarray((len(data) - _WORD.itemsize + 1,), _WORD, data, strides=(1,))
     places = starts.astype(np.uint64)
     views = np.empty((count, 2), _WORD)
@@ -89,6 +112,25 @@ def slices(data: Any, starts: Any, sizes: Any) -> Array:
     # Arrow copies them in C++.
     buffers = [None, pa.py_buffer(views), pa.py_buffer(data)]
     return pa.Array.from_buffers(pa.binary_view(), count, buffers).cast(pa.binary())
+
+
+def _short_slices(data: Any, starts: Any, sizes: Any, offsets: Any) -> Any:
+    """The bytes of slices one after the other: a block for each, then the rest of longer ones."""
+    width, size_bytes = SPARE_BYTES, int(offsets[-1])
+    out = np.empty(size_bytes + width, np.uint8)
+    read, written = _blocks(data, width), _blocks(out, width)
+    places = offsets[:-1].astype(np.int64)
+    written[places] = read[starts]
+    longer = np.flatnonzero(sizes > width)
+    done = width
+    while len(longer):
+        starts, sizes, places = starts[longer], sizes[longer], places[longer]
+        # A block that would reach beyond its slice ends with it.
+        at = np.minimum(sizes - width, done)
+        written[places + at] = read[starts + at]
+        done += width
+        longer = np.flatnonzero(sizes > done)
+    return out[:size_bytes]
 
 
 def laid_out(count: int, parts: list[tuple[Any, Any]]) -> tuple[Any, Any]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
-from sprocketmq.spark.columns.byte_columns import SPARE_BYTES, slices, text
-from sprocketmq.spark.columns.property_texts import END, Texts, broken, is_separator
+from sprocketmq.spark.columns.byte_columns import SPARE_BYTES, gathered, slices, text, validity_of
+from sprocketmq.spark.columns.property_texts import END, MIDDLE, Texts, broken, is_separator
 
 __all__ = ["PairedProperties"]
 
@@ -16,6 +17,8 @@ Array = Any  # pyarrow has no type information
 
 # Of the table that finds names that repeat: 4 MiB.
 _MOST_CELLS: Final = 1 << 20
+# Of the items that stand for names, whole words each. Names are mostly shorter.
+_ITEM_BYTES: Final = (16, 32)
 
 
 class PairedProperties:
@@ -38,9 +41,7 @@ class PairedProperties:
             begins, middles, ends = begins[counted], middles[counted], ends[counted]
             self._keep(counted)
         self._values_at, self._value_sizes = middles + 1, ends - middles - 1
-        encoded = slices(self._raw, begins, middles - begins).dictionary_encode()
-        self._names: list[str] = [name.decode() for name in encoded.dictionary.to_pylist()]
-        self._name_codes = encoded.indices.to_numpy(zero_copy_only=False)
+        self._names, self._name_codes = _numbered(self._raw, begins, middles - begins)
         self._merge_repeated()
 
     def _keep(self, pairs: Any) -> None:
@@ -49,6 +50,7 @@ class PairedProperties:
         np.cumsum(pairs, out=before[1:])
         self._pair_offsets = before[self._pair_offsets]
 
+    @cached_property
     def _pair_rows(self) -> Any:
         return np.repeat(np.arange(self._count), np.diff(self._pair_offsets))
 
@@ -85,17 +87,52 @@ class PairedProperties:
         if name not in self._names:
             return pa.nulls(self._count, pa.string())
         pairs = np.flatnonzero(self._name_codes == self._names.index(name))
-        values = text(slices(self._raw, self._values_at[pairs], self._value_sizes[pairs]))
         if len(pairs) == self._count:
-            return values
-        at = np.full(self._count, -1, np.int32)
-        at[self._pair_rows()[pairs]] = np.arange(len(pairs), dtype=np.int32)
-        return values.take(pa.array(at, mask=at < 0))
+            return text(slices(self._raw, self._values_at[pairs], self._value_sizes[pairs]))
+        rows = self._pair_rows[pairs]
+        starts, sizes = np.zeros((2, self._count), np.int64)
+        starts[rows], sizes[rows] = self._values_at[pairs], self._value_sizes[pairs]
+        return text(slices(self._raw, starts, sizes), validity_of(sizes > 0))  # no value is empty
 
     def maps(self, kind: Any) -> Array:
         names = pa.array(self._names, pa.string()).take(pa.array(self._name_codes))
         values = text(slices(self._raw, self._values_at, self._value_sizes))
         return pa.MapArray.from_arrays(pa.array(self._pair_offsets), names, values, type=kind)
+
+
+def _numbered(raw: Any, begins: Any, sizes: Any) -> tuple[list[str], Any]:
+    """The distinct names, and for each pair the number of its name.
+
+    A name with the separator behind it, filled up with zeros, is an item of one size; Arrow numbers those faster than bytes of any size.
+    """
+    width = next((width for width in _ITEM_BYTES if sizes.max(initial=0) < width), _ITEM_BYTES[-1])
+    is_long = sizes >= width
+    if not is_long.any():
+        found = _items(raw, begins, sizes, width).dictionary_encode()
+        return _names_of(found), _codes_of(found)
+    short, long = np.flatnonzero(~is_long), np.flatnonzero(is_long)
+    names, others = _numbered(raw, begins[short], sizes[short])
+    found = slices(raw, begins[long], sizes[long]).dictionary_encode()
+    codes = np.empty(len(sizes), np.int32)
+    codes[short], codes[long] = others, _codes_of(found) + len(names)
+    return names + _names_of(found), codes
+
+
+def _items(raw: Any, begins: Any, sizes: Any, width: int) -> Array:
+    items = gathered(raw, begins, width)
+    # Of each size: that many bytes and one more are kept.
+    masks = np.tri(width, dtype=np.uint8) * np.uint8(0xFF)
+    words = items.view(np.uint64)
+    words &= masks.view(f"V{width}").reshape(-1)[sizes].view(np.uint64).reshape(words.shape)
+    return pa.Array.from_buffers(pa.binary(width), len(items), [None, pa.py_buffer(items)])
+
+
+def _names_of(encoded: Array) -> list[str]:
+    return [name.partition(bytes((MIDDLE,)))[0].decode() for name in encoded.dictionary.to_pylist()]
+
+
+def _codes_of(encoded: Array) -> Any:
+    return encoded.indices.to_numpy(zero_copy_only=False)
 
 
 def _whole(texts: Texts) -> tuple[Any, Any]:

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from sprocketmq.spark.columns.byte_columns import NOT_ASCII, binary, gathered, laid_out, offsets_of, text
+from sprocketmq.spark.columns.byte_columns import NOT_ASCII, binary, gathered, laid_out, offsets_of, text, validity_of
 from sprocketmq.spark.columns.property_texts import END, MIDDLE, Texts, broken, is_separator
 
 __all__ = ["Shape", "ShapedProperties", "shapes_of"]
@@ -169,7 +169,7 @@ class ShapedProperties:
             known = np.zeros(self._count, bool)
             for rows, _ in parts:
                 known[rows] = True
-            validity = pa.py_buffer(np.packbits(known, bitorder="little"))
+            validity = validity_of(known)
         return text(binary(offsets, laid, validity))
 
     def maps(self, kind: Any) -> Array:
