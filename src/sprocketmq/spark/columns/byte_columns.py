@@ -41,8 +41,6 @@ SPARE_BYTES: Final = 32
 _SHORT_BYTES: Final = 40
 _INLINE_BYTES: Final = 12
 NOT_ASCII: Final = 0x80
-_WORD: Final = np.dtype(np.uint64)
-_HALF_BITS: Final = np.uint64(32)
 
 
 def binary(offsets: Any, data: Any, validity: Any = None) -> Array:
@@ -104,12 +102,12 @@ def slices(data: Any, starts: Any, sizes: Any) -> Array:
     if sizes.sum() <= _SHORT_BYTES * count:
         offsets = offsets_of(sizes)
         return binary(offsets, _short_slices(data, starts, sizes, offsets))
-    words = np.ndarray((len(data) - _WORD.itemsize + 1,), _WORD, data, strides=(1,))
-    places = starts.astype(np.uint64)
-    views = np.empty((count, 2), _WORD)
-    views[:, 0] = words[starts] << _HALF_BITS | sizes.astype(np.uint64)
-    views[:, 1] = np.where(sizes > _INLINE_BYTES, places << _HALF_BITS, words[starts + 4])
-    # Arrow copies them in C++.
+    views = np.zeros((count, 4), np.int32)
+    views[:, 0], views[:, 3] = sizes, starts
+    inline = np.flatnonzero(sizes <= _INLINE_BYTES)
+    if len(inline):
+        views[inline, 1:] = gathered(data, starts[inline], _INLINE_BYTES).view(np.int32)
+    # Arrow copies them in C++, and does not look at the first four bytes.
     buffers = [None, pa.py_buffer(views), pa.py_buffer(data)]
     return pa.Array.from_buffers(pa.binary_view(), count, buffers).cast(pa.binary())
 

@@ -115,8 +115,7 @@ def _elements(records: Records, rows: Any) -> tuple[Any, Any, _Elements]:
     rows = rows[np.argsort(records.body_starts[rows])]  # what was decompressed lies behind
     begins = records.body_starts[rows]
     ends = begins + records.body_sizes[rows]
-    starts, which, reached = followed(data, begins, ends, _LEAST_BYTES)
-    starts, counts = np.sort(starts), np.bincount(which, minlength=len(rows))
+    starts, counts, reached = followed(data, begins, ends, _LEAST_BYTES)
     heads = gathered(data, starts, ELEMENT.size).reshape(-1).view(_ELEMENT_HEAD)
     room = heads["size"].astype(np.int64) - _LEAST_BYTES
     body_sizes = heads["body_length"].astype(np.int64)

@@ -137,6 +137,14 @@ def _codes_of(encoded: Array) -> Any:
 
 def _whole(texts: Texts) -> tuple[Any, Any]:
     """All texts one after the other, with ``SPARE_BYTES`` behind, and where each begins and ends."""
+    raw, offsets = _joined(texts)
+    rows = broken(raw, offsets)
+    if not len(rows):
+        return raw, offsets
+    return _joined(Texts(raw, offsets[:-1].astype(np.int64), np.diff(offsets), False).with_mended(rows))
+
+
+def _joined(texts: Texts) -> tuple[Any, Any]:
     spare_at = len(texts.data) - SPARE_BYTES
     blob = slices(texts.data, np.append(texts.starts, spare_at), np.append(texts.sizes, SPARE_BYTES))
     offsets = np.frombuffer(blob.buffers()[1], np.int32)[: len(blob)]
@@ -144,7 +152,4 @@ def _whole(texts: Texts) -> tuple[Any, Any]:
     if texts.is_cut:
         raw = raw.copy()
         raw[offsets[1:][offsets[1:] > offsets[:-1]] - 1] = END
-    rows = broken(raw, offsets)
-    if not len(rows):
-        return raw, offsets
-    return _whole(Texts(raw, offsets[:-1].astype(np.int64), np.diff(offsets), False).with_mended(rows))
+    return raw, offsets

@@ -16,6 +16,8 @@ __all__ = ["END", "MIDDLE", "Texts", "broken", "is_separator", "texts_of"]
 
 MIDDLE: Final = 1
 END: Final = 2
+# So many texts are checked by one call, which copies them if one is wrong.
+_CHECKED_TEXTS: Final = 256
 
 
 class Texts(NamedTuple):
@@ -61,20 +63,21 @@ def texts_of(data: Any, starts: Any, sizes: Any) -> Texts:
 
 
 def broken(raw: Any, offsets: Any) -> Any:
-    """Which of the texts in ``raw``, one after the other, are not UTF-8."""
+    """Which of the texts in ``raw``, one after the other, are not UTF-8. Each ends with a separator, so no character reaches into the next."""
     if is_utf8(binary(offsets, raw)):
         return ()
-    high = np.flatnonzero(raw[: offsets[-1]] >= NOT_ASCII)
-    rows = np.unique(np.searchsorted(offsets, high, side="right") - 1).tolist()
-    return np.array([row for row in rows if not _is_text(raw[offsets[row] : offsets[row + 1]].tobytes())], np.int64)
-
-
-def _is_text(raw: bytes) -> bool:
-    try:
-        raw.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+    rows, view, row, count = [], memoryview(raw), 0, len(offsets) - 1
+    while row < count:
+        upto = min(row + _CHECKED_TEXTS, count)
+        try:
+            str(view[offsets[row] : offsets[upto]], "utf-8")
+        except UnicodeDecodeError as error:
+            # The first byte that is wrong; the search continues behind its text.
+            row = int(np.searchsorted(offsets, offsets[row] + error.start, side="right"))
+            rows.append(row - 1)
+        else:
+            row = upto
+    return np.array(rows, np.int64)
 
 
 def is_separator(content: Any) -> Any:

@@ -80,7 +80,7 @@ def _walked(data: Any, begins: Any, ends: Any, bodies: Sequence[PullBody]) -> An
         starts, _, reached = followed(data, points, upto, MIN_RECORD_BYTES)
         astray = np.flatnonzero(reached != upto)
         if not len(astray):
-            return np.sort(starts)
+            return starts
         # In each body, everything before the first walk that ended elsewhere is certain, and so is the start of that walk.
         numbers = np.searchsorted(ends, points, side="right")
         first_of, firsts = np.unique(numbers[astray], return_index=True)

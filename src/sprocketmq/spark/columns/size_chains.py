@@ -28,13 +28,13 @@ class Chains(NamedTuple):
     """The result of a walk.
 
     Attributes:
-        starts: where each item begins, in no particular order.
-        which: the number of the chain of each item.
+        starts: where each item begins, chain after chain.
+        counts: how many items each chain has.
         reached: where the walk of each chain ended: at the end of the chain, or at an item that does not fit.
     """
 
     starts: Any
-    which: Any
+    counts: Any
     reached: Any
 
 
@@ -54,7 +54,7 @@ def followed(data: Any, begins: Any, ends: Any, least_bytes: int) -> Chains:
     reached = begins.copy()
     live = np.flatnonzero(begins < ends)
     at, upto = begins[live], ends[live]
-    starts, which = [], []
+    starts, which, numbers = [], [], []  # numbers: of each item in its chain
     while len(live) >= FEW_CHAINS:
         own = sizes[at].astype(np.int64)
         after = at + own
@@ -62,6 +62,7 @@ def followed(data: Any, begins: Any, ends: Any, least_bytes: int) -> Chains:
         if not fits.all():
             reached[live[~fits]] = at[~fits]
             live, at, after, upto = live[fits], at[fits], after[fits], upto[fits]
+        numbers.append(np.full(len(at), len(starts)))
         starts.append(at)
         which.append(live)
         going = np.flatnonzero(after < upto)
@@ -70,17 +71,23 @@ def followed(data: Any, begins: Any, ends: Any, least_bytes: int) -> Chains:
             reached[live] = after
             live, after, upto = live.take(going), after.take(going), upto.take(going)
         at = after
-    view = memoryview(data)
+    view, steps = memoryview(data), len(starts)
     for number, begin, end in zip(live.tolist(), at.tolist(), upto.tolist(), strict=True):
         found, reached[number] = _followed_alone(view, sizes, begin, end, least_bytes)
-        starts += found
-        which.append(np.full(sum(map(len, found)), number))
-    empty = np.empty(0, np.int64)
-    return Chains(np.concatenate([empty, *starts]), np.concatenate([empty, *which]), reached)
+        starts.append(np.sort(np.concatenate(found)))
+        which.append(np.full(len(starts[-1]), number))
+        numbers.append(np.arange(steps, steps + len(starts[-1])))
+    if not starts:
+        return Chains(np.empty(0, np.int64), np.zeros(len(begins), np.int64), reached)
+    chains = np.concatenate(which)
+    counts = np.bincount(chains, minlength=len(begins))
+    in_order = np.empty(len(chains), np.int64)
+    in_order[(np.cumsum(counts) - counts)[chains] + np.concatenate(numbers)] = np.concatenate(starts)
+    return Chains(in_order, counts, reached)
 
 
 def _followed_alone(view: memoryview, sizes: Any, at: int, end: int, least_bytes: int) -> tuple[list[Any], int]:
-    """Return the starts of one chain, and where it ended."""
+    """Return the starts of one chain in parts, in no particular order, and where it ended."""
     singles: list[int] = []
     runs: list[Any] = []
     last = alike = 0
