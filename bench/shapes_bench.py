@@ -3,10 +3,10 @@
 
 The messages are those of `tests/producer_shapes.py`: properties of Java's producers are what Apache 5.4.0 and 4.9.7 stored.
 
-The first table decodes a Spark task's batches (8 MiB) with all columns; no broker and no Spark take part, this process's own time counts. The
-second one (shape_reads.py) reads the same messages whole, from a broker of ours by Spark into nothing. Each shape is measured by turns with
-the uniform one; the median ratio counts. Rows of some shapes are longer, so the ratio of their bytes stands beside that of the rows; a shape
-keeps its goal by either, unless its rows are below the least. The seed of what is drawn at random is printed.
+The first table decodes a Spark task's batches (8 MiB) with all columns; no broker and no Spark take part, this process's own time counts.
+The second one (shape_reads.py) reads the same messages whole, from a broker of ours by Spark into nothing. Each shape is measured by turns
+with the uniform one; the median ratio counts. Rows of some shapes are longer, so the ratio of their bytes stands beside that of the rows; a
+shape keeps its goal by either, unless its rows are below the least. The seed of what is drawn at random is printed.
 """
 
 from __future__ import annotations

@@ -19,7 +19,15 @@ from sprocketmq.spark.columns.property_texts import texts_of
 from sprocketmq.wire.records.properties import decode_properties
 
 KIND = pa.map_(pa.string(), pa.field("value", pa.string(), True))
-NAMES = ("KEYS", "TAGS", "a", "caf\u00e9")
+# Some of 15 to 40 bytes, which end differently or not at all: names are numbered as items of 16 or 32 bytes.
+NAMES = (
+    "KEYS",
+    "TAGS",
+    "a",
+    "caf\u00e9",
+    "a\0",
+    *("n" * size + end for size in (14, 15, 30, 31, 39) for end in ("1", "2")),
+)
 VALUES = st.text("xy\u00e9", min_size=1, max_size=3)
 TEXTS = st.lists(
     st.lists(st.tuples(st.sampled_from(NAMES), VALUES), max_size=3, unique_by=lambda pair: pair[0]).map(

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from sprocketmq.spark.columns.byte_columns import NOT_ASCII, SPARE_BYTES, binary, is_utf8
+from sprocketmq.spark.columns.byte_columns import SPARE_BYTES, binary, is_utf8
 
 __all__ = ["END", "MIDDLE", "Texts", "broken", "is_separator", "texts_of"]
 
@@ -63,7 +63,7 @@ def texts_of(data: Any, starts: Any, sizes: Any) -> Texts:
 
 
 def broken(raw: Any, offsets: Any) -> Any:
-    """Which of the texts in ``raw``, one after the other, are not UTF-8. Each ends with a separator, so no character reaches into the next."""
+    """Which of the texts in ``raw``, one after the other, are not UTF-8. Each ends with its separator: no character spans two texts."""
     if is_utf8(binary(offsets, raw)):
         return ()
     rows, view, row, count = [], memoryview(raw), 0, len(offsets) - 1
