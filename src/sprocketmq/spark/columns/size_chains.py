@@ -54,7 +54,9 @@ def followed(data: Any, begins: Any, ends: Any, least_bytes: int) -> Chains:
     reached = begins.copy()
     live = np.flatnonzero(begins < ends)
     at, upto = begins[live], ends[live]
-    starts, which, numbers = [], [], []  # numbers: of each item in its chain
+    starts: list[Any] = []
+    which: list[Any] = []
+    numbers: list[Any] = []  # of each item in its chain
     while len(live) >= FEW_CHAINS:
         own = sizes[at].astype(np.int64)
         after = at + own
