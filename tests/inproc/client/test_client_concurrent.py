@@ -504,9 +504,19 @@ def test_hooks_see_every_call_and_cannot_break_it(
 
 @pytest.mark.parametrize("kind", ["plain", "async"])
 @pytest.mark.parametrize("how", ["raises", "returns later"])
+@pytest.mark.parametrize("with_hook", [False, True], ids=["", "with a hook"])
 def test_of_single_messages_that_came_together_only_the_failed_ones_come_again_and_each_is_counted(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, kind: str, how: str
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, kind: str, how: str, with_hook: bool
 ) -> None:
+    """With a hook there is a batch for each message; without hooks, only for those that fail."""
+    hooked: list[str] = []
+
+    class Hook:
+        def before_consume(self, consumption: rmq.ConsumeMessageContext) -> None: ...
+
+        def after_consume(self, consumption: rmq.ConsumeMessageContext) -> None:
+            hooked.append(consumption.messages[0].body.decode())
+
     rocketmq.create_topic("flights", queues=1)
     send_all(producer, [str(n) for n in range(60)])
     seen: list[tuple[int, int]] = []
@@ -520,7 +530,10 @@ def test_of_single_messages_that_came_together_only_the_failed_ones_come_again_a
     async def listener_async(message: rmq.MessageExt) -> Any:
         return listener(message)
 
-    consumer = consumers(listener if kind == "plain" else listener_async)
+    consumer = consumers(listener if kind == "plain" else listener_async, start=False)
+    if with_hook:
+        consumer.add_hook(Hook())
+    consumer.start()
     rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 60)
     assert sorted(seen) == [(n, 0) for n in range(60)]
     rocketmq.advance_until(lambda: len(seen) == 63)
@@ -528,6 +541,7 @@ def test_of_single_messages_that_came_together_only_the_failed_ones_come_again_a
     assert sorted(seen[60:]) == [(7, 1), (27, 1), (47, 1)]
     assert consumer.statistics.since_start("flights", Measure.CONSUME_FAILED_TPS) == (3, 3.0)
     assert consumer.statistics.since_start("flights", Measure.CONSUME_RT)[0] == 63
+    assert len(hooked) == (63 if with_hook else 0)
 
 
 def test_statistics_count_what_happened(
