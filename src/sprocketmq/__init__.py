@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from sprocketmq.client.admin import TrackType as TrackType
     from sprocketmq.client.consume.async_pull_consumer import AsyncPullConsumer as AsyncPullConsumer
     from sprocketmq.client.consume.async_push_consumer import AsyncPushConsumer as AsyncPushConsumer
+    from sprocketmq.client.consume.message_iterator import AsyncMessageIterator as AsyncMessageIterator
+    from sprocketmq.client.consume.message_iterator import MessageIterator as MessageIterator
     from sprocketmq.client.consume.pull_consumer import PullConsumer as PullConsumer
     from sprocketmq.client.consume.push_consumer import PushConsumer as PushConsumer
     from sprocketmq.client.dead_letters.async_dead_letters import AsyncDeadLetters as AsyncDeadLetters
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
     from sprocketmq.client.produce.producer import Producer as Producer
     from sprocketmq.client.produce.transaction_producer import TransactionProducer as TransactionProducer
     from sprocketmq.client.read.queue_reader import QueueReader as QueueReader
+    from sprocketmq.client.received_message import ReceivedMessage as ReceivedMessage
     from sprocketmq.client.results import ConsumeConcurrentlyContext as ConsumeConcurrentlyContext
     from sprocketmq.client.results import ConsumeOrderlyContext as ConsumeOrderlyContext
     from sprocketmq.client.results import SendResult as SendResult
@@ -122,10 +125,12 @@ else:
             "client.metrics": "ClientMetrics",
             "client.produce.producer": "AsyncProducer Producer",
             "client.consume.async_pull_consumer": "AsyncPullConsumer",
+            "client.consume.message_iterator": "AsyncMessageIterator MessageIterator",
             "client.consume.pull_consumer": "PullConsumer",
             "client.consume.async_push_consumer": "AsyncPushConsumer",
             "client.consume.push_consumer": "PushConsumer",
             "client.read.queue_reader": "QueueReader",
+            "client.received_message": "ReceivedMessage",
             "client.results": "ConsumeConcurrentlyContext ConsumeOrderlyContext SendResult SendStatus",
             "client.group.stuck_listener": "StuckListener",
             "core.group.allocation": (

@@ -83,7 +83,7 @@ class AsyncClient(Generic[P]):
     _restarts: ClassVar[bool] = True
     """Whether it may be started again after a shutdown."""
 
-    _runs_by_itself: ClassVar[bool] = False
+    _runs_by_itself: bool = False
     """Whether it goes on when nobody holds it."""
 
     _parts: P | None = None  # from the beginning of the opening to the end of the closing

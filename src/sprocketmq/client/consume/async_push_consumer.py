@@ -27,10 +27,12 @@ from sprocketmq.wire.records.message import MessageExt, MessageQueue
 if TYPE_CHECKING:
     from typing import Unpack
 
+    from sprocketmq.client.consume.message_iterator import AsyncMessageIterator
     from sprocketmq.client.consume.running_consumer import RunningConsumer
     from sprocketmq.client.group.group import ConsumeService, Group
     from sprocketmq.client.group.stuck_listener import StuckListenerCallback
     from sprocketmq.client.keyword_options import PushConsumerOptions
+    from sprocketmq.client.listen.message_stream import MessageStream
     from sprocketmq.client.results import ConsumeConcurrentlyContext, ConsumeOrderlyContext
     from sprocketmq.core.consume.consume_result import ConsumeConcurrentlyStatus
     from sprocketmq.core.consume.orderly_turn import ConsumeOrderlyStatus
@@ -90,7 +92,7 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
 
     _restarts: ClassVar[bool] = False
 
-    _runs_by_itself = True
+    _runs_by_itself = True  # unless it is iterated
 
     def __init__(self, group: str, **options: Unpack[PushConsumerOptions]) -> None:
         super().__init__()
@@ -102,6 +104,7 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
         self._listener: Callable[..., Any] | None = None
         self._orderly = False
         self._batch_size: int | None = None
+        self._stream: MessageStream | None = None  # instead of a listener
         self._hooks = Hooks()
         self._stuck_callbacks: list[StuckListenerCallback] = []
         self._running: RunningConsumer | None = None
@@ -211,6 +214,39 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
         """
         return self._register(listener, batch_size, orderly=True)
 
+    def messages(self, *, orderly: bool = False) -> AsyncMessageIterator:
+        """Iterate over the messages and ack each, instead of registering a listener; before ``start``.
+
+        ::
+
+            async with consumer.messages() as messages:     # starts the consumer, and shuts it down at the end
+                async for message in messages:
+                    await handle(message)
+                    message.ack()                           # or nack(delay_ms=60_000), dead_letter("no such carrier")
+
+        Args:
+            orderly: each queue's messages in order: the next one of a queue comes when the one before it is acked.
+
+        Returns:
+            The iterator. At most ``consume_thread_count`` messages are handed out and neither acked nor sent back at a time.
+
+        Raises:
+            ConfigurationError: the consumer has a listener, is iterated already, or is running.
+        """
+        from sprocketmq.client.consume.message_iterator import AsyncMessageIterator  # few iterate
+        from sprocketmq.client.listen.message_stream import MessageStream
+
+        if self._listener is not None:
+            has = "is iterated already" if self._stream is not None else "has a listener"
+            raise ConfigurationError(
+                f"consumer {self.group!r} {has}, one listener or one messages() is allowed; make a second consumer"
+            )
+        stream = MessageStream()
+        self._set_listener(stream.in_order if orderly else OneAtATime(stream), orderly=orderly, batch_size=1)
+        self._stream = stream
+        self._runs_by_itself = False  # nobody gets its messages when nobody holds it
+        return AsyncMessageIterator(self, stream)
+
     def add_hook(self, hook: ConsumeMessageHook | FilterMessageHook) -> None:
         """Call ``hook`` around every listener call, or before messages are cached; before ``start``.
 
@@ -261,6 +297,10 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
             check_callback("the listener", listener, "messages, context", _OF_ONE, may_be_async=True)
         if self._running is not None:
             raise ConfigurationError("the consumer is running, register the listener before start()")
+        if self._stream is not None:
+            raise ConfigurationError(
+                f"consumer {self.group!r} is iterated by messages(), one of them or a listener is allowed"
+            )
         self._listener, self._orderly, self._batch_size = listener, orderly, batch_size
 
     # -- life ------------------------------------------------------------------------------------------------------------------
@@ -285,7 +325,8 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
     def _make(self) -> RunningConsumer:
         if self._listener is None:
             raise ConfigurationError(
-                f"consumer {self.group!r} has no listener; register one with on_message, concurrent_listener or orderly_listener"
+                f"consumer {self.group!r} has no listener; register one with on_message, concurrent_listener or orderly_listener, or "
+                "iterate over messages()"
             )
         if not self._subscriptions:
             raise ConfigurationError(
@@ -295,17 +336,17 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
             RunningConsumer,  # who only imports the class does not pay for it
         )
 
-        listener, orderly = self._listener, self._orderly
+        listener, orderly, stream = self._listener, self._orderly, self._stream
         batch_size = self._batch_size or self._settings.consume_message_batch_max_size
 
         def make_service(group: Group) -> ConsumeService:
             if orderly:
                 from sprocketmq.client.listen.orderly_service import OrderlyService
 
-                return OrderlyService(group, listener, batch_size)
+                return OrderlyService(group, listener, batch_size, stream)
             from sprocketmq.client.listen.concurrent_service import ConcurrentService
 
-            return ConcurrentService(group, listener, batch_size)
+            return ConcurrentService(group, listener, batch_size, stream)
 
         running = RunningConsumer(
             self._options, self._settings, self._subscriptions, make_service, orderly=orderly, hooks=self._hooks
@@ -332,6 +373,7 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
             NetworkError, RequestTimeout: no name server can be reached.
             ClosedError: it was shut down before; make a new one.
         """
+        self._check_listens()
         loop = asyncio.get_running_loop()
         stop = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -348,6 +390,12 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
             for number in (signal.SIGTERM, signal.SIGINT):
                 with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
                     loop.remove_signal_handler(number)
+
+    def _check_listens(self) -> None:
+        if self._stream is not None:
+            raise ConfigurationError(
+                f"consumer {self.group!r} is iterated by messages(), run_forever would hand them to nobody; loop over the iterator"
+            )
 
     # -- while running ---------------------------------------------------------------------------------------------------------
 

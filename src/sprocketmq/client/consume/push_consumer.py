@@ -19,6 +19,7 @@ from sprocketmq.wire.records.message import MessageQueue
 if TYPE_CHECKING:
     from typing import Unpack
 
+    from sprocketmq.client.consume.message_iterator import MessageIterator
     from sprocketmq.client.keyword_options import PushConsumerOptions
     from sprocketmq.core.consume.process_queue import QueueSnapshot
     from sprocketmq.core.statistics import ConsumerStatistics
@@ -174,6 +175,29 @@ class PushConsumer(BlockingClient):
         """
         return self._async._register(listener, batch_size, orderly=True)
 
+    def messages(self, *, orderly: bool = False) -> MessageIterator:
+        """Iterate over the messages and ack each, instead of registering a listener; before ``start``.
+
+        ::
+
+            with consumer.messages() as messages:     # starts the consumer, and shuts it down at the end
+                for message in messages:
+                    handle(message)
+                    message.ack()                           # or nack(delay_ms=60_000), dead_letter("no such carrier")
+
+        Args:
+            orderly: each queue's messages in order: the next one of a queue comes when the one before it is acked.
+
+        Returns:
+            The iterator. At most ``consume_thread_count`` messages are handed out and neither acked nor sent back at a time.
+
+        Raises:
+            ConfigurationError: the consumer has a listener, is iterated already, or is running.
+        """
+        from sprocketmq.client.consume.message_iterator import MessageIterator  # few iterate
+
+        return MessageIterator(self, self._async.messages(orderly=orderly))
+
     def add_hook(self, hook: ConsumeMessageHook | FilterMessageHook) -> None:
         """Call ``hook`` around every listener call, or before messages are cached; before ``start``.
 
@@ -230,6 +254,7 @@ class PushConsumer(BlockingClient):
         Note:
             Signals are watched when called in the main thread; elsewhere it waits for ``shutdown``.
         """
+        self._async._check_listens()
         previous: dict[int, Any] = {}
 
         def stop(number: int, frame: FrameType | None) -> None:

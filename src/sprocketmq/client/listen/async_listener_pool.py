@@ -99,7 +99,12 @@ class AsyncListenerPool(Generic[T]):
             self._start_tasks(self._workers)
 
     def _start_tasks(self, most: int) -> None:
-        for _ in range(min(most, self._workers - self._working, sum(map(len, self._pending)))):
+        room, waiting = min(most, self._workers - self._working), 0
+        for chunk in self._pending:
+            if waiting >= room:
+                break
+            waiting += len(chunk)
+        for _ in range(min(room, waiting)):
             self._working += 1
             task = asyncio.ensure_future(self._work())
             self._tasks.add(task)

@@ -32,6 +32,7 @@ from sprocketmq.client.group.stuck_listener import StuckListener, log_line, run_
 from sprocketmq.client.listen.async_listener_pool import AsyncListenerPool
 from sprocketmq.client.listen.listener_call import ListenerCall, OneAtATime
 from sprocketmq.client.listen.listener_pool import ListenerPool, run_in_own_thread
+from sprocketmq.client.listen.message_stream import DemandPool, MessageStream
 from sprocketmq.client.listen.thread_listener_pool import ThreadListenerPool
 from sprocketmq.client.listener_signals import reason_of
 from sprocketmq.client.results import ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus
@@ -90,8 +91,10 @@ class ConcurrentService:
 
     orderly = False
 
-    def __init__(self, group: Group, listener: ConcurrentListener, batch_size: int) -> None:
-        self._group = group
+    def __init__(
+        self, group: Group, listener: ConcurrentListener, batch_size: int, stream: MessageStream | None = None
+    ) -> None:
+        self._group, self._stream = group, stream
         self._listener = ListenerCall(
             group,
             listener,
@@ -119,11 +122,12 @@ class ConcurrentService:
 
     def start(self) -> None:
         workers, name = self._group.settings.consume_thread_count, f"sprocketmq-{self._group.name}"
-        self._pool = (
-            AsyncListenerPool(self._call_async, self._on_done, workers, name, self._clock.now_ms)
-            if self._listener.is_async
-            else ThreadListenerPool(self._call, self._on_done, workers, name, self._clock.now_ms)
-        )
+        if self._stream is not None:
+            self._pool = DemandPool(self._stream, self._call_async, self._on_done, workers, name, self._clock.now_ms)
+        elif self._listener.is_async:
+            self._pool = AsyncListenerPool(self._call_async, self._on_done, workers, name, self._clock.now_ms)
+        else:
+            self._pool = ThreadListenerPool(self._call, self._on_done, workers, name, self._clock.now_ms)
         self._arm(self._timeouts.limit_ms)
 
     @property

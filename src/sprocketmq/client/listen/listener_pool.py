@@ -113,6 +113,13 @@ class Chunk(deque[T]):
     invited = 0
 
 
+class CallerMark(Protocol):
+    """A listener call that code may belong to: ``item`` is None when the call is over."""
+
+    @property
+    def item(self) -> Any: ...
+
+
 class ChunkRun(Generic[T]):
     """The work of one worker on one chunk: what runs, since when, and what is finished. Written by the worker, read by the loop.
 
@@ -135,13 +142,13 @@ class ChunkRun(Generic[T]):
         return None if item is None or self.item is not item else Running(item, self.origin, started_ms)
 
 
-_caller: contextvars.ContextVar[tuple[object, ChunkRun[Any]] | None] = contextvars.ContextVar("caller", default=None)
-"""The pool, and the run of the worker that runs this code or that started it (law 7)."""
+_caller: contextvars.ContextVar[tuple[object, CallerMark] | None] = contextvars.ContextVar("caller", default=None)
+"""The pool, and the work of the worker that runs this code or that started it (law 7)."""
 
 
-def mark_caller(pool: object, chunk_run: ChunkRun[Any]) -> None:
-    """From now on this thread or task is a worker of ``pool``."""
-    _caller.set((pool, chunk_run))
+def mark_caller(pool: object, work: CallerMark) -> None:
+    """From now on this thread or task is a worker of ``pool``; an iteration is one, as long as it works on ``work``."""
+    _caller.set((pool, work))
 
 
 def is_called_by(pool: object) -> bool:

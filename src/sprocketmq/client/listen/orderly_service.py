@@ -32,6 +32,7 @@ from sprocketmq.client.group.group import Group
 from sprocketmq.client.listen.async_listener_pool import AsyncListenerPool
 from sprocketmq.client.listen.listener_call import ListenerCall
 from sprocketmq.client.listen.listener_pool import ListenerPool, run_in_own_thread
+from sprocketmq.client.listen.message_stream import DemandPool, MessageStream
 from sprocketmq.client.listen.stuck_watch import StuckWatch
 from sprocketmq.client.listen.thread_listener_pool import ThreadListenerPool
 from sprocketmq.client.listener_signals import reason_of
@@ -91,8 +92,12 @@ class OrderlyService:
 
     orderly = True
 
-    def __init__(self, group: Group, listener: OrderlyListener, batch_size: int) -> None:
-        self._group = group
+    def __init__(
+        self, group: Group, listener: OrderlyListener, batch_size: int, stream: MessageStream | None = None
+    ) -> None:
+        self._group, self._stream = group, stream
+        # An iteration asks for one message at a time: what it has not asked for must not leave the process queue.
+        self._stretch_batches = _STRETCH_BATCHES if stream is None else 1
         self._listener = ListenerCall(
             group,
             listener,
@@ -112,11 +117,12 @@ class OrderlyService:
 
     def start(self) -> None:
         workers, name = self._group.settings.consume_thread_count, f"sprocketmq-{self._group.name}"
-        self._pool = (
-            AsyncListenerPool(self._run_async, self._on_done, workers, name, self._clock.now_ms)
-            if self._listener.is_async
-            else ThreadListenerPool(self._run, self._on_done, workers, name, self._clock.now_ms)
-        )
+        if self._stream is not None:
+            self._pool = DemandPool(self._stream, self._run_async, self._on_done, workers, name, self._clock.now_ms)
+        elif self._listener.is_async:
+            self._pool = AsyncListenerPool(self._run_async, self._on_done, workers, name, self._clock.now_ms)
+        else:
+            self._pool = ThreadListenerPool(self._run, self._on_done, workers, name, self._clock.now_ms)
         self._watch.look()
 
     @property
@@ -205,7 +211,7 @@ class OrderlyService:
         effect = turn.machine.next(self._clock.now_ms())
         while isinstance(effect, orderly_turn.ConsumeBatch):
             batches.append(_Batch(effect.messages, ConsumeOrderlyContext(queue)))
-            if len(batches) == _STRETCH_BATCHES or not turn.process_queue.pending_count:
+            if len(batches) == self._stretch_batches or not turn.process_queue.pending_count:
                 break
             effect = turn.machine.next(self._clock.now_ms())
         if batches:

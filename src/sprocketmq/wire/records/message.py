@@ -7,7 +7,7 @@ The properties of a received message, and most of its fixed fields, are parsed o
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic
 
 import msgspec
 
@@ -15,6 +15,15 @@ from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message_id import offset_message_id
 from sprocketmq.wire.records.record_head import LazyField, LazyHost
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    V = TypeVar("V", default=Any)  # so that MessageExt alone means MessageExt[Any]; Python has the default from 3.13 on
+else:
+    from typing import TypeVar
+
+    V = TypeVar("V")
 
 __all__ = ["Message", "MessageExt", "MessageQueue", "check_flag", "encoding_advice", "format_host"]
 
@@ -167,7 +176,7 @@ def format_host(address: bytes, port: int) -> str:
     return f"[{ipaddress.IPv6Address(bytes(address))}]:{port}"
 
 
-class MessageExt(Message):
+class MessageExt(Message, Generic[V]):
     """A stored message, as a consumer receives it.
 
     Attributes in addition to those of Message: ``broker_name``, ``queue_id``, ``queue_offset``, ``commit_log_offset``, ``sys_flag``,
@@ -270,7 +279,7 @@ class MessageExt(Message):
 
     def __repr__(self) -> str:
         return (
-            f"MessageExt(topic={self.topic!r}, tags={self.tags!r}, message_id={self.message_id!r}, queue_id={self.queue_id}, "
+            f"{type(self).__name__}(topic={self.topic!r}, tags={self.tags!r}, message_id={self.message_id!r}, queue_id={self.queue_id}, "
             f"queue_offset={self.queue_offset}, reconsume_times={self.reconsume_times}, body={len(self.body)} bytes)"
         )
 

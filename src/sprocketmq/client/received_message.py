@@ -1,0 +1,150 @@
+"""A message that an iteration hands out: ack, nack and dead_letter say what becomes of it.
+
+    ack()                                     done: progress may pass it
+    nack(reason, delay_ms= or delay_level=)   sent back for a retry, as after a listener that raised RetryLater
+    dead_letter(reason)                       to the dead-letter topic now, as after a listener that raised DeadLetter
+    none of them                              it holds up progress; when the consumer ends, or dies, it is delivered again
+
+None of them waits for the broker, so they are plain functions, the same for ``async for`` and ``for``, and may be called in any thread.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from enum import Enum
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from sprocketmq.client.listener_signals import DeadLetter, RetryLater
+from sprocketmq.wire.records.message import Message, MessageExt, V
+
+if TYPE_CHECKING:
+    from typing import Self
+
+__all__ = ["ReceivedMessage", "Verdict", "received_message"]
+
+
+class Verdict(Enum):
+    """What was said of a delivery."""
+
+    ACK = "ack"
+    NACK = "nack"
+    DEAD_LETTER = "dead_letter"
+
+
+class Settles(Protocol):
+    """A delivery as its message sees it."""
+
+    @property
+    def is_settled(self) -> bool: ...
+
+    def settle(self, verdict: Verdict, failure: BaseException | None) -> None: ...
+
+    def give_up(self) -> None: ...
+
+
+class ReceivedMessage(MessageExt[V]):
+    """A message that ``consumer.messages()`` handed out: a MessageExt that is acked, or sent back.
+
+    ::
+
+        async for message in messages:
+            with message.process():
+                handle(message)
+
+    Args:
+        topic: where it is stored.
+        body: its bytes.
+        fields: as those of MessageExt. A consumer makes these messages; nobody waits for the verdict on one made by hand.
+    """
+
+    __slots__ = ("_delivery",)
+
+    _delivery: Settles
+
+    def ack(self) -> None:
+        """It is done: the group's progress may pass it, when everything before it in its queue is done, too. Harmless twice.
+
+        Progress is written every 5 s and at shutdown, as for listeners, so after a crash it may come again.
+
+        Raises:
+            ConfigurationError: it was sent back or given up before.
+            ClosedError: the consumer was shut down before, so it is delivered again.
+        """
+        self._delivery.settle(Verdict.ACK, None)
+
+    def nack(self, reason: str = "", *, delay_ms: int | None = None, delay_level: int = 0) -> None:
+        """It failed: send it back for a retry (to the dead-letter topic when its retries are used up). Harmless twice.
+
+        In an orderly iteration its queue pauses instead, and the same message comes again.
+
+        Args:
+            reason: for the log.
+            delay_ms: the wait in milliseconds, rounded up to the broker's next delay level (orderly: as it is, 10 ms to 30 s); default the
+                schedule chooses: 10 s, 30 s, 1 min, ...
+            delay_level: the level itself, 1 to 18 by the broker's default; wins over ``delay_ms``. Neither: the schedule chooses.
+
+        Raises:
+            ConfigurationError: a value is out of range, or it was acked or given up before.
+            ClosedError: the consumer was shut down before, so it is delivered again.
+        """
+        self._delivery.settle(Verdict.NACK, RetryLater(reason, delay_ms=delay_ms, delay_level=delay_level))
+
+    def dead_letter(self, reason: str = "") -> None:
+        """No retry can help: to the dead-letter topic of the group now. Harmless twice.
+
+        Args:
+            reason: why; kept with the dead letter (``DeadLetterMessage.reason``). Default none.
+
+        Raises:
+            ConfigurationError: it was acked or sent back before.
+            ClosedError: the consumer was shut down before, so it is delivered again.
+        """
+        self._delivery.settle(Verdict.DEAD_LETTER, DeadLetter(reason))
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether one of the three was called."""
+        return self._delivery.is_settled
+
+    @contextlib.contextmanager
+    def process(self) -> Iterator[Self]:
+        """A ``with`` block that treats the message as a listener would: its end is an ack, an exception sends the message back.
+
+        An exception ends in the log with its traceback and not in your loop, which goes on with the next message. RetryLater and DeadLetter
+        choose, as in a listener. A block that settled the message itself is left alone. What is no Exception (a cancellation, Ctrl-C)
+        goes through and settles nothing.
+
+        Returns:
+            The message.
+        """
+        try:
+            yield self
+        except Exception as error:
+            if self.is_settled:
+                raise
+            self._delivery.settle(Verdict.DEAD_LETTER if isinstance(error, DeadLetter) else Verdict.NACK, error)
+        else:
+            if not self.is_settled:
+                self.ack()
+
+
+# Getter and setter of each slot that a message may have filled: those of fields that are read late do not read them here.
+_SLOTS: Final = tuple(
+    (getattr(slot, "slot", slot).__get__, getattr(slot, "slot", slot).__set__)
+    for kind in (Message, MessageExt)
+    for name in kind.__slots__
+    for slot in (vars(kind)[name],)
+)
+
+
+def received_message(message: MessageExt, delivery: Settles) -> ReceivedMessage[Any]:
+    """A copy of ``message`` for one delivery: when the same message comes again, an old copy says nothing about the new delivery."""
+    copy: ReceivedMessage[Any] = ReceivedMessage.__new__(ReceivedMessage)
+    for get, put in _SLOTS:
+        try:
+            put(copy, get(message, MessageExt))
+        except AttributeError:  # not read from the record yet
+            continue
+    copy._delivery = delivery
+    return copy
