@@ -22,6 +22,7 @@ import argparse
 import json
 import os
 import platform
+import secrets
 import subprocess
 import sys
 import time
@@ -68,7 +69,11 @@ class Load(NamedTuple):
 
 
 _SEND_64: Final = ("--mode", "send", "--inflight", "64")
-_BATCH: Final = ("--mode", "batch", "--body", "100", "--inflight", "16")
+_BATCH: Final = ("--mode", "batch", "--inflight", "16")
+_OF_100_B: Final = (*_BATCH, "--body", "100", "--batch", "100")
+_OF_1_KB: Final = (*_BATCH, "--body", "1024", "--batch", "32")
+_AT_RANDOM: Final = ("--form", "random", "--seed", f"{secrets.randbelow(1 << 31)}")
+_BATCH_GOAL: Final = Goal(1.0, 0, 0, 1 / 0.9)
 LOADS: Final = (
     Load("send 1 KB, 64 in flight", "bench-1k", _SEND_64, 100_000, Goal(1.5, 0, 2.0, 2.0)),
     Load(
@@ -79,7 +84,19 @@ LOADS: Final = (
         Goal(1.5, 0, 2.0, 2.0),
     ),
     Load("send 1 KB, one at a time", "bench-1k", ("--mode", "send", "--inflight", "1"), 15_000, Goal(p50=1 / 0.7)),
-    Load("batch 100 x 100 B, 16 in flight", "bench-100", _BATCH, 1_500_000, Goal(1.0, 0, 0, 1.0)),
+    *(
+        Load(f"batch {size}, {form_text}", topic, (*args, *form), messages, _BATCH_GOAL)
+        for size, topic, args, messages in (
+            ("100 x 100 B", "bench-100", _OF_100_B, 1_000_000),
+            ("32 x 1 KB", "bench-1k", _OF_1_KB, 250_000),
+        )
+        for form_text, form in (
+            ("no properties", ("--form", "none")),
+            ("Java's properties", ("--form", "java")),
+            ("properties in the header", ("--form", "header")),
+            (f"all at random, seed {_AT_RANDOM[-1]}", _AT_RANDOM),
+        )
+    ),
     Load("pull 32 x 1 KB, 8 queues", "bench-1k", ("--mode", "pull"), 600_000, Goal(1.5, 0, 0, 2.0)),
     Load("pull 32 x 100 B, 8 queues", "bench-100", ("--mode", "pull"), 1_500_000, Goal(1.5, 0, 0, 2.0)),
 )
@@ -88,7 +105,7 @@ SYNC_LOADS: Final = (Load("send 1 KB, SYNC_FLUSH, 64 in flight", "bench-1k", _SE
 # In this order: the pulls read what the sends before them left.
 WARM_UP: Final = (
     Load("warm up: send", "bench-1k", ("--mode", "send", "--inflight", "64"), 200_000),
-    Load("warm up: batch", "bench-100", ("--mode", "batch", "--body", "100", "--inflight", "16"), 1_000_000),
+    Load("warm up: batch", "bench-100", _OF_100_B, 1_000_000),
     Load("warm up: pull", "bench-1k", ("--mode", "pull"), 300_000),
     Load("warm up: pull", "bench-100", ("--mode", "pull"), 500_000),
 )

@@ -2,16 +2,20 @@
  *
  *   load --host 127.0.0.1 --port 10911 --mode send|batch|pull --topic T [--queues 8] [--messages N] [--seconds S]
  *        [--connections 1] [--inflight 64] [--body 1024] [--batch 100] [--max-nums 32] [--rate R] [--property NAME=VALUE]
+ *        [--form java|none|header|random] [--seed S]
  *
  * send    SEND_MESSAGE_V2, one message of --body bytes per request, queues in turn
- * batch   SEND_BATCH_MESSAGE, --batch messages of --body bytes per request
+ * batch   SEND_BATCH_MESSAGE, --batch messages of --body bytes per request. --form says where their properties are: in each message, as
+ *         Java's client writes them (java); nowhere (none); all of them in the header of the batch (header). With random, each request has
+ *         up to twice as many messages, with bodies of up to twice the size, tags, keys on some, and up to eight user properties
+ *         of differing names and values; all of it is drawn from --seed.
  * pull    PULL_MESSAGE, up to --max-nums per request, one request in flight per queue, following nextBeginOffset; starts again at
  *         the queue's beginning when it meets the end. Records are counted by walking the body, not believed from the header.
  *
  * With --rate no more than R messages a second are asked for, spread evenly (as many as can be, when --inflight holds them up). The
  * property goes into each message of mode send.
  *
- * Each message has its own UNIQ_KEY, as from a real client: a broker that indexes must index. It ends after --messages (or --seconds,
+ * Each message has its own UNIQ_KEY (with --form none and header: none), as from a real client: a broker that indexes must index. It ends after --messages (or --seconds,
  * whichever comes first), when all that is in flight was answered, with one JSON line on standard output. SYSTEM_BUSY is asked again and
  * counted (busy_answers). Any other refusal and ten seconds without any answer are failures: one sentence on standard error, exit code 1.
  *
@@ -42,18 +46,18 @@ enum { SYSTEM_BUSY = 2, MAX_BUSY_ANSWERS = 1000000 };
 enum { PULL_NOT_FOUND = 19, PULL_RETRY_IMMEDIATELY = 20, PULL_OFFSET_MOVED = 21 };
 
 static struct {
-    const char *host, *mode, *topic;
+    const char *host, *mode, *topic, *form;
     const char *property;
-    int port, queues, connections, inflight, body, batch, max_nums, rate;
+    int port, queues, connections, inflight, body, batch, max_nums, rate, seed;
     long messages;
     double seconds;
-} options = {"127.0.0.1", "send", "bench", "", 10911, 8, 1, 64, 1024, 100, 32, 0, 200000, 60.0};
+} options = {"127.0.0.1", "send", "bench", "java", "", 10911, 8, 1, 64, 1024, 100, 32, 0, 1, 200000, 60.0};
 
 struct slot {
     char *frame;
     size_t length;
-    size_t *keys; /* where in the frame the UNIQ_KEYs are */
-    int key_count, queue, busy;
+    size_t *keys; /* where in the frame the last eight characters of keys are */
+    int key_count, message_count, queue, busy;
     uint64_t sent_ns;
 };
 
@@ -145,34 +149,77 @@ static void build_single(struct slot *slot, int number) {
     slot->frame = must_alloc(slot->length);
     fill_body(begin_frame(slot->frame, header, (size_t)options.body), options.body);
     slot->keys = must_alloc(sizeof *slot->keys);
-    slot->key_count = 1;
-    slot->keys[0] = 8 + (size_t)(strstr(header, "UNIQ_KEY") - header) + strlen("UNIQ_KEY\\u0001");
+    slot->key_count = slot->message_count = 1;
+    slot->keys[0] = 8 + (size_t)(strstr(header, "UNIQ_KEY") - header) + strlen("UNIQ_KEY\\u0001") + UNIQ_KEY_CHARS - 8;
+}
+
+static uint64_t dice;
+
+/* A number from 0 to sides - 1 (xorshift64*): the same for the same seed on every machine. */
+static int draw(int sides) {
+    dice ^= dice >> 12;
+    dice ^= dice << 25;
+    dice ^= dice >> 27;
+    return (int)((dice * 0x2545F4914F6CDD1Du >> 33) % (uint64_t)sides);
+}
+
+/* The properties of one message; ends_of_keys gets the places behind its keys. Returns how many keys there are. */
+static int write_properties(char *text, size_t room, size_t *ends_of_keys) {
+    static const char *const tags[] = {"A", "created", "paid-in-full", "b"};
+    int random = !strcmp(options.form, "random"), keys = 0;
+    size_t n = 0;
+    text[0] = 0;
+    if (!strcmp(options.form, "none") || !strcmp(options.form, "header")) return 0;
+    if (!random || draw(3)) {
+        n += (size_t)snprintf(text + n, room - n, "KEYS\x01%.*s00000000", random ? 1 + draw(12) : 6, "order-number-");
+        ends_of_keys[keys++] = n;
+        text[n++] = '\x02';
+    }
+    n += (size_t)snprintf(text + n, room - n, "UNIQ_KEY\x01%s00000000", key_prefix);
+    ends_of_keys[keys++] = n;
+    n += (size_t)snprintf(text + n, room - n, "\x02WAIT\x01true\x02TAGS\x01%s\x02", tags[random ? draw(4) : 0]);
+    for (int count = random ? draw(9) : 0; count > 0; count--) {
+        char value[24];
+        int length = 1 + draw(20);
+        for (int i = 0; i < length; i++) value[i] = (char)('a' + draw(26));
+        n += (size_t)snprintf(text + n, room - n, "property-%d\x01%.*s\x02", draw(20), length, value);
+    }
+    return keys;
 }
 
 /* Facts of the element: total size, magic 0, CRC 0, flag, body length, body, int16 properties length, properties. */
 static void build_batch(struct slot *slot, int number) {
-    char header[2048], properties[256];
-    int properties_length = snprintf(properties, sizeof properties, "UNIQ_KEY\x01%s%08d\x02TAGS\x01" "A\x02WAIT\x01true\x02", key_prefix, 0);
-    size_t element = 4 + 4 + 4 + 4 + 4 + (size_t)options.body + 2 + (size_t)properties_length;
-    size_t body_length = element * (size_t)options.batch;
-    send_header(header, sizeof header, number, slot->queue, "WAIT\\u0001true\\u0002");
-    slot->length = 8 + strlen(header) + body_length;
-    slot->frame = must_alloc(slot->length);
-    slot->keys = must_alloc(sizeof *slot->keys * (size_t)options.batch);
-    slot->key_count = options.batch;
-    char *at = begin_frame(slot->frame, header, body_length);
-    for (int i = 0; i < options.batch; i++) {
-        at = put_int32(at, (uint32_t)element);
+    char header[2048], properties[1024], in_header[256] = "WAIT\\u0001true\\u0002";
+    int random = !strcmp(options.form, "random"), in_header_key = !strcmp(options.form, "header");
+    int count = random ? 1 + draw(2 * options.batch - 1) : options.batch;
+    size_t room = (size_t)count * (22 + 2 * (size_t)options.body + sizeof properties), length = 0, ends[2];
+    char *elements = must_alloc(room);
+    slot->keys = must_alloc(sizeof *slot->keys * (2 * (size_t)count + 1));
+    slot->message_count = count;
+    for (int i = 0; i < count; i++) {
+        int body = random ? 1 + draw(2 * options.body - 1) : options.body;
+        int key_count = write_properties(properties, sizeof properties, ends);
+        size_t properties_length = strlen(properties), element = 22 + (size_t)body + properties_length;
+        char *at = put_int32(elements + length, (uint32_t)element);
         memset(at, 0, 12); /* magic, CRC, flag */
-        at = put_int32(at + 12, (uint32_t)options.body);
-        fill_body(at, options.body);
-        at += options.body;
+        at = put_int32(at + 12, (uint32_t)body);
+        fill_body(at, body);
+        at += body;
         *at++ = (char)(properties_length >> 8);
         *at++ = (char)properties_length;
-        slot->keys[i] = (size_t)(at - slot->frame) + strlen("UNIQ_KEY\x01");
-        memcpy(at, properties, (size_t)properties_length);
-        at += properties_length;
+        memcpy(at, properties, properties_length);
+        for (int k = 0; k < key_count; k++) slot->keys[slot->key_count++] = (size_t)(at - elements) + ends[k] - 8;
+        length += element;
     }
+    if (in_header_key)
+        snprintf(in_header, sizeof in_header, "KEYS\\u0001order-1\\u0002UNIQ_KEY\\u0001%s00000000\\u0002WAIT\\u0001true\\u0002TAGS\\u0001A\\u0002", key_prefix);
+    send_header(header, sizeof header, number, slot->queue, in_header);
+    slot->length = 8 + strlen(header) + length;
+    slot->frame = must_alloc(slot->length);
+    memcpy(begin_frame(slot->frame, header, length), elements, length);
+    free(elements);
+    for (int k = 0; k < slot->key_count; k++) slot->keys[k] += slot->length - length;
+    if (in_header_key) slot->keys[slot->key_count++] = 8 + (size_t)(strstr(header, key_prefix) - header) + UNIQ_KEY_CHARS - 8;
 }
 
 /* A pull's offset has as many digits as it has: its frame is written anew each time. sysFlag 4: the subscription is in the request. */
@@ -199,7 +246,7 @@ static void build_slot(int number) {
 static void write_keys(struct slot *slot) {
     static const char digits[] = "0123456789ABCDEF";
     for (int i = 0; i < slot->key_count; i++) {
-        char *at = slot->frame + slot->keys[i] + (UNIQ_KEY_CHARS - 8);
+        char *at = slot->frame + slot->keys[i];
         unsigned long number = (unsigned long)key_number++;
         for (int shift = 28; shift >= 0; shift -= 4) *at++ = digits[(number >> shift) & 15];
     }
@@ -219,8 +266,8 @@ static void open_connection(struct connection *c) {
     c->in = must_alloc(READ_BUFFER);
 }
 
-static long messages_of_request(void) {
-    return is_pull ? options.max_nums : is_batch ? options.batch : 1;
+static long messages_of_request(const struct slot *slot) {
+    return is_pull ? options.max_nums : slot->message_count;
 }
 
 static void queue_request(struct connection *c, int number) {
@@ -237,7 +284,7 @@ static void queue_request(struct connection *c, int number) {
     slot->sent_ns = now_ns(CLOCK_MONOTONIC);
     slot->busy = 1;
     in_flight++;
-    messages_asked += messages_of_request();
+    messages_asked += messages_of_request(slot);
 }
 
 static void flush_requests(struct connection *c) {
@@ -321,7 +368,7 @@ static void take_answer(struct connection *c, const char *frame, size_t length) 
         /* Flow control of a broker that is behind (a JVM that is still cold): ask again, as a client would. */
         slot->busy = 0;
         in_flight--;
-        messages_asked -= messages_of_request();
+        messages_asked -= messages_of_request(slot);
         queue_request(c, (int)number);
         return;
     }
@@ -334,7 +381,7 @@ static void take_answer(struct connection *c, const char *frame, size_t length) 
     requests_done++;
     bytes_in += (long)length;
     if (is_pull) take_pull_answer(slot, code, header, header_length, frame + 8 + header_length, length - 8 - header_length);
-    else messages_done += is_batch ? options.batch : 1;
+    else messages_done += slot->message_count;
     if (may_ask()) queue_request(c, (int)number);
 }
 
@@ -401,7 +448,7 @@ static void read_options(int argc, char **argv) {
     struct { const char *name; int *number; } numbers[] = {
         {"--port", &options.port}, {"--queues", &options.queues}, {"--connections", &options.connections},
         {"--inflight", &options.inflight}, {"--body", &options.body}, {"--batch", &options.batch}, {"--max-nums", &options.max_nums},
-        {"--rate", &options.rate}};
+        {"--rate", &options.rate}, {"--seed", &options.seed}};
     for (int i = 1; i < argc; i += 2) {
         int known = 0;
         if (i + 1 == argc) die("%s needs a value", argv[i]);
@@ -410,6 +457,7 @@ static void read_options(int argc, char **argv) {
         if (!strcmp(argv[i], "--host")) options.host = argv[i + 1], known = 1;
         if (!strcmp(argv[i], "--mode")) options.mode = argv[i + 1], known = 1;
         if (!strcmp(argv[i], "--topic")) options.topic = argv[i + 1], known = 1;
+        if (!strcmp(argv[i], "--form")) options.form = argv[i + 1], known = 1;
         if (!strcmp(argv[i], "--property")) options.property = argv[i + 1], known = 1;
         if (!strcmp(argv[i], "--messages")) options.messages = atol(argv[i + 1]), known = 1;
         if (!strcmp(argv[i], "--seconds")) options.seconds = atof(argv[i + 1]), known = 1;
@@ -418,6 +466,9 @@ static void read_options(int argc, char **argv) {
     is_pull = !strcmp(options.mode, "pull");
     is_batch = !strcmp(options.mode, "batch");
     if (!is_pull && !is_batch && strcmp(options.mode, "send")) die("--mode is send, batch or pull, not %s", options.mode);
+    if (strcmp(options.form, "java") && strcmp(options.form, "none") && strcmp(options.form, "header") && strcmp(options.form, "random"))
+        die("--form is java, none, header or random, not %s", options.form);
+    dice = (uint64_t)options.seed * 2 + 1;
     if (options.connections < 1 || options.connections > MAX_CONNECTIONS) die("--connections goes from 1 to %d", MAX_CONNECTIONS);
     if (options.queues < 1 || options.queues > MAX_QUEUES) die("--queues goes from 1 to %d", MAX_QUEUES);
     if (options.inflight < 1 || options.inflight * options.connections > MAX_SLOTS) die("--inflight x --connections goes from 1 to %d", MAX_SLOTS);

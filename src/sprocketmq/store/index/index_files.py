@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Ints = NDArray[np.int64]
 
-__all__ = ["TAG_TYPE", "IndexFiles", "index_text", "indexing_cost"]
+__all__ = ["TAG_TYPE", "IndexFiles", "index_text"]
 
 TAG_TYPE = "T"  # MessageConst.INDEX_TAG_TYPE
 
@@ -37,11 +37,6 @@ _MEMORY_SLOTS, _MEMORY_ENTRIES = 1 << 15, 1 << 17
 def index_text(topic: str, key: str, index_type: str = "") -> str:
     """The text whose hash is in an index entry. Java: IndexService.buildKey."""
     return f"{topic}#{TAG_TYPE}#{key}" if index_type == TAG_TYPE else f"{topic}#{key}"
-
-
-def indexing_cost(properties_bytes: int, spaces: int) -> int:
-    """The cost of indexing a record, in ordinary records: its properties may hold sixteen thousand keys, at a microsecond each."""
-    return 1 + properties_bytes // 4096 + spaces // 4
 
 
 class IndexFiles:

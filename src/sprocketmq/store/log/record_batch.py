@@ -1,9 +1,7 @@
 """Many records of one commit log file at once, as NumPy columns: how dispatch and recovery read the log.
 
-A Python object for each record would take several microseconds; here a record takes about a third of one. The starts are found by
-following the sizes, record by record; all other fields are read for all records together. Names and separators of the properties are
-compared with those of the batch's first record (a template). Nearly all records of a producer have the same ones, so the places of KEYS,
-UNIQ_KEY and TAGS are found once. Records that fit no template are decoded one by one by ``wire.records.record``.
+A Python object for each record would take several microseconds; here a record takes about a tenth of one. The starts are found by
+following the sizes, record by record; all other fields are read for all records together. ``property_columns`` reads the properties.
 """
 
 from __future__ import annotations
@@ -15,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sprocketmq.wire.hashing import java_hash
 from sprocketmq.wire.records.record_layout import (
     HOSTS_V6,
     LAYOUTS,
@@ -31,17 +30,11 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 __all__ = [
-    "HEAD",
-    "PropertyTemplate",
     "RecordBatch",
-    "equal_sizes",
     "groups",
-    "hash_rows",
-    "power_of_31",
     "read_records",
     "rows",
     "topic_hashes",
-    "value_groups",
 ]
 
 HEAD = np.dtype(RECORD.columns())
@@ -50,8 +43,6 @@ _SIZE_TYPE = RECORD.numpy_type("size")
 # By the IPv6 bits of sysFlag: the fields behind the hosts, and the length of the head.
 _AFTER_HOSTS = tuple(layout.subset("store_timestamp_ms", "body_length").unpack_from for layout in LAYOUTS)
 _HEAD_SIZES = np.array([layout.size for layout in LAYOUTS], np.int64)
-_MANY_TEMPLATES = 4
-_FEW_RECORDS = 4
 
 
 class RecordBatch:
@@ -117,7 +108,7 @@ def read_records(data: memoryview, at: int, end: int, file_start: int, max_recor
     first = at
     found: list[int] = []
     add, size_at, last = found.append, _SIZE.unpack_from, end - MIN_RECORD_BYTES
-    alike = equal_sizes(data, at, end, max_records)
+    alike = _equal_sizes(data, at, end, max_records)
     if alike > 1:
         (size,) = size_at(data, at)
         found.extend(range(at, at + alike * size, size))
@@ -134,7 +125,7 @@ def read_records(data: memoryview, at: int, end: int, file_start: int, max_recor
     return batch
 
 
-def equal_sizes(data: memoryview, at: int, end: int, max_records: int) -> int:
+def _equal_sizes(data: memoryview, at: int, end: int, max_records: int) -> int:
     """How many records of the same size follow each other from ``at`` on. Messages of one producer often have the same size."""
     if at + MIN_RECORD_BYTES > end:
         return 0
@@ -223,26 +214,24 @@ def _powers(count: int) -> NDArray[np.uint32]:
     return np.array([pow(31, power, 1 << 32) for power in range(count - 1, -1, -1)], np.uint32)
 
 
-def hash_rows(octets: NDArray[np.uint8]) -> NDArray[np.uint32]:
+def _hash_rows(octets: NDArray[np.uint8]) -> NDArray[np.uint32]:
     """Java's String.hashCode of each row of ASCII characters, as an unsigned number."""
     hashes: NDArray[np.uint32] = octets.astype(np.uint32) @ _powers(octets.shape[1])
     return hashes
 
 
-def power_of_31(exponent: int, factor: int = 1) -> np.uint32:
-    """``factor`` * 31^exponent, modulo 2^32."""
-    power: np.uint32 = np.uint32(pow(31, exponent, 1 << 32) * factor & 0xFFFFFFFF)
-    return power
-
-
 def topic_hashes(batch: RecordBatch) -> tuple[NDArray[np.uint32], NDArray[np.bool_]]:
-    """The hash of each record's topic, and whether the topic is ASCII; only then is the hash valid."""
-    hashes, ascii_only = np.zeros(len(batch), np.uint32), np.ones(len(batch), bool)
+    """Java's String.hashCode of each record's topic, as an unsigned number; it is valid unless the topic is broken UTF-8."""
+    hashes, is_text = np.zeros(len(batch), np.uint32), np.ones(len(batch), bool)
     for length, indexes in groups(batch.topic_bytes):
         octets = rows(batch.data, batch.topic_at[indexes], length)
-        hashes[indexes] = hash_rows(octets)
-        ascii_only[indexes] = (octets < 0x80).all(axis=1)
-    return hashes, ascii_only
+        hashes[indexes] = _hash_rows(octets)
+        for index in indexes[(octets >= 0x80).any(axis=1)].tolist():
+            try:
+                hashes[index] = java_hash(batch.topic(index).decode()) & 0xFFFFFFFF
+            except UnicodeDecodeError:
+                is_text[index] = False
+    return hashes, is_text
 
 
 def groups(values: Ints, among: Ints | None = None) -> Iterator[tuple[int, Ints]]:
@@ -259,86 +248,3 @@ def groups(values: Ints, among: Ints | None = None) -> Iterator[tuple[int, Ints]
     bounds = [0, *(np.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist(), len(ordered)]
     for begin, end in itertools.pairwise(bounds):
         yield int(ordered[begin]), indexes[order[begin:end]]
-
-
-class PropertyTemplate:
-    """The places of names, separators and values in encoded properties. ``spans`` is None if the properties are invalid."""
-
-    __slots__ = ("is_fixed", "is_value", "spans", "text")
-
-    def __init__(self, raw: bytes) -> None:
-        self.text = np.frombuffer(raw, np.uint8)
-        self.is_value = np.zeros(len(raw), bool)
-        self.spans: dict[bytes, tuple[int, int]] | None = {}
-        at = 0
-        while at < len(raw):
-            middle, end = raw.find(b"\x01", at), raw.find(b"\x02", at)
-            end = len(raw) if end < 0 else end
-            if not at < middle < end or raw.find(b"\x01", middle + 1, end) >= 0:
-                self.spans = None
-                return
-            # If a name occurs twice (WAIT in each message of a Java client's batch), the last value that is not empty counts.
-            if raw[at:middle] not in self.spans or end > middle + 1:
-                self.spans[raw[at:middle]] = (middle + 1, end)
-            self.is_value[middle + 1 : end] = True
-            at = end + 1
-        self.is_fixed = ~self.is_value
-
-
-def value_groups(
-    batch: RecordBatch, names: tuple[bytes, ...]
-) -> Iterator[tuple[Ints, dict[bytes, NDArray[np.uint8]] | None]]:
-    """The values of the properties ``names``, in groups of records that together are the whole batch.
-
-    Yields (indexes, {name: a row of octets for each record}). A name that the group does not have is missing; values are never empty. All
-    octets are ASCII, and spaces are at the same places in all rows of a group. Yields (indexes, None) for records that have to be decoded
-    one by one.
-    """
-    for length, indexes in groups(batch.properties_bytes):
-        if length == 0:
-            yield indexes, {}
-            continue
-        left = indexes
-        for _ in range(_MANY_TEMPLATES):
-            template = PropertyTemplate(batch.properties(int(left[0])))
-            if template.spans is None:
-                break
-            texts = rows(batch.data, batch.properties_at[left], length)
-            fits = _fitting(texts, template, names)
-            if fits is None:
-                yield left, _picked(texts, template, names)
-                left = left[:0]
-                break
-            if fits[0]:
-                yield left[fits], _picked(texts[fits], template, names)
-                left = left[~fits]
-            if len(left) < _FEW_RECORDS or not fits[0]:
-                break
-        if len(left):
-            yield left, None
-
-
-def _picked(
-    texts: NDArray[np.uint8], template: PropertyTemplate, names: tuple[bytes, ...]
-) -> dict[bytes, NDArray[np.uint8]]:
-    assert template.spans is not None
-    spans = {name: template.spans[name] for name in names if name in template.spans}
-    return {name: texts[:, begin:end] for name, (begin, end) in spans.items() if end > begin}
-
-
-def _fitting(
-    texts: NDArray[np.uint8], template: PropertyTemplate, names: tuple[bytes, ...]
-) -> NDArray[np.bool_] | None:
-    """Which rows have the template's structure; None means all."""
-    differ = (texts != template.text) & template.is_fixed
-    differ |= ((texts - np.uint8(1)) < 2) & template.is_value  # a separator inside a value
-    assert template.spans is not None
-    for name in names:
-        begin, end = template.spans.get(name, (0, 0))
-        if begin < end:
-            octets = texts[:, begin:end]
-            differ[:, begin:end] |= (octets >= 0x80) | ((octets == 0x20) != (template.text[begin:end] == 0x20))
-    if not differ.any():
-        return None
-    fits: NDArray[np.bool_] = ~differ.any(axis=1)
-    return fits

@@ -57,7 +57,6 @@ _LARGEST_GAP = 1_024
 # Importing NumPy takes longer than reading so many records one by one.
 _FEW_RECORDS = 1_000
 _RECORDS_AT_ONCE = 4_096
-_TAGS = TAGS.encode()
 _THOROUGH_INTERVAL_MS = 63_000  # flushConsumeQueueThoroughInterval, plus the time of one round
 _MANY_QUEUES = 2_048
 _UNITS_AT_ONCE = 512
@@ -338,7 +337,7 @@ class Recovery:
 
         transaction = batch.sys_flag & _TRANSACTION_MASK
         indexed = np.flatnonzero((transaction != _PREPARED) & (transaction != _ROLLBACK))
-        tags, plain = self._tags_codes(batch)
+        tags = _tags_codes(batch)
         for key, indexes in _by_queue(batch, indexed):
             if key is not None and key[0] in self._deleted_topics:
                 indexes = indexes[batch.physical_offset[indexes] >= self._deleted_topics[key[0]]]
@@ -346,7 +345,7 @@ class Recovery:
                     continue
             queue = None if key is None else self._queues.queues.get(key)
             left = indexes
-            if queue is not None and queue.files.files and plain[indexes].all():
+            if queue is not None and queue.files.files:
                 left = self._index_run(batch, queue, indexes, tags)
             for index in left.tolist():
                 if not self._index(RecordView(batch.data, int(batch.starts[index])), from_first):
@@ -376,20 +375,6 @@ class Recovery:
         _put_units(queue, missing)
         self.entry_count += len(missing) // UNIT_SIZE_BYTES
         return indexes[:0]
-
-    def _tags_codes(self, batch: RecordBatch) -> tuple[Ints, NDArray[np.bool_]]:
-        """The tags code of each record, and for which records it is known: not for delayed ones, nor for texts beyond ASCII."""
-        import numpy as np
-
-        from sprocketmq.store.log.record_batch import hash_rows, value_groups
-
-        codes, known = np.zeros(len(batch), np.int64), np.zeros(len(batch), bool)
-        for indexes, values in value_groups(batch, (_TAGS,)):
-            if values is not None:
-                known[indexes] = True
-                if _TAGS in values:
-                    codes[indexes] = hash_rows(values[_TAGS]).view(np.int32)
-        return codes, known
 
     def _index(self, record: RecordView, from_first: bool) -> bool:
         try:
@@ -496,6 +481,19 @@ class Recovery:
             if UNIT.unpack(file.read(0, UNIT_SIZE_BYTES))[0] < self.begin:
                 break
         queue.files.new_files = True
+
+
+def _tags_codes(batch: RecordBatch) -> Ints:
+    """The tags code of each record, if it is not a delayed one."""
+    import numpy as np
+
+    from sprocketmq.store.log.property_columns import PropertyTexts
+
+    codes, nothing_before = np.zeros(len(batch), np.int64), np.zeros(len(batch), np.uint32)
+    for columns in PropertyTexts(batch).columns(len(batch)):
+        tags = columns.values(TAGS)
+        codes[tags.records] = columns.hashes(tags, nothing_before[tags.records]).view(np.int32)
+    return codes
 
 
 def _by_queue(batch: RecordBatch, indexes: Ints) -> Iterator[tuple[tuple[str, int] | None, Ints]]:

@@ -4,8 +4,8 @@
                                      ``offset``                     log end
 
 An append does nothing for the index. ``dispatch`` reads the records between its own offset and the end of the log again, many at once
-(``record_batch``), and adds an entry for the UNIQ_KEY, for each word of the KEYS and (as Apache 5.4 does) for the TAGS of each record
-that is not a rollback. So the index is a little late, as Apache's is; a query dispatches first and sees everything.
+(``record_batch``, ``property_columns``), and adds an entry for the UNIQ_KEY, for each word of the KEYS and (as Apache 5.4 does) for the
+TAGS of each record that is not a rollback. So the index is a little late, as Apache's is; a query dispatches first and sees everything.
 
 ``offset`` starts where the newest index file ends. The checkpoint's mark (offset, newest file) moves it on over records without keys. It
 also shows that the newest files are lost: then the index is completed from the remaining files, in the background.
@@ -14,7 +14,7 @@ Laws
 1. Every record before ``offset`` that has keys has its entries, each at least once (a crash or a full file in the middle of a record
    may add some twice; queries return each record once).
 2. ``dispatch`` does at most the requested amount of work. A record with many keys, or with long properties, counts as several records
-   (``indexing_cost``).
+   (``_indexing_costs``).
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ import logging
 from typing import TYPE_CHECKING
 
 from sprocketmq.store.files.checkpoint import Checkpoint, IndexProgress
-from sprocketmq.store.index.index_files import TAG_TYPE, IndexFiles, index_text, indexing_cost
+from sprocketmq.store.index.index_files import TAG_TYPE, IndexFiles, index_text
 from sprocketmq.store.log.commit_log import CommitLog
-from sprocketmq.wire.hashing import index_hash, java_hash
 from sprocketmq.wire.records.properties import KEY_SEPARATOR, KEYS, TAGS, UNIQ_KEY, get_property
 from sprocketmq.wire.records.record_layout import BLANK_BYTES
 
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from sprocketmq.store.log.property_columns import PropertyTexts
     from sprocketmq.store.log.record_batch import RecordBatch
 
     Ints = NDArray[np.int64]
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
 __all__ = ["Dispatcher", "index_texts", "keys_of"]
 
 _TRANSACTION_MASK, _ROLLBACK = 0xC, 0xC
-_UNIQ_KEY, _KEYS, _TAGS = UNIQ_KEY.encode(), KEYS.encode(), TAGS.encode()
-_NAMES = (_UNIQ_KEY, _KEYS, _TAGS)
 _log = logging.getLogger("sprocketmq.store")
 
 
@@ -95,32 +93,29 @@ class Dispatcher:
         file = log.files.file_at(at)
         if file is None or at >= end:
             return 0
+        from sprocketmq.store.log.property_columns import PropertyTexts
         from sprocketmq.store.log.record_batch import read_records
-        from sprocketmq.store.services.uniform_records import uniform_keys
 
         time_ms = self.progress.store_timestamp_ms if self.progress is not None else 0
         position, last = at - file.start, min(end - file.start, file.size_bytes)
-        run = uniform_keys(file.readable, position, last, file.start, max_records, tags=self.tags)
-        if run is not None:
-            work = run.record_count  # of one each
-            time_ms = run.last_store_timestamp
-            self._raise_index_timestamp(run.store_timestamps)
-            self._offset = file.start + run.end  # before the entries: the index keeps those that a full disk refuses
-            if len(run.hashes):
-                self._index.put(run.hashes, run.physical_offsets, run.store_timestamps)
+        batch = read_records(file.readable, position, last, file.start, max_records)
+        work = 1
+        if len(batch):
+            # Without the spaces first: the texts of a thousand records may take 32 MB.
+            batch.cut(_count_within(_indexing_costs(batch.properties_bytes, 0), max_records))
+            texts = PropertyTexts(batch)
+            costs = _indexing_costs(batch.properties_bytes, texts.spaces)
+            batch.cut(_count_within(costs, max_records))
+            work = int(costs[: len(batch)].sum())
+            time_ms = int(batch.store_timestamp[-1])
+            self._raise_index_timestamp(batch.store_timestamp)
+            self._offset = file.start + batch.end  # before the entries: the index keeps those that a full disk refuses
+            self._put(batch, texts)
         else:
-            batch = read_records(file.readable, position, last, file.start, max_records)
-            work = _cut_to(batch, max_records)
-            if work:
-                time_ms = int(batch.store_timestamp[-1])
-                self._raise_index_timestamp(batch.store_timestamp)
-                self._offset = file.start + batch.end
-                self._put(batch)
-            else:
-                self._offset = self._offset_after_gap(at, file.start + file.size_bytes, end)
+            self._offset = self._offset_after_gap(at, file.start + file.size_bytes, end)
         index = self._index
         self.progress = IndexProgress(index.newest_name, self._offset, index.newest_count, time_ms)
-        return work or 1
+        return work
 
     def _raise_index_timestamp(self, store_timestamps: Ints) -> None:
         """Raise the checkpoint's third timestamp, before the entries of records that were stored then are added."""
@@ -170,86 +165,51 @@ class Dispatcher:
 
     # -- keys to entries -------------------------------------------------------------------------------------------------------
 
-    def _put(self, batch: RecordBatch) -> None:
-        import numpy as np
-
-        records, hashes, orders = keys_of(batch, tags=self.tags)
-        if not len(records):
-            return
+    def _put(self, batch: RecordBatch, texts: PropertyTexts) -> None:
+        records, hashes = keys_of(batch, texts, tags=self.tags)
         kept = (batch.sys_flag[records] & _TRANSACTION_MASK) != _ROLLBACK
         if not kept.all():
-            records, hashes, orders = records[kept], hashes[kept], orders[kept]
-        order = np.lexsort((orders, records))
-        if len(order) > 1 and not (order[1:] > order[:-1]).all():
-            records, hashes = records[order], hashes[order]
-        self._index.put(hashes, batch.physical_offset[records], batch.store_timestamp[records])
+            records, hashes = records[kept], hashes[kept]
+        if len(records):
+            self._index.put(hashes, batch.physical_offset[records], batch.store_timestamp[records])
 
 
-def _cut_to(batch: RecordBatch, max_records: int) -> int:
-    """Cut the batch to records whose indexing cost is at most ``max_records``, but keep one record (law 2). Return the cost."""
-    data, done = batch.data, 0
-    places = zip(batch.properties_at.tolist(), batch.properties_bytes.tolist(), strict=True)
-    for number, (at, size) in enumerate(places):
-        work = indexing_cost(size, bytes(data[at : at + size]).count(b" "))
-        if number and done + work > max_records:
-            batch.cut(number)
-            break
-        done += work
-    return done
+def _indexing_costs(properties_bytes: Ints, spaces: Ints | int) -> Ints:
+    """The cost of indexing each record, in ordinary records: its properties may hold sixteen thousand keys."""
+    costs: Ints = 1 + properties_bytes // 4096 + spaces // 4
+    return costs
 
 
-def keys_of(batch: RecordBatch, *, tags: bool = True) -> tuple[Ints, Ints, Ints]:
-    """(record, index hash, place among the record's keys) of every key in a batch, in arbitrary order."""
+def _count_within(costs: Ints, most: int) -> int:
+    """How many at the front cost at most so much together, but at least one (law 2)."""
+    return max(1, int(costs.cumsum().searchsorted(most, "right")))
+
+
+def keys_of(batch: RecordBatch, texts: PropertyTexts | None = None, *, tags: bool = True) -> tuple[Ints, Ints]:
+    """The record and the index hash of every key of the records, in the order of the records and of ``index_texts``."""
     import numpy as np
 
-    from sprocketmq.store.log.record_batch import topic_hashes, value_groups
+    from sprocketmq.store.log.property_columns import PropertyTexts
+    from sprocketmq.store.log.record_batch import topic_hashes
 
-    topics, ascii_topics = topic_hashes(batch)
-    found: list[tuple[Ints, Hashes, int]] = []
-    odd: list[tuple[int, int, int]] = []
-    for indexes, values in value_groups(batch, _NAMES if tags else _NAMES[:2]):
-        one_by_one = indexes if values is None else indexes[~ascii_topics[indexes]]
-        for index in one_by_one.tolist():
-            odd += _keys_of_record(batch, index, tags)
-        if values is None:
-            continue
-        if len(one_by_one):
-            fine = ascii_topics[indexes]
-            indexes, values = indexes[fine], {name: rows[fine] for name, rows in values.items()}
-        if len(indexes):
-            found += _hashes(indexes, topics[indexes], values)
-    records = np.concatenate([*(part[0] for part in found), np.array([key[0] for key in odd], np.int64)])
-    hashes = np.concatenate([*(_positive(part[1]) for part in found), np.array([key[1] for key in odd], np.int64)])
-    orders = np.concatenate(
-        [*(np.full(len(part[0]), part[2]) for part in found), np.array([key[2] for key in odd], np.int64)]
-    )
-    return records, hashes, orders
-
-
-def _hashes(indexes: Ints, topics: Hashes, values: dict[bytes, NDArray[np.uint8]]) -> list[tuple[Ints, Hashes, int]]:
-    from sprocketmq.store.log.record_batch import hash_rows, power_of_31
-
-    found: list[tuple[Ints, Hashes, int]] = []
-    for name in _NAMES:
-        rows = values.get(name)
-        if rows is None:
-            continue
-        between = "#T#" if name == _TAGS else "#"
-        # Spaces are at the same places in all rows. UNIQ_KEY and TAGS are one word, also with spaces in them.
-        for begin, end in _words(rows[0].tobytes()) if name == _KEYS else [(0, rows.shape[1])]:
-            length = end - begin
-            hashes = topics * power_of_31(length + len(between)) + hash_rows(rows[:, begin:end])
-            found.append((indexes, hashes + power_of_31(length, java_hash(between)), len(found)))
-    return found
-
-
-def _words(text: bytes) -> list[tuple[int, int]]:
-    spans, at = [], 0
-    for word in text.split(KEY_SEPARATOR.encode()):
-        if word:
-            spans.append((at, at + len(word)))
-        at += len(word) + 1
-    return spans
+    topics, has_topic = topic_hashes(batch)
+    before_key = topics * np.uint32(31) + np.uint32(ord("#"))
+    before_tag = (before_key * np.uint32(31) + np.uint32(ord(TAG_TYPE))) * np.uint32(31) + np.uint32(ord("#"))
+    records_parts, hashes_parts = [np.empty(0, np.int64)], [np.empty(0, np.uint32)]
+    for columns in (texts or PropertyTexts(batch)).columns(len(batch)):
+        found = [(columns.values(UNIQ_KEY), before_key), (columns.split(columns.values(KEYS)), before_key)]
+        if tags:
+            found.append((columns.values(TAGS), before_tag))
+        for values, before in found:
+            records_parts.append(values.records)
+            hashes_parts.append(columns.hashes(values, before[values.records]))
+    records, hashes = np.concatenate(records_parts), np.concatenate(hashes_parts)
+    order = records.argsort(kind="stable")
+    records, hashes = records[order], hashes[order]
+    if not has_topic.all():  # no query can name such a key
+        kept = has_topic[records]
+        records, hashes = records[kept], hashes[kept]
+    return records, _positive(hashes)
 
 
 def _positive(hashes: Hashes) -> Ints:
@@ -259,12 +219,3 @@ def _positive(hashes: Hashes) -> Ints:
     signed = np.abs(hashes.view(np.int32).astype(np.int64))
     signed[signed == 0x80000000] = 0
     return signed
-
-
-def _keys_of_record(batch: RecordBatch, index: int, tags: bool) -> list[tuple[int, int, int]]:
-    try:
-        topic = batch.topic(index).decode()
-    except UnicodeDecodeError:  # no query can name such a key
-        return []
-    texts = index_texts(topic, batch.properties(index), tags=tags)
-    return [(index, index_hash(text), order) for order, text in enumerate(texts)]

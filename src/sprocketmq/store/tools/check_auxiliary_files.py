@@ -132,7 +132,7 @@ def _check_entries(store: QueueLogStore, summary: StoreSummary, after_crash: boo
 
 def _keys(batch: RecordBatch, *, tags: bool) -> set[tuple[int, int]]:
     """(physical offset, hash) of every entry that the records of a batch should have."""
-    records, hashes, _ = keys_of(batch, tags=tags)
+    records, hashes = keys_of(batch, tags=tags)
     kept = (batch.sys_flag[records] & _ROLLBACK) != _ROLLBACK
     return set(zip(batch.physical_offset[records][kept].tolist(), hashes[kept].tolist(), strict=True))
 

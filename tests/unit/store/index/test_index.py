@@ -9,7 +9,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from sprocketmq.errors import StoreCorrupt, StoreNotWritable
@@ -18,9 +18,8 @@ from sprocketmq.store.files.checkpoint import Checkpoint
 from sprocketmq.store.index import index_file
 from sprocketmq.store.index.index_file import IndexFile
 from sprocketmq.store.index.index_files import IndexFiles
-from sprocketmq.store.log.record_batch import read_records, value_groups
+from sprocketmq.store.log.record_batch import read_records
 from sprocketmq.store.queue_log_store import QueueLogStore
-from sprocketmq.store.services.dispatch import index_texts, keys_of
 from sprocketmq.store.tools.check_auxiliary_files import _check_chains
 from sprocketmq.wire.hashing import index_hash
 from sprocketmq.wire.records.record import encode_record
@@ -73,47 +72,6 @@ def test_an_index_built_from_apaches_log_equals_apaches_index_byte_for_byte(vers
 
 # -- every key, each shape -------------------------------------------------------------------------------------------------------
 
-NAMES = st.sampled_from(["KEYS", "UNIQ_KEY", "TAGS", "WAIT", "number", "KEY", "UNIQ", "été"])
-VALUES = st.text(st.sampled_from("ab 1é\U0001f680\x01"), max_size=6)
-PROPERTIES = st.lists(st.tuples(NAMES, VALUES), max_size=5).map(
-    lambda pairs: "".join(f"{name}\x01{value}\x02" for name, value in pairs).encode()
-)
-
-
-@settings(max_examples=300)
-@given(
-    st.lists(
-        st.tuples(
-            st.sampled_from(["T", "Topic-2", "été", "x" * 130]),
-            PROPERTIES | st.binary(max_size=12),
-            st.binary(max_size=3),
-            st.sampled_from([0, 4, 8, 12]),
-            st.booleans(),
-            st.booleans(),
-        ),
-        max_size=12,
-    ).map(lambda records: records * 2)  # so that records share templates
-)
-def test_keys_found_for_many_records_at_once_are_those_found_one_by_one(
-    records: list[tuple[str, bytes, bytes, int, bool, bool]],
-) -> None:
-    log, expected = b"", []
-    for number, (topic, properties, body, sys_flag, born_v6, store_v6) in enumerate(records):
-        expected += [(number, index_hash(text), order) for order, text in enumerate(index_texts(topic, properties))]
-        log += encode_record(
-            topic.encode(), body, properties, queue_id=number, queue_offset=number * 3, physical_offset=100 + len(log),
-            born_timestamp_ms=1, born_host=(b"1" * (16 if born_v6 else 4), 1), store_timestamp_ms=NOW_MS + number,
-            store_host=(b"2" * (16 if store_v6 else 4), 2), sys_flag=sys_flag,
-        )  # fmt: skip
-    batch = read_records(memoryview(log + bytes(7)), 0, len(log), 100, 1_000)
-    assert len(batch) == len(records)
-    assert batch.end == len(log)
-    assert batch.store_timestamp.tolist() == [NOW_MS + number for number in range(len(records))]
-    found = sorted(zip(*(column.tolist() for column in keys_of(batch)), strict=True), key=lambda key: (key[0], key[2]))
-    assert [(record, key_hash) for record, key_hash, _ in found] == [
-        (record, key_hash) for record, key_hash, _ in expected
-    ]
-
 
 @pytest.mark.parametrize("shape", ["alike", "all different"])
 def test_a_record_with_many_keys_counts_as_several(shape: str) -> None:
@@ -138,34 +96,6 @@ def test_a_record_with_many_keys_counts_as_several(shape: str) -> None:
     assert len(find(store, "00001")) == 40
     assert find(store, "plain399")
     assert problems(store) == []
-
-
-def test_a_value_that_holds_a_separator_is_not_of_the_same_shape() -> None:
-    texts = [
-        b"A\x01xxxxxxxxx\x02",
-        b"A\x01x\x02KEYS\x01kk\x02",
-    ]  # of one length, and the first one's separators are in the second
-    log = b""
-    for number, properties in enumerate(texts):
-        log += encode_record(
-            b"T", b"", properties, queue_id=0, queue_offset=number, physical_offset=len(log), born_timestamp_ms=1,
-            born_host=(b"1234", 1), store_timestamp_ms=1, store_host=(b"1234", 1),
-        )  # fmt: skip
-    found, hashes, _ = keys_of(read_records(memoryview(log), 0, len(log), 0, 9))
-    assert (found.tolist(), hashes.tolist()) == ([1], [index_hash("T#kk")])
-
-
-def test_records_in_which_a_name_comes_twice_are_still_taken_together() -> None:
-    # What the broker adds to each message of a batch repeats its WAIT.
-    log = b""
-    for number in range(9):
-        properties = b"UNIQ_KEY\x01key%d\x02WAIT\x01true\x02WAIT\x01true\x02" % number
-        log += encode_record(
-            b"T", b"", properties, queue_id=0, queue_offset=number, physical_offset=len(log), born_timestamp_ms=1,
-            born_host=(b"1234", 1), store_timestamp_ms=1, store_host=(b"1234", 1),
-        )  # fmt: skip
-    batch = read_records(memoryview(log), 0, len(log), 0, 9)
-    assert [values is None for _, values in value_groups(batch, (b"UNIQ_KEY",))] == [False]
 
 
 @given(st.binary(max_size=400), st.integers(0, 400))
