@@ -20,6 +20,7 @@ Laws
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PropertyColumns", "PropertyTexts", "Values"]
 
+_UTF_16 = f"utf-16-{sys.byteorder[0]}e"  # without a byte order mark
 _PAIR_END, _SPACE = 2, 0x20
 _NAME_END = 1
 _WORD = 4  # letters that are compared at once
@@ -60,13 +62,14 @@ class PropertyColumns:
     """
 
     def __init__(self, records: Ints, text: bytes, lengths: Ints) -> None:
-        encoding, words = "ascii", "<u4"
+        encoding = "ascii"
+        word_type: np.dtype[Any] = np.dtype(np.uint32)
         units: NDArray[Any] = np.frombuffer(text, np.uint8)
         ends = np.flatnonzero(units == _PAIR_END)
         last_pairs = ends.searchsorted(lengths.cumsum() - 1)
         if not text.isascii():
-            encoding, words = "utf-16-le", "<u8"
-            units = np.frombuffer(text.decode("utf-8", "replace").encode(encoding), "<u2")
+            encoding, word_type = _UTF_16, np.dtype(np.uint64)
+            units = np.frombuffer(text.decode("utf-8", "replace").encode(encoding), np.uint16)
             ends = np.flatnonzero(units == _PAIR_END)  # as many as before, in the same order
         self._units, self._ends = units, ends
         self._begins = np.empty_like(ends)
@@ -75,7 +78,7 @@ class PropertyColumns:
         self._encoding: Final = encoding
         self._lengths = ends - self._begins
         count = max(0, len(units) - _WORD + 1)
-        self._words: NDArray[Any] = np.ndarray((count,), words, units, 0, (units.itemsize,))
+        self._words: NDArray[Any] = np.ndarray((count,), word_type, units, 0, (units.itemsize,))
         # A pair near the end of the text may be shorter than a word, and has no value then.
         self._letters = self._words[np.minimum(self._begins, count - 1)] if count else np.zeros_like(ends)
         self._sums: Hashes | None = None
@@ -97,7 +100,7 @@ class PropertyColumns:
         return Values(records, begins + (len(name) + 1), self._ends[found])
 
     def _word(self, letters: str) -> int:
-        return int.from_bytes(letters.encode(self._encoding), "little")
+        return int.from_bytes(letters.encode(self._encoding), sys.byteorder)
 
     def split(self, values: Values) -> Values:
         """The words of values: what is between spaces."""
