@@ -3,6 +3,7 @@
 What the fences of a page mean, by the words behind the language:
 
 - ``python``: a file; the paragraph before it ends with "Save this as `NAME`:".
+- ``python theirs``: a program of another client, which is not installed here; it is only compiled.
 - ``python remove``: lines that the reader takes out of the file that was saved last.
 - ``console``: each line with ``$ `` is a command, the lines below it are what it prints, on stdout and stderr together.
   ``...`` stands for any lines. ``^C`` is Ctrl-C, pressed as soon as what stands above it was printed.
@@ -177,14 +178,15 @@ class Walk:
 
     Args:
         folder: where the reader works.
+        port: of a name server that runs already.
         programs: the folder with ``python`` and ``sprocketmq``.
     """
 
     folder: Path
+    port: str = "9876"
     programs: Path = Path(sys.executable).parent
     _stays: list[_Running] = field(default_factory=list)
     _saved_last: Path | None = None
-    _port: str = "9876"
 
     def __enter__(self) -> Walk:
         return self
@@ -207,6 +209,9 @@ class Walk:
             assert fence.text in text, f"line {fence.line}: {self._saved_last.name} has no such lines"
             self._saved_last.write_text(text.replace(fence.text, ""), "utf-8")
             return
+        if "theirs" in fence.words:
+            compile(fence.text, f"line {fence.line}", "exec")
+            return
         assert fence.saved_as, f"line {fence.line}: the paragraph before does not say the name of the file"
         self._saved_last = self.folder / fence.saved_as
         self._saved_last.write_text(self._here(fence.text), "utf-8")
@@ -216,7 +221,7 @@ class Walk:
             command += " --namesrv-port 0 --broker-port 0"
         environment = os.environ | {
             "PATH": f"{self.programs}{os.pathsep}{os.environ['PATH']}",
-            "NAMESRV_ADDR": f"127.0.0.1:{self._port}",
+            "NAMESRV_ADDR": f"127.0.0.1:{self.port}",
             "PYTHONUNBUFFERED": "1",
         }
         running = _Running(self._here(command), self.folder, environment)
@@ -225,7 +230,7 @@ class Walk:
             self._stays.append(running)
             running.wait_for(printed, ordered)
             if ready := re.search(r"namesrv=127\.0\.0\.1:(\d+)", running.printed[-1]):
-                self._port = ready[1]
+                self.port = ready[1]
             return
         if CTRL_C in printed:
             at = printed.index(CTRL_C)
@@ -237,4 +242,4 @@ class Walk:
         running.stop()
 
     def _here(self, text: str) -> str:
-        return text.replace(":9876", f":{self._port}")
+        return text.replace(":9876", f":{self.port}")
