@@ -184,6 +184,7 @@ S01_TO_S04 = [
         "progress is stored at the broker when clustering, and in a file when broadcasting",
         "A start, 5 (OffsetStore)",
         "client/consume/running_consumer.py",
+        f"{CONCURRENT}::test_every_message_is_consumed_once_and_progress_follows "
         f"{SHARING}::test_broadcasting_gives_every_member_everything_and_keeps_progress_in_a_file",
         EVERY_FORM,
     ),

@@ -284,6 +284,7 @@ S09_TO_S11 = [
         "E removeUnnecessaryMessageQueue",
         "client/consume/rebalancer.py",
         f"{ORDERLY_PROGRESS}::test_a_queue_given_up_under_a_running_listener_keeps_what_ended_before "
+        f"{ORDERLY_PROGRESS}::test_progress_that_a_broker_did_not_take_is_written_while_the_listener_keeps_the_queue "
         f"{ORDERLY_PROGRESS}::test_shutdown_under_a_running_listener_keeps_what_ended_before",
     ),
     Mechanism(
@@ -368,7 +369,8 @@ S09_TO_S11 = [
         "an exception or an invalid result suspends the queue",
         "E ConsumeRequest.run, catch; B 注意点 2",
         "core/consume/orderly_turn.py",
-        f"{TURN}::test_only_a_status_moves_the_queue {TURN}::test_whatever_the_listener_answers_no_message_is_skipped",
+        f"{TURN}::test_only_a_status_moves_the_queue {TURN}::test_whatever_the_listener_answers_no_message_is_skipped "
+        f"{ORDERLY}::test_a_failed_message_blocks_its_queue_and_comes_again_after_the_pause",
         function="read_orderly_status",
     ),
     Mechanism(
@@ -407,7 +409,8 @@ S09_TO_S11 = [
         "listener time, rates of successes and of failures",
         "A incConsumeRT; E incConsumeOKTPS, incConsumeFailedTPS",
         "core/statistics.py",
-        f"{NUMBERS}::test_a_steady_rate_is_the_rate {CONCURRENT}::test_statistics_count_what_happened",
+        f"{NUMBERS}::test_a_steady_rate_is_the_rate {NUMBERS}::test_a_consumers_numbers_are_kept_by_topic "
+        f"{CONCURRENT}::test_statistics_count_what_happened",
         function="_Item.totals",
     ),
     Mechanism(
@@ -462,6 +465,7 @@ S09_TO_S11 = [
         "client/observe/trace.py",
         f"{TRACES}::test_each_message_has_a_record_that_is_found_by_its_id_and_keys "
         f"{TRACES}::test_a_listener_call_has_two_records_that_belong_together "
+        f"{TRACES}::test_the_end_of_a_transaction_is_traced_with_who_asked "
         f"{TRACES}::test_an_administrator_reads_a_messages_trace "
         "unit/wire/test_trace.py::test_the_fields_stand_in_javas_order",
         f"{WATCHED}::test_mqadmin_reads_what_our_clients_trace {WATCHED}::test_our_admin_reads_what_java_clients_trace",

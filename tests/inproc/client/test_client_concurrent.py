@@ -211,6 +211,10 @@ def test_broadcasting_does_not_retry(
     rocketmq.create_topic("flights", queues=1)
     recorder = Recorder(_fail)
     consumers(recorder, message_model=rmq.MessageModel.BROADCASTING, local_offset_store_dir=str(tmp_path))
+    with rocketmq.admin() as admin:
+        members = admin.consumer_connection("delays")
+    assert members is not None
+    assert set(members.subscription_table) == {"flights"}  # and not the retry topic
     producer.send(rmq.Message("flights", b"x"))
     rocketmq.wait_until(lambda: len(recorder) == 1)
     rocketmq.advance(60_000)

@@ -343,6 +343,9 @@ def test_locks_are_renewed_while_the_consumer_lives(
     rocketmq.create_topic("flights", queues=1)
     recorder = OrderlyRecorder()
     consumer = consumers(recorder, kind="orderly")
+    granted_ms = consumer.process_queues[QUEUE].last_lock_ms
+    rocketmq.advance(1_000)
+    rocketmq.wait_until(lambda: consumer.process_queues[QUEUE].last_lock_ms == granted_ms + 1_000)
     for _ in range(20):
         rocketmq.advance(10_000)
         rocketmq.wait_until(lambda: _is_locked(rocketmq, consumer))

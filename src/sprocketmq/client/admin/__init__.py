@@ -1,4 +1,4 @@
-"""Asking and telling the cluster: AsyncAdmin, and Admin, its blocking form (Java: DefaultMQAdminExt; docs/guides/admin.md has the mqadmin
+"""Administration of a cluster: AsyncAdmin, and Admin, its blocking form (Java: DefaultMQAdminExt; docs/guides/admin.md lists the mqadmin
 command of each request).
 
     topics    groups    offsets    messages    brokers (and name servers)    access      one file for each noun

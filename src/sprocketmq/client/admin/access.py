@@ -1,4 +1,4 @@
-"""Who may do what, by an administrator: users and policies of 5.x, accounts of 4.9 (mqadmin: createUser, createAcl, ...)."""
+"""Access control: users and policies of 5.x, accounts of 4.9 (mqadmin: createUser, createAcl, ...)."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ class AccessRequests(AdminSession):
         """Create a user (mqadmin: createUser; 5.x).
 
         Args:
-            username: its name.
-            password: its password.
-            user_type: ``Normal``, who may do what policies allow, or ``Super``, who may do all.
-            cluster: at all masters of this cluster; default all masters.
-            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+            username: the name of the user.
+            password: the password.
+            user_type: ``Normal``, which may do what its policies allow, or ``Super``, which may do everything.
+            cluster: on all masters of this cluster; default: on all masters.
+            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         info = bodies.UserInfo(username=username, password=password, user_type=_one_of("user_type", user_type, _TYPES))
@@ -57,19 +57,19 @@ class AccessRequests(AdminSession):
         cluster: str | None = None,
         broker: str | None = None,
     ) -> None:
-        """Change what is given of a user (mqadmin: updateUser; 5.x).
+        """Change the given settings of a user (mqadmin: updateUser; 5.x).
 
         Args:
-            username: its name.
-            password: the new one; default it stays.
-            user_type: ``Normal`` or ``Super``; default it stays.
-            user_status: ``enable`` or ``disable``; default it stays.
-            cluster: at all masters of this cluster; default all masters.
-            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+            username: the name of the user.
+            password: the new password; default: unchanged.
+            user_type: ``Normal`` or ``Super``; default: unchanged.
+            user_status: ``enable`` or ``disable``; default: unchanged.
+            cluster: on all masters of this cluster; default: on all masters.
+            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         if user_type is not None:
@@ -85,13 +85,13 @@ class AccessRequests(AdminSession):
         """Delete a user (mqadmin: deleteUser; 5.x).
 
         Args:
-            username: its name.
-            cluster: at all masters of this cluster; default all masters.
-            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+            username: the name of the user.
+            cluster: on all masters of this cluster; default: on all masters.
+            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         await self._change(
@@ -99,18 +99,18 @@ class AccessRequests(AdminSession):
         )
 
     async def user(self, broker: str, username: str) -> bodies.UserInfo | None:
-        """A user as one broker knows it, None when it does not (mqadmin: getUser; 5.x).
+        """A user of one broker; None if there is no such user (mqadmin: getUser; 5.x).
 
         Args:
-            broker: which one, by name (its master) or ``host:port``.
-            username: its name.
+            broker: a name (its master) or ``host:port``.
+            username: the name of the user.
 
         Returns:
             The user, or None.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.UserRequestHeader(username=username)
@@ -121,15 +121,15 @@ class AccessRequests(AdminSession):
         """The users of one broker whose name contains ``name_filter`` (mqadmin: listUser; 5.x).
 
         Args:
-            broker: which one, by name (its master) or ``host:port``.
-            name_filter: a part of the names; default all users.
+            broker: a name (its master) or ``host:port``.
+            name_filter: a part of the name; default: all users.
 
         Returns:
             The users.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.ListUsersRequestHeader(filter=name_filter)
@@ -137,19 +137,19 @@ class AccessRequests(AdminSession):
         return fastjson.decode(answer.body, list[bodies.UserInfo]) if answer.body else []
 
     async def copy_users(self, source: str, destination: str, usernames: Collection[str] | None = None) -> list[str]:
-        """Create or update users of one broker at another, all or some (mqadmin: copyUser; 5.x).
+        """Copy users from one broker to another, all or some (mqadmin: copyUser; 5.x).
 
         Args:
             source: the broker to copy from, by name or ``host:port``.
             destination: the broker to copy to, by name or ``host:port``.
-            usernames: whom; default all.
+            usernames: the users to copy; default: all.
 
         Returns:
             Their names.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         copied = []
@@ -176,20 +176,20 @@ class AccessRequests(AdminSession):
         cluster: str | None = None,
         broker: str | None = None,
     ) -> None:
-        """Allow or deny a user something (mqadmin: createAcl; 5.x).
+        """Create policies that allow or deny a user some actions (mqadmin: createAcl; 5.x).
 
         Args:
             subject: ``User:name``.
             resources: ``Topic:flights``, ``Group:delays``, ``Topic:orders*``, ...
             actions: ``Pub``, ``Sub``, ``Create``, ``Update``, ``Delete``, ``Get``, ``List`` or ``All``.
             decision: ``Allow`` or ``Deny``.
-            source_ips: addresses this is limited to; () is any.
-            cluster: at all masters of this cluster; default all masters.
-            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+            source_ips: the policy applies only to requests from these addresses; () means any.
+            cluster: on all masters of this cluster; default: on all masters.
+            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         info = _acl(subject, resources, actions, decision, source_ips)
@@ -208,20 +208,20 @@ class AccessRequests(AdminSession):
         cluster: str | None = None,
         broker: str | None = None,
     ) -> None:
-        """Change what a user may do to these resources (mqadmin: updateAcl; 5.x).
+        """Replace the policies of a user for these resources (mqadmin: updateAcl; 5.x).
 
         Args:
             subject: ``User:name``.
             resources: ``Topic:flights``, ``Group:delays``, ``Topic:orders*``, ...
             actions: ``Pub``, ``Sub``, ``Create``, ``Update``, ``Delete``, ``Get``, ``List`` or ``All``.
             decision: ``Allow`` or ``Deny``.
-            source_ips: addresses this is limited to; () is any.
-            cluster: at all masters of this cluster; default all masters.
-            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+            source_ips: the policy applies only to requests from these addresses; () means any.
+            cluster: on all masters of this cluster; default: on all masters.
+            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         info = _acl(subject, resources, actions, decision, source_ips)
@@ -232,35 +232,35 @@ class AccessRequests(AdminSession):
     async def delete_acl(
         self, subject: str, resource: str | None = None, *, cluster: str | None = None, broker: str | None = None
     ) -> None:
-        """Delete what is said about one resource, or all policies of ``User:name`` (mqadmin: deleteAcl; 5.x).
+        """Delete the policy for one resource, or all policies of ``User:name`` (mqadmin: deleteAcl; 5.x).
 
         Args:
             subject: ``User:name``.
-            resource: such as ``Topic:flights``; default all that is said about the user.
-            cluster: at all masters of this cluster; default all masters.
-            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+            resource: a resource such as ``Topic:flights``; default: all policies of the user.
+            cluster: on all masters of this cluster; default: on all masters.
+            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.DeleteAclRequestHeader(subject=subject, resource=resource)
         await self._change(requests.accounts.AUTH_DELETE_ACL, header, None, cluster, broker)
 
     async def acl(self, broker: str, subject: str) -> bodies.AclInfo | None:
-        """All policies of ``User:name`` at one broker, None when there are none (mqadmin: getAcl; 5.x).
+        """All policies of ``User:name`` at one broker; None if there are none (mqadmin: getAcl; 5.x).
 
         Args:
-            broker: which one, by name (its master) or ``host:port``.
+            broker: a name (its master) or ``host:port``.
             subject: ``User:name``.
 
         Returns:
             The policies, or None.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.AclSubjectRequestHeader(subject=subject)
@@ -273,16 +273,16 @@ class AccessRequests(AdminSession):
         """The policies of one broker whose subject and resource contain the filters (mqadmin: listAcl; 5.x).
 
         Args:
-            broker: which one, by name (its master) or ``host:port``.
-            subject_filter: a part of the subjects; default any.
-            resource_filter: a part of the resources; default any.
+            broker: a name (its master) or ``host:port``.
+            subject_filter: a part of the subject; default: any subject.
+            resource_filter: a part of the resource; default: any resource.
 
         Returns:
             The policies, by subject.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.ListAclsRequestHeader(subject_filter=subject_filter, resource_filter=resource_filter)
@@ -290,19 +290,19 @@ class AccessRequests(AdminSession):
         return fastjson.decode(answer.body, list[bodies.AclInfo]) if answer.body else []
 
     async def copy_acls(self, source: str, destination: str, subjects: Collection[str] | None = None) -> list[str]:
-        """Create or update policies of one broker at another, of all subjects or some (mqadmin: copyAcl; 5.x).
+        """Copy policies from one broker to another, of all subjects or some (mqadmin: copyAcl; 5.x).
 
         Args:
             source: the broker to copy from, by name or ``host:port``.
             destination: the broker to copy to, by name or ``host:port``.
-            subjects: whose, ``User:name``; default all.
+            subjects: the subjects, ``User:name``; default: all.
 
         Returns:
             The subjects.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         copied = []
@@ -332,23 +332,23 @@ class AccessRequests(AdminSession):
         cluster: str | None = None,
         broker: str | None = None,
     ) -> None:
-        """Create an account or change it (mqadmin: updateAclConfig; 4.9). What is not given stays; ``admin`` becomes False.
+        """Create an account or change it (mqadmin: updateAclConfig; 4.9). Settings that are not given stay unchanged, except ``admin``.
 
         Args:
-            access_key: its name.
-            secret_key: what it signs with; default it stays.
-            admin: whether it may administer.
-            white_remote_address: from where it needs no signature; default it stays.
-            default_topic_perm: ``DENY``, ``PUB``, ``SUB`` or ``PUB|SUB`` for topics that are not named; default it stays.
-            default_group_perm: ``DENY``, ``PUB``, ``SUB`` or ``PUB|SUB`` for groups that are not named; default it stays.
-            topic_perms: ``DENY``, ``PUB``, ``SUB`` or ``PUB|SUB``, by topic; default they stay.
-            group_perms: ``DENY``, ``PUB``, ``SUB`` or ``PUB|SUB``, by group; default they stay.
-            cluster: at all masters of this cluster; default all masters.
-            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+            access_key: the access key.
+            secret_key: the secret key; default: unchanged.
+            admin: whether the account may send administrative requests.
+            white_remote_address: an address from which no signature is needed; default: unchanged.
+            default_topic_perm: ``DENY``, ``PUB``, ``SUB`` or ``PUB|SUB`` for topics that are not named; default: unchanged.
+            default_group_perm: ``DENY``, ``PUB``, ``SUB`` or ``PUB|SUB`` for groups that are not named; default: unchanged.
+            topic_perms: ``DENY``, ``PUB``, ``SUB`` or ``PUB|SUB``, by topic; default: unchanged.
+            group_perms: ``DENY``, ``PUB``, ``SUB`` or ``PUB|SUB``, by group; default: unchanged.
+            cluster: on all masters of this cluster; default: on all masters.
+            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.CreateAccessConfigRequestHeader(
@@ -367,13 +367,13 @@ class AccessRequests(AdminSession):
         """Delete an account (mqadmin: deleteAclConfig; 4.9).
 
         Args:
-            access_key: its name.
-            cluster: at all masters of this cluster; default all masters.
-            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+            access_key: the access key.
+            cluster: on all masters of this cluster; default: on all masters.
+            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.DeleteAccessConfigRequestHeader(access_key=access_key)
@@ -382,33 +382,33 @@ class AccessRequests(AdminSession):
     async def update_global_white_addresses(
         self, addresses: Collection[str], *, cluster: str | None = None, broker: str | None = None
     ) -> None:
-        """From where anybody may do anything (mqadmin: updateGlobalWhiteAddr; 4.9).
+        """Set the addresses from which all requests are allowed (mqadmin: updateGlobalWhiteAddr; 4.9).
 
         Args:
             addresses: addresses, or patterns such as ``10.0.0.*``.
-            cluster: at all masters of this cluster; default all masters.
-            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+            cluster: on all masters of this cluster; default: on all masters.
+            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.UpdateGlobalWhiteAddrsConfigRequestHeader(global_white_addrs=",".join(addresses))
         await self._change(requests.accounts.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, header, None, cluster, broker)
 
     async def account_versions(self, broker: str) -> headers.GetBrokerAclConfigResponseHeader:
-        """Which state of its accounts a broker has (mqadmin: clusterAclConfigVersion; 4.9).
+        """The versions of a broker's account files (mqadmin: clusterAclConfigVersion; 4.9).
 
         Args:
-            broker: which one, by name (its master) or ``host:port``.
+            broker: a name (its master) or ``host:port``.
 
         Returns:
-            The state of each file of accounts.
+            The version of each file.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return await self._ask_header(await self._one(broker), requests.accounts.GET_BROKER_CLUSTER_ACL_INFO)

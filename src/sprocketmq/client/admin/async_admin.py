@@ -10,7 +10,8 @@ __all__ = ["AsyncAdmin"]
 
 
 class AsyncAdmin(GroupLookRequests, AccessRequests):
-    """Administrative requests from a running event loop. Connections open as they are needed; close with ``shutdown`` or ``async with``.
+    """Administrative requests from a running event loop. Opens connections when they are needed; close them with ``shutdown`` or
+    ``async with``.
 
     ::
 
@@ -19,33 +20,33 @@ class AsyncAdmin(GroupLookRequests, AccessRequests):
             print(await admin.lag("delays"))
 
     Args:
-        options: as CommonOptions says (``help(sprocketmq.CommonOptions)``): ``namesrv_addr``, ``mq_client_api_timeout_ms``, ... Names of
-            topics and groups are the whole names, whatever ``namespace`` says.
+        options: the options of CommonOptions (``help(sprocketmq.CommonOptions)``): ``namesrv_addr``, ``mq_client_api_timeout_ms``, ...
+            Names of topics and groups are full names; ``namespace`` is not added to them.
 
     Raises:
         ConfigurationError: an option is unknown or out of range; nothing was opened.
 
-    In all requests ``broker`` is a broker's name, of which its master is asked, or ``host:port``; ``cluster`` are all masters of a
-    cluster; without either all masters are asked.
+    In all methods, ``broker`` is a broker's name, for its master, or ``host:port``; ``cluster`` means all masters of a cluster. Without
+    both, requests go to all masters.
 
-    Every method raises RemoteError (the server refused; code 3: it is too old to know this request), NetworkError or RequestTimeout
-    (no answer), and ConfigurationError for what can never be asked.
+    Every method raises RemoteError (the server refused; with code 3 it is too old for this request), NetworkError or RequestTimeout
+    (no answer), and ConfigurationError if an argument is wrong.
     """
 
     async def export_metadata(
         self, broker: str
     ) -> tuple[dict[str, bodies.TopicConfig], dict[str, bodies.SubscriptionGroupConfig]]:
-        """Topics and groups of a broker, as ``create_topics`` and ``create_groups`` take elsewhere (mqadmin: exportMetadata).
+        """The topics and groups of a broker, in the form that ``create_topics`` and ``create_groups`` accept (mqadmin: exportMetadata).
 
         Args:
-            broker: which one, by name (its master) or ``host:port``.
+            broker: a name (its master) or ``host:port``.
 
         Returns:
             Topics and groups, by name.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return await self.topic_configs(broker), await self.group_configs(broker)

@@ -29,7 +29,7 @@ __all__ = ["Admin"]
 
 
 class Admin(BlockingClient):
-    """AsyncAdmin for callers without an event loop: the same requests, each waits. Safe to use from several threads.
+    """Administrative requests: AsyncAdmin for callers without an event loop. Several threads can use it.
 
     ::
 
@@ -38,18 +38,18 @@ class Admin(BlockingClient):
             print(admin.lag("delays"))
 
     Args:
-        options: as CommonOptions says (``help(sprocketmq.CommonOptions)``): ``namesrv_addr``, ``mq_client_api_timeout_ms``, ... Names of
-            topics and groups are the whole names, whatever ``namespace`` says.
-        engine: whose thread runs the client; default one thread, shared by all blocking clients of the process.
+        options: the options of CommonOptions (``help(sprocketmq.CommonOptions)``): ``namesrv_addr``, ``mq_client_api_timeout_ms``, ...
+            Names of topics and groups are full names; ``namespace`` is not added to them.
+        engine: the engine whose thread runs the client; default: one engine for all blocking clients of the process.
 
     Raises:
         ConfigurationError: an option is unknown or out of range; nothing was opened.
 
-    In all requests ``broker`` is a broker's name, of which its master is asked, or ``host:port``; ``cluster`` are all masters of a
-    cluster; without either all masters are asked.
+    In all methods, ``broker`` is a broker's name, for its master, or ``host:port``; ``cluster`` means all masters of a cluster. Without
+    both, requests go to all masters.
 
-    Every method raises RemoteError (the server refused; code 3: it is too old to know this request), NetworkError or RequestTimeout
-    (no answer), and ConfigurationError for what can never be asked.
+    Every method raises RemoteError (the server refused; with code 3 it is too old for this request), NetworkError or RequestTimeout
+    (no answer), and ConfigurationError if an argument is wrong.
     """
 
     def __init__(self, *, engine: Engine | None = None, **options: Unpack[CommonOptions]) -> None:
@@ -57,7 +57,7 @@ class Admin(BlockingClient):
         super().__init__(engine)
 
     def start(self) -> None:
-        """Nothing is opened before the first request; here so that ``with`` reads like the other clients."""
+        """Do nothing: connections open with the first request. It exists for ``with``."""
 
     def shutdown(self) -> None:
         """Close all connections; a later request opens new ones."""
@@ -80,20 +80,20 @@ class Admin(BlockingClient):
         """Create a topic, or change it, and wait until the name server knows it (mqadmin: updateTopic).
 
         Args:
-            topic: its name.
-            queues: queues per broker, to read and to write.
-            read_queues: queues to read, per broker; default ``queues``.
-            write_queues: queues to write, per broker; default ``queues``.
+            topic: the name of the topic.
+            queues: number of queues on each broker.
+            read_queues: number of read queues on each broker; default: ``queues``.
+            write_queues: number of write queues on each broker; default: ``queues``.
             perm: 6 read and write, 4 read only, 2 write only.
-            order: mark it as ordered.
-            attributes: changes of a 5.x topic's attributes, ``{"+message.type": "FIFO"}`` or ``{"-message.type": ""}``; default none.
-            cluster: on the brokers of this cluster; default all brokers.
-            broker: on this broker alone; default all of the cluster.
-            wait_ms: how many milliseconds to wait for the name server; RequestTimeout after that.
+            order: whether the topic is marked as ordered.
+            attributes: changes of the attributes (5.x), ``{"+message.type": "FIFO"}`` or ``{"-message.type": ""}``; default none.
+            cluster: on the brokers of this cluster; default: on all brokers.
+            broker: only on this broker; default: on all brokers of the cluster.
+            wait_ms: how many milliseconds to wait for the name server.
 
         Raises:
-            ConfigurationError: a value is out of range, or no such cluster or broker.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: a value is out of range, or there is no such cluster or broker.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(
@@ -114,35 +114,35 @@ class Admin(BlockingClient):
     def create_topics(
         self, configs: Sequence[bodies.TopicConfig], *, cluster: str | None = None, broker: str | None = None
     ) -> None:
-        """Create or change many topics at once (mqadmin: updateTopicList); a 4.9 broker is told one by one.
+        """Create or change many topics at once (mqadmin: updateTopicList). A 4.9 broker gets one request for each topic.
 
         Does not wait for the name server.
 
         Args:
-            configs: their settings, one TopicConfig each.
-            cluster: at all masters of this cluster; default all masters.
-            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+            configs: a TopicConfig for each topic.
+            cluster: on all masters of this cluster; default: on all masters.
+            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.create_topics(configs, cluster=cluster, broker=broker))
 
     def set_topic_perm(self, topic: str, perm: int, *, cluster: str | None = None, broker: str | None = None) -> None:
-        """Let a topic be read (4), written (2) or both (6), and leave the rest of it as it is (mqadmin: updateTopicPerm).
+        """Set the permission of a topic, and leave its other settings unchanged (mqadmin: updateTopicPerm).
 
         Args:
-            topic: its name.
+            topic: the name of the topic.
             perm: 4 to read, 2 to write, 6 for both, 0 for neither.
-            cluster: at all masters of this cluster; default wherever the topic is.
-            broker: at this broker alone, by name (its master) or ``host:port``; default wherever the topic is.
+            cluster: on all masters of this cluster; default: wherever the topic exists.
+            broker: only on this broker, a name (its master) or ``host:port``; default: wherever the topic exists.
 
         Raises:
             TopicNotExist: none of these brokers has the topic.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.set_topic_perm(topic, perm, cluster=cluster, broker=broker))
@@ -159,27 +159,28 @@ class Admin(BlockingClient):
         cluster: str | None = None,
         broker: str | None = None,
     ) -> dict[str, bodies.TopicConfig]:
-        """Change what is given of a topic, and leave the rest of it as it is on each broker (mqadmin: updateTopic changes all of it).
+        """Change the given settings of a topic, and leave the others unchanged on each broker
+        (mqadmin's updateTopic replaces all settings).
 
         Does not wait for the name server.
 
         Args:
-            topic: its name.
-            read_queues: queues to read, per broker; default they stay.
-            write_queues: queues to write, per broker; default they stay.
-            perm: 6 read and write, 4 read only, 2 write only, 0 neither; default it stays.
-            order: mark it as ordered or not; default it stays.
-            attributes: changes of a 5.x topic's attributes, ``{"+message.type": "FIFO"}`` or ``{"-message.type": ""}``; default none.
-            cluster: at all masters of this cluster; default wherever the topic is.
-            broker: at this broker alone, by name (its master) or ``host:port``; default wherever the topic is.
+            topic: the name of the topic.
+            read_queues: number of read queues on each broker; default: unchanged.
+            write_queues: number of write queues on each broker; default: unchanged.
+            perm: 6 read and write, 4 read only, 2 write only, 0 neither; default: unchanged.
+            order: whether the topic is marked as ordered; default: unchanged.
+            attributes: changes of the attributes (5.x), ``{"+message.type": "FIFO"}`` or ``{"-message.type": ""}``; default none.
+            cluster: on all masters of this cluster; default: wherever the topic exists.
+            broker: only on this broker, a name (its master) or ``host:port``; default: wherever the topic exists.
 
         Returns:
-            Its settings as they were sent, by broker name; ``attributes`` as they were before.
+            The new settings by broker name; ``attributes`` are those before the change.
 
         Raises:
             TopicNotExist: none of these brokers has the topic.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(
@@ -196,44 +197,44 @@ class Admin(BlockingClient):
         )
 
     def delete_topic(self, topic: str, *, cluster: str | None = None) -> None:
-        """Delete a topic from all brokers (of ``cluster``) and from the name servers; its messages are gone (mqadmin: deleteTopic).
+        """Delete a topic and its messages from all brokers (of ``cluster``) and from the name servers (mqadmin: deleteTopic).
 
         Args:
-            topic: its name.
-            cluster: from the brokers of this cluster; default from all.
+            topic: the name of the topic.
+            cluster: only from the brokers of this cluster; default: from all brokers.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.delete_topic(topic, cluster=cluster))
 
     def topics(self, *, cluster: str | None = None) -> list[str]:
-        """All topics the name server knows, or those of one cluster, system topics included, sorted (mqadmin: topicList).
+        """The names of all topics, including system topics, or those of one cluster, sorted (mqadmin: topicList).
 
         Args:
-            cluster: those of this cluster; default all that the name server knows.
+            cluster: only topics of this cluster; default: all topics that the name server knows.
 
         Returns:
             Their names.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.topics(cluster=cluster))
 
     def system_topics(self) -> list[str]:
-        """The topics that belong to the brokers and the name server, sorted.
+        """The names of the system topics of brokers and name server, sorted.
 
         Returns:
             Their names.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.system_topics())
@@ -242,15 +243,15 @@ class Admin(BlockingClient):
         """Which brokers have which queues of ``topic`` (mqadmin: topicRoute).
 
         Args:
-            topic: its name.
+            topic: the name of the topic.
 
         Returns:
-            Its brokers with their addresses, and how many queues each has.
+            The brokers of the topic with their addresses and numbers of queues.
 
         Raises:
             TopicNotExist: there is no such topic.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.route(topic))
@@ -259,15 +260,15 @@ class Admin(BlockingClient):
         """The clusters that have ``topic``, sorted (mqadmin: topicClusterList).
 
         Args:
-            topic: its name.
+            topic: the name of the topic.
 
         Returns:
             Their names.
 
         Raises:
             TopicNotExist: there is no such topic.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.topic_clusters(topic))
@@ -276,15 +277,15 @@ class Admin(BlockingClient):
         """The readable queues of ``topic``, in order.
 
         Args:
-            topic: its name.
+            topic: the name of the topic.
 
         Returns:
-            The queues, by broker and number.
+            The queues, sorted by broker name and queue id.
 
         Raises:
             TopicNotExist: there is no such topic.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.queues(topic))
@@ -295,33 +296,33 @@ class Admin(BlockingClient):
         """Which queues members with these client ids would read (mqadmin: allocateMQ). Nothing is changed.
 
         Args:
-            topic: its name.
-            client_ids: of the members.
-            strategy: how they share, as a push consumer's ``allocate_strategy``.
+            topic: the name of the topic.
+            client_ids: the client ids of the members.
+            strategy: the allocation strategy, as for a push consumer's ``allocate_strategy``.
 
         Returns:
             The queues of each member, by client id.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.allocate(topic, client_ids, strategy=strategy))
 
     def topic_stats(self, topic: str) -> dict[MessageQueue, bodies.TopicOffset]:
-        """Min and max offset and time of the last message, per queue (mqadmin: topicStatus).
+        """Minimum and maximum offset and the time of the last message for each queue (mqadmin: topicStatus).
 
         Args:
-            topic: its name.
+            topic: the name of the topic.
 
         Returns:
-            By queue.
+            The numbers by queue.
 
         Raises:
             TopicNotExist: there is no such topic.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.topic_stats(topic))
@@ -330,15 +331,15 @@ class Admin(BlockingClient):
         """The settings of ``topic`` on each broker that has it, by broker name.
 
         Args:
-            topic: its name.
+            topic: the name of the topic.
 
         Returns:
-            By broker name.
+            A dictionary by broker name.
 
         Raises:
             TopicNotExist: there is no such topic.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.topic_config(topic))
@@ -347,75 +348,75 @@ class Admin(BlockingClient):
         """The settings of all topics of one broker, by name, sorted (mqadmin: part of exportMetadata).
 
         Args:
-            broker: which one, by name (its master) or ``host:port``.
+            broker: a name (its master) or ``host:port``.
 
         Returns:
-            By topic.
+            A dictionary by topic name.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.topic_configs(broker))
 
     def order_conf(self, topic: str) -> dict[str, int]:
-        """The queues that an ordered topic is sent to, by broker name; empty when none are set (mqadmin: updateOrderConf -m get).
+        """The number of queues to which an ordered topic is sent, by broker name; empty if it is not set (mqadmin: updateOrderConf -m get).
 
         Args:
-            topic: its name.
+            topic: the name of the topic.
 
         Returns:
-            How many queues, by broker name.
+            The numbers of queues by broker name.
 
         Raises:
-            TopicNotExist: there is no such topic, and nothing is set for it.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            TopicNotExist: there is no such topic, and no setting for it.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.order_conf(topic))
 
     def set_order_conf(self, topic: str, queues_by_broker: Mapping[str, int]) -> None:
-        """Send an ordered topic to so many queues of these brokers, also while one is down (mqadmin: updateOrderConf -m put).
+        """Set the number of queues to which an ordered topic is sent, also while a broker is down (mqadmin: updateOrderConf -m put).
 
         Args:
-            topic: its name.
-            queues_by_broker: how many queues, by broker name.
+            topic: the name of the topic.
+            queues_by_broker: the number of queues by broker name.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.set_order_conf(topic, queues_by_broker))
 
     def delete_order_conf(self, topic: str) -> None:
-        """Forget ``set_order_conf`` (mqadmin: updateOrderConf -m delete). Harmless when there is none.
+        """Delete the setting of ``set_order_conf`` (mqadmin: updateOrderConf -m delete). Does nothing if there is none.
 
         Args:
-            topic: its name.
+            topic: the name of the topic.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.delete_order_conf(topic))
 
     def topic_summaries(self, *, cluster: str | None = None, with_system_topics: bool = False) -> list[TopicSummary]:
-        """Every topic at a glance: its queues and how many messages the brokers hold, sorted by name (mqadmin: topicList, topicStatus).
+        """A summary of each topic with its numbers of queues and messages, sorted by name (mqadmin: topicList, topicStatus).
 
         Args:
-            cluster: those of this cluster; default all that the name server knows.
-            with_system_topics: also those of brokers and name servers, retry topics and dead letters.
+            cluster: only topics of this cluster; default: all topics that the name server knows.
+            with_system_topics: whether to include system topics, retry topics and dead letter topics.
 
         Returns:
-            A row for each topic that has queues.
+            A TopicSummary for each topic that has queues.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.topic_summaries(cluster=cluster, with_system_topics=with_system_topics))
@@ -424,31 +425,31 @@ class Admin(BlockingClient):
         """The groups that have progress in ``topic`` or subscribe to it, sorted.
 
         Args:
-            topic: its name.
+            topic: the name of the topic.
 
         Returns:
             Their names.
 
         Raises:
             TopicNotExist: there is no such topic.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.consumers_of(topic))
 
     def topic_traffic(self, topic: str) -> list[TopicTraffic]:
-        """What goes in and out, one row per group that reads ``topic``, or one without a group (mqadmin: statsAll).
+        """The traffic of ``topic``: a row for each group that consumes it, or one row without a group (mqadmin: statsAll).
 
         Args:
-            topic: its name.
+            topic: the name of the topic.
 
         Returns:
             A row for each group.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.topic_traffic(topic))
@@ -456,17 +457,17 @@ class Admin(BlockingClient):
     def create_group(
         self, group: str, *, cluster: str | None = None, broker: str | None = None, **settings: Unpack[GroupSettings]
     ) -> None:
-        """Create a consumer group, or change it: what is not given gets its default (mqadmin: updateSubGroup).
+        """Create a consumer group, or replace its settings; settings that are not given get their defaults (mqadmin: updateSubGroup).
 
         Args:
-            group: its name.
-            cluster: at all masters of this cluster; default all masters.
-            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
-            settings: those of GroupSettings, such as ``retry_max_times=5`` or ``consume_enable=False``.
+            group: the name of the group.
+            cluster: on all masters of this cluster; default: on all masters.
+            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
+            settings: settings of GroupSettings, such as ``retry_max_times=5`` or ``consume_enable=False``.
 
         Raises:
             ConfigurationError: there is no such setting.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.create_group(group, cluster=cluster, broker=broker, **settings))
@@ -474,22 +475,22 @@ class Admin(BlockingClient):
     def alter_group(
         self, group: str, *, cluster: str | None = None, broker: str | None = None, **settings: Unpack[GroupSettings]
     ) -> dict[str, bodies.SubscriptionGroupConfig]:
-        """Change what is given of a group, and leave the rest of it as it is on each broker that has it (mqadmin: updateSubGroup changes
-        all of it).
+        """Change the given settings of a group, and leave the others unchanged on each broker that has it (mqadmin's updateSubGroup
+        replaces all settings).
 
         Args:
-            group: its name.
-            cluster: at all masters of this cluster; default all masters.
-            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
-            settings: those of GroupSettings, such as ``retry_max_times=5`` or ``consume_enable=False``.
+            group: the name of the group.
+            cluster: on all masters of this cluster; default: on all masters.
+            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
+            settings: settings of GroupSettings, such as ``retry_max_times=5`` or ``consume_enable=False``.
 
         Returns:
-            Its settings as they are now, by broker name.
+            The new settings by broker name.
 
         Raises:
             GroupNotExist: none of these brokers knows the group.
             ConfigurationError: there is no such setting.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.alter_group(group, cluster=cluster, broker=broker, **settings))
@@ -501,16 +502,16 @@ class Admin(BlockingClient):
         cluster: str | None = None,
         broker: str | None = None,
     ) -> None:
-        """Create or change many groups at once (mqadmin: updateSubGroupList); a 4.9 broker is told one by one.
+        """Create or change many groups at once (mqadmin: updateSubGroupList). A 4.9 broker gets one request for each group.
 
         Args:
-            configs: their settings, one SubscriptionGroupConfig each.
-            cluster: at all masters of this cluster; default all masters.
-            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+            configs: a SubscriptionGroupConfig for each group.
+            cluster: on all masters of this cluster; default: on all masters.
+            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.create_groups(configs, cluster=cluster, broker=broker))
@@ -522,13 +523,13 @@ class Admin(BlockingClient):
 
         Args:
             group: the consumer group.
-            remove_offsets: forget its progress, too; else a group of this name goes on where this one was.
-            cluster: at all masters of this cluster; default all masters.
-            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+            remove_offsets: whether to delete its progress, too. Otherwise a new group of this name continues from it.
+            cluster: on all masters of this cluster; default: on all masters.
+            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.delete_group(group, remove_offsets=remove_offsets, cluster=cluster, broker=broker))
@@ -537,14 +538,14 @@ class Admin(BlockingClient):
         """Names of all consumer groups that the brokers know, sorted.
 
         Args:
-            cluster: at the brokers of this cluster; default at all.
+            cluster: only groups on the brokers of this cluster; default: on all brokers.
 
         Returns:
             Their names.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.groups(cluster=cluster))
@@ -553,14 +554,14 @@ class Admin(BlockingClient):
         """The settings of all groups of one broker, by name, sorted (mqadmin: part of exportMetadata).
 
         Args:
-            broker: which one, by name (its master) or ``host:port``.
+            broker: a name (its master) or ``host:port``.
 
         Returns:
-            By group.
+            A dictionary by group name.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.group_configs(broker))
@@ -572,12 +573,12 @@ class Admin(BlockingClient):
             group: the consumer group.
 
         Returns:
-            By broker name.
+            A dictionary by broker name.
 
         Raises:
             GroupNotExist: no broker knows the group.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.group_config(group))
@@ -592,19 +593,19 @@ class Admin(BlockingClient):
         cluster: str | None = None,
         broker: str | None = None,
     ) -> None:
-        """Let members that ask the broker for their queues read ``topic`` by PULL or POP (mqadmin: setConsumeMode; 5.x).
+        """Set whether members that let the broker allocate queues consume ``topic`` by PULL or POP (mqadmin: setConsumeMode; 5.x).
 
         Args:
-            topic: its name.
+            topic: the name of the topic.
             group: the consumer group.
             mode: ``PULL`` or ``POP``.
-            pop_share_queue_num: with POP, how many members share a queue beyond its owner; -1 is all of them.
-            cluster: at all masters of this cluster; default all masters.
-            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+            pop_share_queue_num: with POP, how many members share a queue in addition to its owner; -1 means all.
+            cluster: on all masters of this cluster; default: on all masters.
+            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(
@@ -614,69 +615,69 @@ class Admin(BlockingClient):
         )
 
     def group_readable(self, group: str, topic: str, readable: bool | None = None) -> dict[str, bool]:
-        """Whether ``group`` may read ``topic``, by broker name, after setting it when ``readable`` is given (5.x).
+        """Whether ``group`` may consume ``topic``, by broker name; sets it first if ``readable`` is given (5.x).
 
         Args:
             group: the consumer group.
-            topic: its name.
-            readable: True or False sets it; default nothing is changed.
+            topic: the name of the topic.
+            readable: the new value; default: nothing is changed.
 
         Returns:
-            By broker name.
+            A dictionary by broker name.
 
         Raises:
-            GroupNotExist, TopicNotExist: no broker knows it.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.group_readable(group, topic, readable))
 
     def consumer_progress(self, group: str, topic: str | None = None) -> dict[MessageQueue, QueueProgress]:
-        """Progress and lag per queue, in all the group's topics or in one; empty before the group has begun (mqadmin: consumerProgress -g).
+        """The progress and lag for each queue of one or all of the group's topics; empty before it consumes (mqadmin: consumerProgress -g).
 
         Args:
             group: the consumer group.
-            topic: in this topic; default in all that the group reads.
+            topic: only this topic; default: all topics of the group.
 
         Returns:
-            By queue.
+            The numbers by queue.
 
         Raises:
-            GroupNotExist, TopicNotExist: no broker knows it.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.consumer_progress(group, topic))
 
     def lag(self, group: str, topic: str | None = None) -> int:
-        """Messages that ``group`` has not consumed yet, in sum.
+        """The number of messages that ``group`` has not consumed yet.
 
         Args:
             group: the consumer group.
-            topic: in this topic; default in all that the group reads.
+            topic: only this topic; default: all topics of the group.
 
         Returns:
-            How many, over all queues.
+            The sum over all queues.
 
         Raises:
-            GroupNotExist, TopicNotExist: no broker knows it.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.lag(group, topic))
 
     def group_summaries(self) -> list[GroupSummary]:
-        """Every group that has a retry topic, at a glance, the furthest behind first (mqadmin: consumerProgress).
+        """A summary of each group that has a retry topic, the one with the largest lag first (mqadmin: consumerProgress).
 
         Returns:
             A row for each group.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.group_summaries())
@@ -685,57 +686,57 @@ class Admin(BlockingClient):
         """The progress of all groups in all topics of one broker (mqadmin: brokerConsumeStats).
 
         Args:
-            broker: which one, by name (its master) or ``host:port``.
-            only_ordered: only what is consumed in order.
+            broker: a name (its master) or ``host:port``.
+            only_ordered: whether to include only groups that consume in order.
 
         Returns:
             Progress by group, topic and queue.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.broker_consume_stats(broker, only_ordered=only_ordered))
 
     def consume_time_span(self, topic: str, group: str) -> list[bodies.QueueTimeSpan]:
-        """Per queue, the store times of the oldest, the newest and the last consumed message, and how late the group is.
+        """For each queue: the store times of the oldest, the newest and the last consumed message, and how long the next one has waited.
 
         Args:
-            topic: its name.
+            topic: the name of the topic.
             group: the consumer group.
 
         Returns:
             A span for each queue.
 
         Raises:
-            GroupNotExist, TopicNotExist: no broker knows it.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.consume_time_span(topic, group))
 
     def consumer_connection(self, group: str) -> bodies.ConsumerConnection | None:
-        """Members, subscriptions and settings as the first broker that has one online sees them; None when the group is offline
+        """Members, subscriptions and settings of a group, from the first broker that has a member online; None if no member is online
         (mqadmin: consumerConnection).
 
         Args:
             group: the consumer group.
 
         Returns:
-            What the broker has of the group, or None.
+            The members and subscriptions, or None.
 
         Raises:
             GroupNotExist: no broker knows the group.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.consumer_connection(group))
 
     def consumer_ids(self, group: str) -> list[str]:
-        """Client ids of the members that are online, sorted.
+        """The client ids of the members that are online, sorted.
 
         Args:
             group: the consumer group.
@@ -745,45 +746,45 @@ class Admin(BlockingClient):
 
         Raises:
             GroupNotExist: no broker knows the group.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.consumer_ids(group))
 
     def running_info(self, group: str, client_id: str, *, jstack: bool = False) -> bodies.ConsumerRunningInfo:
-        """What one member says of itself: settings, queues, rates, and the stacks of its threads with ``jstack``
+        """The running info of one member: settings, queues, rates, and with ``jstack`` the stacks of its threads
         (mqadmin: consumerStatus -i).
 
         Args:
             group: the consumer group.
-            client_id: of the member, ``ip@instanceName``.
-            jstack: with the stacks of its threads.
+            client_id: the client id of the member, ``ip@instanceName``.
+            jstack: whether to include the stacks of its threads.
 
         Returns:
-            As the member answered.
+            The member's answer.
 
         Raises:
             RemoteError: the member is not online, or a server refused.
-            ConfigurationError: an argument is wrong; nothing was asked.
+            ConfigurationError: an argument is wrong; nothing was sent.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.running_info(group, client_id, jstack=jstack))
 
     def running_infos(self, group: str, *, jstack: bool = False) -> dict[str, bodies.ConsumerRunningInfo]:
-        """What each member says of itself, by client id (mqadmin: consumerStatus).
+        """The running info of each member, by client id (mqadmin: consumerStatus).
 
         Args:
             group: the consumer group.
-            jstack: with the stacks of their threads.
+            jstack: whether to include the stacks of their threads.
 
         Returns:
-            By client id.
+            A dictionary by client id.
 
         Raises:
             GroupNotExist: no broker knows the group.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.running_infos(group, jstack=jstack))
@@ -793,14 +794,14 @@ class Admin(BlockingClient):
 
         Args:
             group: the producer group.
-            topic: its name.
+            topic: the name of the topic.
 
         Returns:
             A connection for each producer.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.producer_connection(group, topic))
@@ -809,14 +810,14 @@ class Admin(BlockingClient):
         """All producers that are connected to one broker, by group (mqadmin: producer).
 
         Args:
-            broker: which one, by name (its master) or ``host:port``.
+            broker: a name (its master) or ``host:port``.
 
         Returns:
-            By producer group.
+            A dictionary by producer group.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.producers(broker))
@@ -832,26 +833,26 @@ class Admin(BlockingClient):
 
         Raises:
             GroupNotExist: no broker knows the group.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.topics_of_group(group))
 
     def subscription(self, group: str, topic: str) -> bodies.SubscriptionData | None:
-        """What ``group`` subscribes to in ``topic`` now; None when it is offline or does not (5.x).
+        """The current subscription of ``group`` to ``topic``; None if it is offline or does not subscribe (5.x).
 
         Args:
             group: the consumer group.
-            topic: its name.
+            topic: the name of the topic.
 
         Returns:
-            Its expression and tags, or None.
+            The expression and tags, or None.
 
         Raises:
-            GroupNotExist, TopicNotExist: no broker knows it.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.subscription(group, topic))
@@ -860,7 +861,7 @@ class Admin(BlockingClient):
         """The oldest message that is still there.
 
         Args:
-            queue: of which topic, broker and number.
+            queue: topic, broker name and queue id.
 
         Returns:
             Its offset.
@@ -868,16 +869,16 @@ class Admin(BlockingClient):
         Raises:
             TopicNotExist: there is no such topic.
             ConfigurationError: an argument is wrong, or the topic has no such queue.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.min_offset(queue))
 
     def max_offset(self, queue: MessageQueue) -> int:
-        """One behind the newest message.
+        """The end of a queue: one more than the offset of its newest message.
 
         Args:
-            queue: of which topic, broker and number.
+            queue: topic, broker name and queue id.
 
         Returns:
             The offset.
@@ -885,18 +886,18 @@ class Admin(BlockingClient):
         Raises:
             TopicNotExist: there is no such topic.
             ConfigurationError: an argument is wrong, or the topic has no such queue.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.max_offset(queue))
 
     def offset_by_time(self, queue: MessageQueue, timestamp_ms: int | datetime, *, last: bool = False) -> int:
-        """The first message stored at or after a time; when there is none, one behind the newest (a 4.9 broker: the newest).
+        """The offset of the first message stored at or after a time; the end of the queue if there is none (with 4.9, the newest message).
 
         Args:
-            queue: of which topic, broker and number.
-            timestamp_ms: milliseconds since 1970, 0 for the beginning, or a datetime (without a zone it is local time).
-            last: of several messages of that very millisecond the last one (5.x).
+            queue: topic, broker name and queue id.
+            timestamp_ms: milliseconds since 1970 (0 is the beginning), or a datetime (local time if it has no zone).
+            last: whether to return the last one of several messages of that millisecond (5.x).
 
         Returns:
             The offset.
@@ -904,16 +905,16 @@ class Admin(BlockingClient):
         Raises:
             TopicNotExist: there is no such topic.
             ConfigurationError: an argument is wrong, or the topic has no such queue.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.offset_by_time(queue, timestamp_ms, last=last))
 
     def earliest_store_time_ms(self, queue: MessageQueue) -> int:
-        """When the oldest message was stored, -1 for an empty queue.
+        """The store time of the oldest message; -1 for an empty queue.
 
         Args:
-            queue: of which topic, broker and number.
+            queue: topic, broker name and queue id.
 
         Returns:
             Milliseconds since 1970, or -1.
@@ -921,41 +922,41 @@ class Admin(BlockingClient):
         Raises:
             TopicNotExist: there is no such topic.
             ConfigurationError: an argument is wrong, or the topic has no such queue.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.earliest_store_time_ms(queue))
 
     def consumer_offset(self, group: str, queue: MessageQueue) -> int | None:
-        """The next offset ``group`` will consume; None when it has no progress there.
+        """The offset of the next message that ``group`` consumes; None if it has no progress there.
 
         Args:
             group: the consumer group.
-            queue: of which topic, broker and number.
+            queue: topic, broker name and queue id.
 
         Returns:
             The offset, or None.
 
         Raises:
-            GroupNotExist, TopicNotExist: no broker knows it.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.consumer_offset(group, queue))
 
     def set_consumer_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Set the progress of ``group``; its members must be down, or they overwrite it with theirs: see ``reset_offset``.
+        """Set the progress of ``group``. No member may be online, because it would overwrite this progress; otherwise use ``reset_offset``.
 
         Args:
             group: the consumer group.
-            queue: of which topic, broker and number.
-            offset: the next one to consume.
+            queue: topic, broker name and queue id.
+            offset: the offset of the next message to consume.
 
         Raises:
-            GroupNotExist, TopicNotExist: a 5.x broker does not know it; see ``create_group`` (4.9 takes any).
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            GroupNotExist, TopicNotExist: a 5.x broker does not know it; see ``create_group`` (4.9 accepts any name).
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.set_consumer_offset(group, queue, offset))
@@ -963,78 +964,78 @@ class Admin(BlockingClient):
     def reset_offset_by_time(
         self, group: str, topic: str, timestamp_ms: int | datetime, *, force: bool = True
     ) -> dict[MessageQueue, int]:
-        """Let ``group`` go on in ``topic`` with what was stored from a time on, whether members are online or not
+        """Let ``group`` continue in ``topic`` with the messages stored from a time on. Members may be online
         (mqadmin: resetOffsetByTime).
 
         Args:
             group: the consumer group.
-            topic: its name.
-            timestamp_ms: milliseconds since 1970, 0 for the beginning, or a datetime (without a zone it is local time).
-            force: False moves no queue forward (4.9; a 5.x broker always moves).
+            topic: the name of the topic.
+            timestamp_ms: milliseconds since 1970 (0 is the beginning), or a datetime (local time if it has no zone).
+            force: False: do not move queues forward (only 4.9; 5.x brokers always move them).
 
         Returns:
-            Where each queue goes on.
+            The new offset by queue.
 
         Raises:
-            GroupNotExist, TopicNotExist: no broker knows it.
+            GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
             RemoteError: a broker refused.
-            ConfigurationError: an argument is wrong; nothing was asked.
+            ConfigurationError: an argument is wrong; nothing was sent.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.reset_offset_by_time(group, topic, timestamp_ms, force=force))
 
     def skip_accumulated(self, group: str, topic: str) -> dict[MessageQueue, int]:
-        """Let ``group`` forget what waits in ``topic`` and go on with what comes (mqadmin: skipAccumulatedMessage).
+        """Let ``group`` skip the messages that wait in ``topic`` (mqadmin: skipAccumulatedMessage).
 
         Args:
             group: the consumer group.
-            topic: its name.
+            topic: the name of the topic.
 
         Returns:
-            Where each queue goes on.
+            The new offset by queue.
 
         Raises:
-            GroupNotExist, TopicNotExist: no broker knows it.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.skip_accumulated(group, topic))
 
     def reset_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Let ``group`` go on at ``offset`` in one queue (mqadmin: resetOffsetByTime -b -q -o).
+        """Let ``group`` continue at ``offset`` in one queue (mqadmin: resetOffsetByTime -b -q -o).
 
         Args:
             group: the consumer group.
-            queue: of which topic, broker and number.
-            offset: the next one to consume.
+            queue: topic, broker name and queue id.
+            offset: the offset of the next message to consume.
 
         Raises:
-            GroupNotExist, TopicNotExist: no broker knows it.
-            ConfigurationError: members are online and the broker is 4.9, which can only move whole topics: stop them first.
+            GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
+            ConfigurationError: members are online, and the broker is 4.9, which can only reset whole topics; stop the members first.
             RemoteError: the offset is not between the queue's oldest message and its end (5.x).
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.reset_offset(group, queue, offset))
 
     def clone_offsets(self, source: str, destination: str, topic: str | None = None) -> dict[MessageQueue, int]:
-        """Let ``destination`` begin where ``source`` is, in one topic or in all (mqadmin: cloneGroupOffset).
+        """Copy the progress of ``source`` to ``destination``, in one topic or in all (mqadmin: cloneGroupOffset).
 
-        Members of ``destination`` must be down, and a 5.x broker must know it: see ``create_group``. The retry topic of ``source`` is not
-        taken along.
+        No member of ``destination`` may be online, and 5.x brokers must know it (see ``create_group``). Progress in the retry topic of
+        ``source`` is not copied.
 
         Args:
-            source: the group whose progress is taken.
+            source: the group whose progress is copied.
             destination: the group that gets it.
-            topic: in this topic; default in all topics of ``source``.
+            topic: only this topic; default: all topics of ``source``.
 
         Returns:
-            Where each queue begins.
+            The new offset by queue.
 
         Raises:
-            GroupNotExist, TopicNotExist: no broker knows it.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.clone_offsets(source, destination, topic))
@@ -1045,69 +1046,69 @@ class Admin(BlockingClient):
         """The progress in memory of each member that is online, or of one, by client id (mqadmin: getConsumerStatus).
 
         Args:
-            topic: its name.
+            topic: the name of the topic.
             group: the consumer group.
-            client_id: of one member; default all that are online.
+            client_id: the client id of one member; default: all members that are online.
 
         Returns:
             The next offset of each queue, by client id.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.consume_status(topic, group, client_id))
 
     def view_message(self, offset_message_id: str) -> MessageExt:
-        """The stored copy that ``offset_message_id`` names (mqadmin: queryMsgById).
+        """The stored copy with this offset message id (mqadmin: queryMsgById).
 
         Args:
-            offset_message_id: of the stored copy: ``offset_message_id`` of a send's result, or of a received message.
+            offset_message_id: the ``offset_message_id`` of a SendResult or of a received message.
 
         Returns:
-            The message as it is stored.
+            The stored message.
 
         Raises:
-            ConfigurationError: it is no offset message id; a unique key (``message_id``) is for ``messages_by_unique_key``.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: it is not an offset message id; for a ``message_id`` use ``messages_by_unique_key``.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.view_message(offset_message_id))
 
     @staticmethod
     def decode_message_id(offset_message_id: str) -> tuple[str, int]:
-        """``(host:port of the broker, commit log offset)`` that an offset message id names; asks nobody (mqadmin: DecodeMessageId).
+        """The broker's ``host:port`` and the commit log offset in an offset message id; sends no request (mqadmin: DecodeMessageId).
 
         Args:
-            offset_message_id: of the stored copy: ``offset_message_id`` of a send's result, or of a received message.
+            offset_message_id: the ``offset_message_id`` of a SendResult or of a received message.
 
         Returns:
             Address and offset.
 
         Raises:
-            ConfigurationError: it is no offset message id.
+            ConfigurationError: it is not an offset message id.
         """
         return AsyncAdmin.decode_message_id(offset_message_id)
 
     def messages_by_key(
         self, topic: str, key: str, *, max_messages: int = 64, begin_ms: int = 0, end_ms: int = (1 << 63) - 1
     ) -> list[MessageExt]:
-        """Messages of ``topic`` with this key, stored between two times, by the brokers' index, oldest first (mqadmin: queryMsgByKey).
+        """The messages of ``topic`` with this key, stored between two times, oldest first (mqadmin: queryMsgByKey).
 
         Args:
-            topic: its name.
+            topic: the name of the topic.
             key: one of the message's ``keys``.
-            max_messages: at most so many, the newest.
-            begin_ms: stored at this time or later, milliseconds since 1970.
-            end_ms: stored at this time or before, milliseconds since 1970.
+            max_messages: the maximum number; the newest are returned.
+            begin_ms: only messages stored at this time or later, in milliseconds since 1970.
+            end_ms: only messages stored at this time or earlier, in milliseconds since 1970.
 
         Returns:
             The messages.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(
@@ -1115,19 +1116,19 @@ class Admin(BlockingClient):
         )
 
     def messages_by_unique_key(self, topic: str, unique_key: str) -> list[MessageExt]:
-        """The stored copies of the message with this ``message_id``, oldest first: more than one after a send that was tried again
+        """The stored copies of the message with this ``message_id``, oldest first. There may be several if the send was retried
         (mqadmin: queryMsgByUniqueKey).
 
         Args:
-            topic: its name.
+            topic: the name of the topic.
             unique_key: the ``message_id``.
 
         Returns:
             The copies.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.messages_by_unique_key(topic, unique_key))
@@ -1141,23 +1142,23 @@ class Admin(BlockingClient):
         begin_ms: int = 0,
         end_ms: int = (1 << 63) - 1,
     ) -> list[TraceRecord]:
-        """Who sent and who consumed a message, by what clients of any language told the trace topic, oldest first
+        """The trace of a message: who sent and who consumed it, as clients of any language recorded it in the trace topic, oldest first
         (mqadmin: queryMsgTraceById).
 
         Args:
-            message_id: that of the message (not of a stored copy).
-            trace_topic: where the clients' traces go.
-            max_messages: look at so many trace messages, the newest.
-            begin_ms: stored at this time or later, milliseconds since 1970.
-            end_ms: stored at this time or before, milliseconds since 1970.
+            message_id: the message id, not the offset message id of a stored copy.
+            trace_topic: the topic with the trace messages.
+            max_messages: the maximum number of trace messages to read; the newest are read.
+            begin_ms: only messages stored at this time or later, in milliseconds since 1970.
+            end_ms: only messages stored at this time or earlier, in milliseconds since 1970.
 
         Returns:
             One record for each send, and for each call of a listener before and after it.
 
         Raises:
-            TopicNotExist: nobody has traced anything there yet.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            TopicNotExist: there is no trace topic yet.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(
@@ -1167,11 +1168,11 @@ class Admin(BlockingClient):
         )
 
     def message_at(self, queue: MessageQueue, offset: int) -> MessageExt | None:
-        """The message at one place of a queue; None when there is none (mqadmin: queryMsgByOffset).
+        """The message at an offset of a queue; None if there is none (mqadmin: queryMsgByOffset).
 
         Args:
-            queue: of which topic, broker and number.
-            offset: its place in the queue.
+            queue: topic, broker name and queue id.
+            offset: the queue offset.
 
         Returns:
             The message, or None.
@@ -1179,7 +1180,7 @@ class Admin(BlockingClient):
         Raises:
             TopicNotExist: there is no such topic.
             ConfigurationError: an argument is wrong, or the topic has no such queue.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.message_at(queue, offset))
@@ -1195,13 +1196,13 @@ class Admin(BlockingClient):
     ) -> list[MessageExt]:
         """Messages of a queue in order, without a group and without progress (mqadmin: printMsg, printMsgByQueue, consumeMessage).
 
-        For whole topics use QueueReader, which is made for speed.
+        To read whole topics, use QueueReader, which is faster.
 
         Args:
-            queue: of which topic, broker and number.
-            begin_offset: default the oldest message.
-            end_offset: read up to here, exclusive; default the end as it is now.
-            max_messages: at most so many.
+            queue: topic, broker name and queue id.
+            begin_offset: the first offset to read; default: the oldest message.
+            end_offset: the offset before which to stop; default: the current end of the queue.
+            max_messages: the maximum number.
             expression: tags as ``"a || b"``, or ``sql92("...")``.
 
         Returns:
@@ -1210,7 +1211,7 @@ class Admin(BlockingClient):
         Raises:
             TopicNotExist: there is no such topic.
             ConfigurationError: an argument is wrong, or the topic has no such queue.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(
@@ -1222,37 +1223,37 @@ class Admin(BlockingClient):
     def read_onward(
         self, positions: Mapping[MessageQueue, int], *, max_messages: int = 32, expression: FilterExpression | str = "*"
     ) -> tuple[list[MessageExt], dict[MessageQueue, int]]:
-        """One pull at each of these queues at once, without a group and without progress, to follow a topic (mqadmin:
+        """Pull once from each of these queues, without a group and without progress, to follow a topic (mqadmin:
         consumeMessage).
 
         Args:
-            positions: where to read on, by queue; what lies before the oldest message begins there.
-            max_messages: at most so many of each queue; a broker gives 32 in one pull by default.
+            positions: the offset from which to read, by queue; offsets before the oldest message count as its offset.
+            max_messages: the maximum number for each queue; brokers return at most 32 in one pull by default.
             expression: tags as ``"a || b"``, or ``sql92("...")``.
 
         Returns:
-            The messages that are there, in the order in which they were stored, and where to read on: behind them, and behind what the
-            filter left out.
+            The messages, in the order in which they were stored, and the positions for the next call: behind these messages and behind
+            those that the filter left out.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.read_onward(positions, max_messages=max_messages, expression=expression))
 
     def message_track(self, message: MessageExt) -> list[MessageTrack]:
-        """What became of a message in each group that reads its topic (mqadmin: queryMsgById prints it).
+        """Whether each group that consumes its topic has consumed a message (mqadmin: queryMsgById prints it).
 
         Args:
-            message: as a lookup returned it.
+            message: a message that another method of this class returned.
 
         Returns:
             A row for each group.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.message_track(message))
@@ -1260,20 +1261,19 @@ class Admin(BlockingClient):
     def consume_directly(
         self, group: str, client_id: str, message: MessageExt | str
     ) -> bodies.ConsumeMessageDirectlyResult:
-        """Let one member run its listener on a stored message, now; progress and retries stay as they are
-        (mqadmin: queryMsgById -g -d).
+        """Have one member consume a stored message now, without a change of progress and retries (mqadmin: queryMsgById -g -d).
 
         Args:
             group: the consumer group.
-            client_id: of the member, ``ip@instanceName``.
-            message: as a lookup returned it, or its offset message id.
+            client_id: the client id of the member, ``ip@instanceName``.
+            message: a message that another method of this class returned, or an offset message id.
 
         Returns:
-            What the listener made of it, and how long that took.
+            The result of the listener, and how long the call took.
 
         Raises:
-            RemoteError: the member is not online, is no push consumer, or did not answer within 10 s.
-            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: the member is not online, is not a push consumer, or did not answer within 10 s.
+            ConfigurationError: an argument is wrong; nothing was sent.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.consume_directly(group, client_id, message))
@@ -1281,149 +1281,149 @@ class Admin(BlockingClient):
     def consume_queue(
         self, queue: MessageQueue, index: int = 0, count: int = 10, group: str | None = None
     ) -> bodies.QueryConsumeQueueResponseBody:
-        """Entries of the index that a queue is: where each message is in the commit log, and whether it passes the filter of ``group``
+        """Entries of a consume queue: the place of each message in the commit log, and whether it passes the filter of ``group``
         (mqadmin: queryCq).
 
         Args:
-            queue: of which topic, broker and number.
-            index: the offset to begin at.
-            count: how many entries.
-            group: whose filter is tried; default none.
+            queue: topic, broker name and queue id.
+            index: the offset of the first entry.
+            count: the number of entries.
+            group: the group whose filter is tried; default: none.
 
         Returns:
-            The entries, and what the group subscribes to.
+            The entries, and the subscription of the group.
 
         Raises:
-            GroupNotExist, TopicNotExist: no broker knows it.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.consume_queue(queue, index, count, group))
 
     def resume_half_message(self, topic: str, offset_message_id: str) -> None:
-        """Have the producers asked again about a transaction whose checks are used up.
+        """Let the broker ask the producers again about a transaction after it has used up its check-backs.
 
         Args:
-            topic: where it was sent.
-            offset_message_id: of the half message.
+            topic: the topic of the message.
+            offset_message_id: the offset message id of the half message.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.resume_half_message(topic, offset_message_id))
 
     def cluster_info(self) -> bodies.ClusterInfo:
-        """Clusters, their brokers and the addresses of these.
+        """The clusters with their brokers and the addresses of the brokers.
 
         Returns:
             Addresses by broker name and id, and broker names by cluster.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.cluster_info())
 
     def brokers(self, *, cluster: str | None = None) -> list[BrokerStatus]:
-        """Every broker that is registered, masters and slaves, sorted by name and id (mqadmin: clusterList).
+        """All registered brokers, masters and slaves, sorted by name and id (mqadmin: clusterList).
 
         Args:
-            cluster: of this cluster; default of all.
+            cluster: only brokers of this cluster; default: all brokers.
 
         Returns:
-            A row for each.
+            A BrokerStatus for each broker.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.brokers(cluster=cluster))
 
     def broker_runtime_info(self, broker: str) -> dict[str, str]:
-        """A broker's own numbers, as text by text (mqadmin: brokerStatus).
+        """The runtime info of a broker, names and values as text (mqadmin: brokerStatus).
 
         Args:
-            broker: which one, by name (its master) or ``host:port``.
+            broker: a name (its master) or ``host:port``.
 
         Returns:
-            By name, as the broker calls them.
+            A dictionary with the broker's names.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.broker_runtime_info(broker))
 
     def broker_stats(self, broker: str, stats_name: str, stats_key: str) -> bodies.BrokerStatsData:
-        """One counter of a broker over a minute, an hour and a day, such as ``TOPIC_PUT_NUMS`` of a topic or ``GROUP_GET_NUMS`` of
+        """A counter of a broker over a minute, an hour and a day, such as ``TOPIC_PUT_NUMS`` of a topic or ``GROUP_GET_NUMS`` of
         ``topic@group``.
 
         Args:
-            broker: which one, by name (its master) or ``host:port``.
-            stats_name: which counter.
-            stats_key: of what: a topic, or ``topic@group``.
+            broker: a name (its master) or ``host:port``.
+            stats_name: the name of the counter.
+            stats_key: what is counted: a topic, or ``topic@group``.
 
         Returns:
             Sums and rates over a minute, an hour and a day.
 
         Raises:
-            RemoteError: nothing was counted, or a server refused.
-            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: there is no such count, or a server refused.
+            ConfigurationError: an argument is wrong; nothing was sent.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.broker_stats(broker, stats_name, stats_key))
 
     def ha_status(self, broker: str) -> bodies.HARuntimeInfo:
-        """How far a master's slaves are, or how far a slave is (mqadmin: haStatus; 5.x).
+        """The replication offsets of a master's slaves, or of a slave (mqadmin: haStatus; 5.x).
 
         Args:
-            broker: which one, by name (its master) or ``host:port``.
+            broker: a name (its master) or ``host:port``.
 
         Returns:
-            Offsets and rates, per slave.
+            Offsets and rates for each slave.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.ha_status(broker))
 
     def speaks_5x(self, broker: str) -> bool:
-        """Whether a broker knows the requests of RocketMQ 5, found by asking something harmless that 4.9 does not know: what a broker
-        calls itself is no promise.
+        """Whether a broker supports the requests of RocketMQ 5. This is found out by a harmless request that 4.9 does not support, because
+        the version that a broker reports is not reliable.
 
         Args:
-            broker: which one, by name (its master) or ``host:port``.
+            broker: a name (its master) or ``host:port``.
 
         Returns:
-            True where it does.
+            True if it does.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
+            ConfigurationError: an argument is wrong; nothing was sent.
             RemoteError: a server refused.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.speaks_5x(broker))
 
     def broker_config(self, broker: str) -> dict[str, str]:
-        """All settings of a broker, as Apache names them (mqadmin: getBrokerConfig).
+        """All settings of a broker by their Apache names (mqadmin: getBrokerConfig).
 
         Args:
-            broker: which one, by name (its master) or ``host:port``.
+            broker: a name (its master) or ``host:port``.
 
         Returns:
-            By name.
+            A dictionary by name.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.broker_config(broker))
@@ -1431,58 +1431,60 @@ class Admin(BlockingClient):
     def update_broker_config(
         self, settings: Mapping[str, Any], *, cluster: str | None = None, broker: str | None = None
     ) -> None:
-        """Change settings of running brokers, of slaves too (mqadmin: updateBrokerConfig). One of ``cluster`` and ``broker`` is needed.
+        """Change settings of running brokers, including slaves (mqadmin: updateBrokerConfig).
+
+        One of ``cluster`` and ``broker`` is required.
 
         Args:
-            settings: as Apache names them, ``{"maxMessageSize": 4194304, "autoCreateTopicEnable": False}``.
-            cluster: at all brokers of this cluster, slaves too; default none.
-            broker: at this one and its slaves, by name, or at one ``host:port`` alone; default none.
+            settings: values by their Apache names, such as ``{"maxMessageSize": 4194304, "autoCreateTopicEnable": False}``.
+            cluster: on all brokers of this cluster, including slaves; default: on none.
+            broker: a name, for the broker and its slaves, or ``host:port``, for one of them; default: on none.
 
         Raises:
-            RemoteError: our brokers refuse unknown settings and those that need a restart; Apache's take them and say nothing.
-            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: SprocketMQ's brokers refuse unknown settings and those that need a restart; Apache's accept them without an error.
+            ConfigurationError: an argument is wrong; nothing was sent.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.update_broker_config(settings, cluster=cluster, broker=broker))
 
     def clean_expired_consume_queues(self, *, cluster: str | None = None, broker: str | None = None) -> None:
-        """Delete queue files of messages that are gone (mqadmin: cleanExpiredCQ).
+        """Delete consume queue files whose messages are no longer stored (mqadmin: cleanExpiredCQ).
 
         Args:
-            cluster: at all masters of this cluster; default all masters.
-            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+            cluster: on all masters of this cluster; default: on all masters.
+            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.clean_expired_consume_queues(cluster=cluster, broker=broker))
 
     def delete_expired_commit_logs(self, *, cluster: str | None = None, broker: str | None = None) -> None:
-        """Delete log files that are older than the brokers keep them, at whatever hour it is (mqadmin: deleteExpiredCommitLog).
+        """Delete expired files of the commit log now, whatever the brokers' deletion hour is (mqadmin: deleteExpiredCommitLog).
 
         Args:
-            cluster: at all masters of this cluster; default all masters.
-            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+            cluster: on all masters of this cluster; default: on all masters.
+            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.delete_expired_commit_logs(cluster=cluster, broker=broker))
 
     def clean_unused_topics(self, *, cluster: str | None = None, broker: str | None = None) -> None:
-        """Delete the queue files of topics that are gone (mqadmin: cleanUnusedTopic).
+        """Delete the consume queue files of topics that no longer exist (mqadmin: cleanUnusedTopic).
 
         Args:
-            cluster: at all masters of this cluster; default all masters.
-            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+            cluster: on all masters of this cluster; default: on all masters.
+            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.clean_unused_topics(cluster=cluster, broker=broker))
@@ -1493,17 +1495,17 @@ class Admin(BlockingClient):
         return self._async.name_servers
 
     def wipe_write_perm(self, broker_name: str) -> dict[str, int]:
-        """Let nobody send to a broker any more, until it registers anew or ``add_write_perm`` (mqadmin: wipeWritePerm).
+        """Stop producers from sending to a broker, until it registers again or until ``add_write_perm`` (mqadmin: wipeWritePerm).
 
         Args:
-            broker_name: its name.
+            broker_name: the name of the broker.
 
         Returns:
-            How many topics changed, by name server.
+            The number of changed topics by name server.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.wipe_write_perm(broker_name))
@@ -1512,89 +1514,89 @@ class Admin(BlockingClient):
         """Undo ``wipe_write_perm`` (mqadmin: addWritePerm).
 
         Args:
-            broker_name: its name.
+            broker_name: the name of the broker.
 
         Returns:
-            How many topics changed, by name server.
+            The number of changed topics by name server.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.add_write_perm(broker_name))
 
     def put_kv_config(self, namespace: str, key: str, value: str) -> None:
-        """Keep a text at the name servers (mqadmin: updateKvConfig).
+        """Store a value at the name servers (mqadmin: updateKvConfig).
 
         Args:
-            namespace: where it is kept.
-            key: its name there.
-            value: the text.
+            namespace: the namespace of the key.
+            key: the key.
+            value: the value.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.put_kv_config(namespace, key, value))
 
     def kv_config(self, namespace: str, key: str) -> str | None:
-        """A text kept at the name servers; None when there is none.
+        """A value stored at the name servers; None if there is none.
 
         Args:
-            namespace: where it is kept.
-            key: its name there.
+            namespace: the namespace of the key.
+            key: the key.
 
         Returns:
-            The text, or None.
+            The value, or None.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.kv_config(namespace, key))
 
     def kv_configs(self, namespace: str) -> dict[str, str]:
-        """All texts of a namespace, by key; empty when there are none.
+        """All values of a namespace by key; empty if there are none.
 
         Args:
-            namespace: where they are kept.
+            namespace: the namespace.
 
         Returns:
-            The texts.
+            The values by key.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.kv_configs(namespace))
 
     def delete_kv_config(self, namespace: str, key: str) -> None:
-        """Forget a text kept at the name servers (mqadmin: deleteKvConfig).
+        """Delete a value stored at the name servers (mqadmin: deleteKvConfig).
 
         Args:
-            namespace: where it is kept.
-            key: its name there.
+            namespace: the namespace of the key.
+            key: the key.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.delete_kv_config(namespace, key))
 
     def namesrv_config(self) -> dict[str, dict[str, str]]:
-        """All settings, by name server (mqadmin: getNamesrvConfig).
+        """The settings of all name servers (mqadmin: getNamesrvConfig).
 
         Returns:
-            Settings by name, by the server's address.
+            Settings by name, for each address of a name server.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.namesrv_config())
@@ -1603,30 +1605,30 @@ class Admin(BlockingClient):
         """Change settings of all name servers while they run (mqadmin: updateNamesrvConfig).
 
         Args:
-            settings: as Apache names them, ``{"orderMessageEnable": True}``.
+            settings: values by their Apache names, such as ``{"orderMessageEnable": True}``.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.update_namesrv_config(settings))
 
     def diagnose_group(self, group: str, *, stuck_after_ms: int = 30000, watch_ms: int = 2000) -> GroupDiagnosis:
-        """Why a group does not move: one verdict, the evidence, and what to do. Changes nothing.
+        """Find out why a group makes no progress: one verdict, its evidence, and what to do. Changes nothing.
 
         Args:
             group: the consumer group.
-            stuck_after_ms: milliseconds after which a listener that finishes nothing counts as stuck.
-            watch_ms: how many milliseconds to look for movement.
+            stuck_after_ms: how many milliseconds a listener call may take before it counts as stuck.
+            watch_ms: how many milliseconds to watch whether progress changes.
 
         Returns:
-            The verdict; what could not be learned is said as that.
+            The diagnosis; ``not_learned`` lists what could not be found out.
 
         Raises:
             GroupNotExist: no broker knows the group.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.diagnose_group(group, stuck_after_ms=stuck_after_ms, watch_ms=watch_ms))
@@ -1643,15 +1645,15 @@ class Admin(BlockingClient):
         """Create a user (mqadmin: createUser; 5.x).
 
         Args:
-            username: its name.
-            password: its password.
-            user_type: ``Normal``, who may do what policies allow, or ``Super``, who may do all.
-            cluster: at all masters of this cluster; default all masters.
-            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+            username: the name of the user.
+            password: the password.
+            user_type: ``Normal``, which may do what its policies allow, or ``Super``, which may do everything.
+            cluster: on all masters of this cluster; default: on all masters.
+            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.create_user(username, password, user_type=user_type, cluster=cluster, broker=broker))
@@ -1666,19 +1668,19 @@ class Admin(BlockingClient):
         cluster: str | None = None,
         broker: str | None = None,
     ) -> None:
-        """Change what is given of a user (mqadmin: updateUser; 5.x).
+        """Change the given settings of a user (mqadmin: updateUser; 5.x).
 
         Args:
-            username: its name.
-            password: the new one; default it stays.
-            user_type: ``Normal`` or ``Super``; default it stays.
-            user_status: ``enable`` or ``disable``; default it stays.
-            cluster: at all masters of this cluster; default all masters.
-            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+            username: the name of the user.
+            password: the new password; default: unchanged.
+            user_type: ``Normal`` or ``Super``; default: unchanged.
+            user_status: ``enable`` or ``disable``; default: unchanged.
+            cluster: on all masters of this cluster; default: on all masters.
+            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(
@@ -1696,30 +1698,30 @@ class Admin(BlockingClient):
         """Delete a user (mqadmin: deleteUser; 5.x).
 
         Args:
-            username: its name.
-            cluster: at all masters of this cluster; default all masters.
-            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+            username: the name of the user.
+            cluster: on all masters of this cluster; default: on all masters.
+            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.delete_user(username, cluster=cluster, broker=broker))
 
     def user(self, broker: str, username: str) -> bodies.UserInfo | None:
-        """A user as one broker knows it, None when it does not (mqadmin: getUser; 5.x).
+        """A user of one broker; None if there is no such user (mqadmin: getUser; 5.x).
 
         Args:
-            broker: which one, by name (its master) or ``host:port``.
-            username: its name.
+            broker: a name (its master) or ``host:port``.
+            username: the name of the user.
 
         Returns:
             The user, or None.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.user(broker, username))
@@ -1728,33 +1730,33 @@ class Admin(BlockingClient):
         """The users of one broker whose name contains ``name_filter`` (mqadmin: listUser; 5.x).
 
         Args:
-            broker: which one, by name (its master) or ``host:port``.
-            name_filter: a part of the names; default all users.
+            broker: a name (its master) or ``host:port``.
+            name_filter: a part of the name; default: all users.
 
         Returns:
             The users.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.users(broker, name_filter))
 
     def copy_users(self, source: str, destination: str, usernames: Collection[str] | None = None) -> list[str]:
-        """Create or update users of one broker at another, all or some (mqadmin: copyUser; 5.x).
+        """Copy users from one broker to another, all or some (mqadmin: copyUser; 5.x).
 
         Args:
             source: the broker to copy from, by name or ``host:port``.
             destination: the broker to copy to, by name or ``host:port``.
-            usernames: whom; default all.
+            usernames: the users to copy; default: all.
 
         Returns:
             Their names.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.copy_users(source, destination, usernames))
@@ -1770,20 +1772,20 @@ class Admin(BlockingClient):
         cluster: str | None = None,
         broker: str | None = None,
     ) -> None:
-        """Allow or deny a user something (mqadmin: createAcl; 5.x).
+        """Create policies that allow or deny a user some actions (mqadmin: createAcl; 5.x).
 
         Args:
             subject: ``User:name``.
             resources: ``Topic:flights``, ``Group:delays``, ``Topic:orders*``, ...
             actions: ``Pub``, ``Sub``, ``Create``, ``Update``, ``Delete``, ``Get``, ``List`` or ``All``.
             decision: ``Allow`` or ``Deny``.
-            source_ips: addresses this is limited to; () is any.
-            cluster: at all masters of this cluster; default all masters.
-            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+            source_ips: the policy applies only to requests from these addresses; () means any.
+            cluster: on all masters of this cluster; default: on all masters.
+            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(
@@ -1803,20 +1805,20 @@ class Admin(BlockingClient):
         cluster: str | None = None,
         broker: str | None = None,
     ) -> None:
-        """Change what a user may do to these resources (mqadmin: updateAcl; 5.x).
+        """Replace the policies of a user for these resources (mqadmin: updateAcl; 5.x).
 
         Args:
             subject: ``User:name``.
             resources: ``Topic:flights``, ``Group:delays``, ``Topic:orders*``, ...
             actions: ``Pub``, ``Sub``, ``Create``, ``Update``, ``Delete``, ``Get``, ``List`` or ``All``.
             decision: ``Allow`` or ``Deny``.
-            source_ips: addresses this is limited to; () is any.
-            cluster: at all masters of this cluster; default all masters.
-            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+            source_ips: the policy applies only to requests from these addresses; () means any.
+            cluster: on all masters of this cluster; default: on all masters.
+            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(
@@ -1828,34 +1830,34 @@ class Admin(BlockingClient):
     def delete_acl(
         self, subject: str, resource: str | None = None, *, cluster: str | None = None, broker: str | None = None
     ) -> None:
-        """Delete what is said about one resource, or all policies of ``User:name`` (mqadmin: deleteAcl; 5.x).
+        """Delete the policy for one resource, or all policies of ``User:name`` (mqadmin: deleteAcl; 5.x).
 
         Args:
             subject: ``User:name``.
-            resource: such as ``Topic:flights``; default all that is said about the user.
-            cluster: at all masters of this cluster; default all masters.
-            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+            resource: a resource such as ``Topic:flights``; default: all policies of the user.
+            cluster: on all masters of this cluster; default: on all masters.
+            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.delete_acl(subject, resource, cluster=cluster, broker=broker))
 
     def acl(self, broker: str, subject: str) -> bodies.AclInfo | None:
-        """All policies of ``User:name`` at one broker, None when there are none (mqadmin: getAcl; 5.x).
+        """All policies of ``User:name`` at one broker; None if there are none (mqadmin: getAcl; 5.x).
 
         Args:
-            broker: which one, by name (its master) or ``host:port``.
+            broker: a name (its master) or ``host:port``.
             subject: ``User:name``.
 
         Returns:
             The policies, or None.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.acl(broker, subject))
@@ -1866,34 +1868,34 @@ class Admin(BlockingClient):
         """The policies of one broker whose subject and resource contain the filters (mqadmin: listAcl; 5.x).
 
         Args:
-            broker: which one, by name (its master) or ``host:port``.
-            subject_filter: a part of the subjects; default any.
-            resource_filter: a part of the resources; default any.
+            broker: a name (its master) or ``host:port``.
+            subject_filter: a part of the subject; default: any subject.
+            resource_filter: a part of the resource; default: any resource.
 
         Returns:
             The policies, by subject.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.acls(broker, subject_filter, resource_filter))
 
     def copy_acls(self, source: str, destination: str, subjects: Collection[str] | None = None) -> list[str]:
-        """Create or update policies of one broker at another, of all subjects or some (mqadmin: copyAcl; 5.x).
+        """Copy policies from one broker to another, of all subjects or some (mqadmin: copyAcl; 5.x).
 
         Args:
             source: the broker to copy from, by name or ``host:port``.
             destination: the broker to copy to, by name or ``host:port``.
-            subjects: whose, ``User:name``; default all.
+            subjects: the subjects, ``User:name``; default: all.
 
         Returns:
             The subjects.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.copy_acls(source, destination, subjects))
@@ -1912,23 +1914,23 @@ class Admin(BlockingClient):
         cluster: str | None = None,
         broker: str | None = None,
     ) -> None:
-        """Create an account or change it (mqadmin: updateAclConfig; 4.9). What is not given stays; ``admin`` becomes False.
+        """Create an account or change it (mqadmin: updateAclConfig; 4.9). Settings that are not given stay unchanged, except ``admin``.
 
         Args:
-            access_key: its name.
-            secret_key: what it signs with; default it stays.
-            admin: whether it may administer.
-            white_remote_address: from where it needs no signature; default it stays.
-            default_topic_perm: ``DENY``, ``PUB``, ``SUB`` or ``PUB|SUB`` for topics that are not named; default it stays.
-            default_group_perm: ``DENY``, ``PUB``, ``SUB`` or ``PUB|SUB`` for groups that are not named; default it stays.
-            topic_perms: ``DENY``, ``PUB``, ``SUB`` or ``PUB|SUB``, by topic; default they stay.
-            group_perms: ``DENY``, ``PUB``, ``SUB`` or ``PUB|SUB``, by group; default they stay.
-            cluster: at all masters of this cluster; default all masters.
-            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+            access_key: the access key.
+            secret_key: the secret key; default: unchanged.
+            admin: whether the account may send administrative requests.
+            white_remote_address: an address from which no signature is needed; default: unchanged.
+            default_topic_perm: ``DENY``, ``PUB``, ``SUB`` or ``PUB|SUB`` for topics that are not named; default: unchanged.
+            default_group_perm: ``DENY``, ``PUB``, ``SUB`` or ``PUB|SUB`` for groups that are not named; default: unchanged.
+            topic_perms: ``DENY``, ``PUB``, ``SUB`` or ``PUB|SUB``, by topic; default: unchanged.
+            group_perms: ``DENY``, ``PUB``, ``SUB`` or ``PUB|SUB``, by group; default: unchanged.
+            cluster: on all masters of this cluster; default: on all masters.
+            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(
@@ -1950,13 +1952,13 @@ class Admin(BlockingClient):
         """Delete an account (mqadmin: deleteAclConfig; 4.9).
 
         Args:
-            access_key: its name.
-            cluster: at all masters of this cluster; default all masters.
-            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+            access_key: the access key.
+            cluster: on all masters of this cluster; default: on all masters.
+            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.delete_account(access_key, cluster=cluster, broker=broker))
@@ -1964,32 +1966,32 @@ class Admin(BlockingClient):
     def update_global_white_addresses(
         self, addresses: Collection[str], *, cluster: str | None = None, broker: str | None = None
     ) -> None:
-        """From where anybody may do anything (mqadmin: updateGlobalWhiteAddr; 4.9).
+        """Set the addresses from which all requests are allowed (mqadmin: updateGlobalWhiteAddr; 4.9).
 
         Args:
             addresses: addresses, or patterns such as ``10.0.0.*``.
-            cluster: at all masters of this cluster; default all masters.
-            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+            cluster: on all masters of this cluster; default: on all masters.
+            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.update_global_white_addresses(addresses, cluster=cluster, broker=broker))
 
     def account_versions(self, broker: str) -> headers.GetBrokerAclConfigResponseHeader:
-        """Which state of its accounts a broker has (mqadmin: clusterAclConfigVersion; 4.9).
+        """The versions of a broker's account files (mqadmin: clusterAclConfigVersion; 4.9).
 
         Args:
-            broker: which one, by name (its master) or ``host:port``.
+            broker: a name (its master) or ``host:port``.
 
         Returns:
-            The state of each file of accounts.
+            The version of each file.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.account_versions(broker))
@@ -1997,17 +1999,17 @@ class Admin(BlockingClient):
     def export_metadata(
         self, broker: str
     ) -> tuple[dict[str, bodies.TopicConfig], dict[str, bodies.SubscriptionGroupConfig]]:
-        """Topics and groups of a broker, as ``create_topics`` and ``create_groups`` take elsewhere (mqadmin: exportMetadata).
+        """The topics and groups of a broker, in the form that ``create_topics`` and ``create_groups`` accept (mqadmin: exportMetadata).
 
         Args:
-            broker: which one, by name (its master) or ``host:port``.
+            broker: a name (its master) or ``host:port``.
 
         Returns:
             Topics and groups, by name.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.export_metadata(broker))

@@ -1,4 +1,4 @@
-"""Brokers and name servers by an administrator (mqadmin: clusterList, brokerStatus, updateBrokerConfig, wipeWritePerm, ...)."""
+"""Brokers and name servers (mqadmin: clusterList, brokerStatus, updateBrokerConfig, wipeWritePerm, ...)."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ __all__ = ["BrokerRequests", "BrokerStatus"]
 
 @dataclass(frozen=True, slots=True)
 class BrokerStatus:
-    """One broker at a glance.
+    """A summary of one broker.
 
     Attributes:
-        broker_id: 0 is the master.
-        is_up: False when it is registered and does not answer; what follows is empty then.
-        version: as the broker says it, ``V5_4_0``.
-        in_tps, out_tps: messages stored and handed out per second, in the last 10 s.
-        messages_today_in, messages_today_out: since midnight.
-        info: all that it says of itself, see ``broker_runtime_info``.
+        broker_id: 0 for the master.
+        is_up: False if it is registered and does not answer; then the other attributes are empty.
+        version: the broker's version, such as ``V5_4_0``.
+        in_tps, out_tps: messages stored and delivered per second in the last 10 s.
+        messages_today_in, messages_today_out: messages stored and delivered since midnight.
+        info: its runtime info, see ``broker_runtime_info``.
     """
 
     cluster: str
@@ -51,30 +51,30 @@ class BrokerRequests(AdminSession):
     # -- looking ---------------------------------------------------------------------------------------------------------------
 
     async def cluster_info(self) -> bodies.ClusterInfo:
-        """Clusters, their brokers and the addresses of these.
+        """The clusters with their brokers and the addresses of the brokers.
 
         Returns:
             Addresses by broker name and id, and broker names by cluster.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return await self._api.cluster_info()
 
     async def brokers(self, *, cluster: str | None = None) -> list[BrokerStatus]:
-        """Every broker that is registered, masters and slaves, sorted by name and id (mqadmin: clusterList).
+        """All registered brokers, masters and slaves, sorted by name and id (mqadmin: clusterList).
 
         Args:
-            cluster: of this cluster; default of all.
+            cluster: only brokers of this cluster; default: all brokers.
 
         Returns:
-            A row for each.
+            A BrokerStatus for each broker.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         info = await self._api.cluster_info()
@@ -107,69 +107,69 @@ class BrokerRequests(AdminSession):
         return list(await asyncio.gather(*(look(*one) for one in wanted)))
 
     async def broker_runtime_info(self, broker: str) -> dict[str, str]:
-        """A broker's own numbers, as text by text (mqadmin: brokerStatus).
+        """The runtime info of a broker, names and values as text (mqadmin: brokerStatus).
 
         Args:
-            broker: which one, by name (its master) or ``host:port``.
+            broker: a name (its master) or ``host:port``.
 
         Returns:
-            By name, as the broker calls them.
+            A dictionary with the broker's names.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return await self._api.broker_runtime_info(await self._one(broker))
 
     async def broker_stats(self, broker: str, stats_name: str, stats_key: str) -> bodies.BrokerStatsData:
-        """One counter of a broker over a minute, an hour and a day, such as ``TOPIC_PUT_NUMS`` of a topic or ``GROUP_GET_NUMS`` of
+        """A counter of a broker over a minute, an hour and a day, such as ``TOPIC_PUT_NUMS`` of a topic or ``GROUP_GET_NUMS`` of
         ``topic@group``.
 
         Args:
-            broker: which one, by name (its master) or ``host:port``.
-            stats_name: which counter.
-            stats_key: of what: a topic, or ``topic@group``.
+            broker: a name (its master) or ``host:port``.
+            stats_name: the name of the counter.
+            stats_key: what is counted: a topic, or ``topic@group``.
 
         Returns:
             Sums and rates over a minute, an hour and a day.
 
         Raises:
-            RemoteError: nothing was counted, or a server refused.
-            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: there is no such count, or a server refused.
+            ConfigurationError: an argument is wrong; nothing was sent.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.ViewBrokerStatsDataRequestHeader(stats_name=stats_name, stats_key=stats_key)
         return await self._ask_body(await self._one(broker), requests.brokers.VIEW_BROKER_STATS_DATA, header)
 
     async def ha_status(self, broker: str) -> bodies.HARuntimeInfo:
-        """How far a master's slaves are, or how far a slave is (mqadmin: haStatus; 5.x).
+        """The replication offsets of a master's slaves, or of a slave (mqadmin: haStatus; 5.x).
 
         Args:
-            broker: which one, by name (its master) or ``host:port``.
+            broker: a name (its master) or ``host:port``.
 
         Returns:
-            Offsets and rates, per slave.
+            Offsets and rates for each slave.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return await self._ask_body(await self._one(broker), requests.brokers.GET_BROKER_HA_STATUS)
 
     async def speaks_5x(self, broker: str) -> bool:
-        """Whether a broker knows the requests of RocketMQ 5, found by asking something harmless that 4.9 does not know: what a broker
-        calls itself is no promise.
+        """Whether a broker supports the requests of RocketMQ 5. This is found out by a harmless request that 4.9 does not support, because
+        the version that a broker reports is not reliable.
 
         Args:
-            broker: which one, by name (its master) or ``host:port``.
+            broker: a name (its master) or ``host:port``.
 
         Returns:
-            True where it does.
+            True if it does.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
+            ConfigurationError: an argument is wrong; nothing was sent.
             RemoteError: a server refused.
             NetworkError, RequestTimeout: a server did not answer.
         """
@@ -186,17 +186,17 @@ class BrokerRequests(AdminSession):
     # -- settings --------------------------------------------------------------------------------------------------------------
 
     async def broker_config(self, broker: str) -> dict[str, str]:
-        """All settings of a broker, as Apache names them (mqadmin: getBrokerConfig).
+        """All settings of a broker by their Apache names (mqadmin: getBrokerConfig).
 
         Args:
-            broker: which one, by name (its master) or ``host:port``.
+            broker: a name (its master) or ``host:port``.
 
         Returns:
-            By name.
+            A dictionary by name.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return _settings((await self._ask(await self._one(broker), requests.brokers.GET_BROKER_CONFIG)).body)
@@ -204,16 +204,18 @@ class BrokerRequests(AdminSession):
     async def update_broker_config(
         self, settings: Mapping[str, Any], *, cluster: str | None = None, broker: str | None = None
     ) -> None:
-        """Change settings of running brokers, of slaves too (mqadmin: updateBrokerConfig). One of ``cluster`` and ``broker`` is needed.
+        """Change settings of running brokers, including slaves (mqadmin: updateBrokerConfig).
+
+        One of ``cluster`` and ``broker`` is required.
 
         Args:
-            settings: as Apache names them, ``{"maxMessageSize": 4194304, "autoCreateTopicEnable": False}``.
-            cluster: at all brokers of this cluster, slaves too; default none.
-            broker: at this one and its slaves, by name, or at one ``host:port`` alone; default none.
+            settings: values by their Apache names, such as ``{"maxMessageSize": 4194304, "autoCreateTopicEnable": False}``.
+            cluster: on all brokers of this cluster, including slaves; default: on none.
+            broker: a name, for the broker and its slaves, or ``host:port``, for one of them; default: on none.
 
         Raises:
-            RemoteError: our brokers refuse unknown settings and those that need a restart; Apache's take them and say nothing.
-            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: SprocketMQ's brokers refuse unknown settings and those that need a restart; Apache's accept them without an error.
+            ConfigurationError: an argument is wrong; nothing was sent.
             NetworkError, RequestTimeout: a server did not answer.
         """
         if cluster is None and broker is None:
@@ -226,45 +228,45 @@ class BrokerRequests(AdminSession):
     # -- upkeep ----------------------------------------------------------------------------------------------------------------
 
     async def clean_expired_consume_queues(self, *, cluster: str | None = None, broker: str | None = None) -> None:
-        """Delete queue files of messages that are gone (mqadmin: cleanExpiredCQ).
+        """Delete consume queue files whose messages are no longer stored (mqadmin: cleanExpiredCQ).
 
         Args:
-            cluster: at all masters of this cluster; default all masters.
-            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+            cluster: on all masters of this cluster; default: on all masters.
+            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         for address in (await self._masters(cluster, broker)).values():
             await self._ask(address, requests.brokers.CLEAN_EXPIRED_CONSUMEQUEUE)
 
     async def delete_expired_commit_logs(self, *, cluster: str | None = None, broker: str | None = None) -> None:
-        """Delete log files that are older than the brokers keep them, at whatever hour it is (mqadmin: deleteExpiredCommitLog).
+        """Delete expired files of the commit log now, whatever the brokers' deletion hour is (mqadmin: deleteExpiredCommitLog).
 
         Args:
-            cluster: at all masters of this cluster; default all masters.
-            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+            cluster: on all masters of this cluster; default: on all masters.
+            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         for address in (await self._masters(cluster, broker)).values():
             await self._ask(address, requests.brokers.DELETE_EXPIRED_COMMITLOG)
 
     async def clean_unused_topics(self, *, cluster: str | None = None, broker: str | None = None) -> None:
-        """Delete the queue files of topics that are gone (mqadmin: cleanUnusedTopic).
+        """Delete the consume queue files of topics that no longer exist (mqadmin: cleanUnusedTopic).
 
         Args:
-            cluster: at all masters of this cluster; default all masters.
-            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+            cluster: on all masters of this cluster; default: on all masters.
+            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         for address in (await self._masters(cluster, broker)).values():
@@ -278,17 +280,17 @@ class BrokerRequests(AdminSession):
         return parse_addresses(self._options.addresses)
 
     async def wipe_write_perm(self, broker_name: str) -> dict[str, int]:
-        """Let nobody send to a broker any more, until it registers anew or ``add_write_perm`` (mqadmin: wipeWritePerm).
+        """Stop producers from sending to a broker, until it registers again or until ``add_write_perm`` (mqadmin: wipeWritePerm).
 
         Args:
-            broker_name: its name.
+            broker_name: the name of the broker.
 
         Returns:
-            How many topics changed, by name server.
+            The number of changed topics by name server.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.WipeWritePermOfBrokerRequestHeader(broker_name=broker_name)
@@ -302,14 +304,14 @@ class BrokerRequests(AdminSession):
         """Undo ``wipe_write_perm`` (mqadmin: addWritePerm).
 
         Args:
-            broker_name: its name.
+            broker_name: the name of the broker.
 
         Returns:
-            How many topics changed, by name server.
+            The number of changed topics by name server.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.AddWritePermOfBrokerRequestHeader(broker_name=broker_name)
@@ -320,16 +322,16 @@ class BrokerRequests(AdminSession):
         return changed
 
     async def put_kv_config(self, namespace: str, key: str, value: str) -> None:
-        """Keep a text at the name servers (mqadmin: updateKvConfig).
+        """Store a value at the name servers (mqadmin: updateKvConfig).
 
         Args:
-            namespace: where it is kept.
-            key: its name there.
-            value: the text.
+            namespace: the namespace of the key.
+            key: the key.
+            value: the value.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.PutKVConfigRequestHeader(namespace=namespace, key=key, value=value)
@@ -337,18 +339,18 @@ class BrokerRequests(AdminSession):
             await self._ask(address, requests.name_servers.PUT_KV_CONFIG, header)
 
     async def kv_config(self, namespace: str, key: str) -> str | None:
-        """A text kept at the name servers; None when there is none.
+        """A value stored at the name servers; None if there is none.
 
         Args:
-            namespace: where it is kept.
-            key: its name there.
+            namespace: the namespace of the key.
+            key: the key.
 
         Returns:
-            The text, or None.
+            The value, or None.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.GetKVConfigRequestHeader(namespace=namespace, key=key)
@@ -361,17 +363,17 @@ class BrokerRequests(AdminSession):
         return requests.name_servers.GET_KV_CONFIG.answer_header_in(answer).value
 
     async def kv_configs(self, namespace: str) -> dict[str, str]:
-        """All texts of a namespace, by key; empty when there are none.
+        """All values of a namespace by key; empty if there are none.
 
         Args:
-            namespace: where they are kept.
+            namespace: the namespace.
 
         Returns:
-            The texts.
+            The values by key.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.GetKVListByNamespaceRequestHeader(namespace=namespace)
@@ -384,15 +386,15 @@ class BrokerRequests(AdminSession):
         return dict(sorted(requests.name_servers.GET_KVLIST_BY_NAMESPACE.answer_body_in(answer).table.items()))
 
     async def delete_kv_config(self, namespace: str, key: str) -> None:
-        """Forget a text kept at the name servers (mqadmin: deleteKvConfig).
+        """Delete a value stored at the name servers (mqadmin: deleteKvConfig).
 
         Args:
-            namespace: where it is kept.
-            key: its name there.
+            namespace: the namespace of the key.
+            key: the key.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.DeleteKVConfigRequestHeader(namespace=namespace, key=key)
@@ -400,14 +402,14 @@ class BrokerRequests(AdminSession):
             await self._ask(address, requests.name_servers.DELETE_KV_CONFIG, header)
 
     async def namesrv_config(self) -> dict[str, dict[str, str]]:
-        """All settings, by name server (mqadmin: getNamesrvConfig).
+        """The settings of all name servers (mqadmin: getNamesrvConfig).
 
         Returns:
-            Settings by name, by the server's address.
+            Settings by name, for each address of a name server.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return {
@@ -419,11 +421,11 @@ class BrokerRequests(AdminSession):
         """Change settings of all name servers while they run (mqadmin: updateNamesrvConfig).
 
         Args:
-            settings: as Apache names them, ``{"orderMessageEnable": True}``.
+            settings: values by their Apache names, such as ``{"orderMessageEnable": True}``.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         for address in self.name_servers:
@@ -443,7 +445,7 @@ def _text(settings: Mapping[str, Any]) -> bytes:
 
 
 def _first_number(text: str | None) -> float:
-    """Java prints the rates of the last 10 s, minute and ten minutes in a row."""
+    """The first number of a text: Java writes the rates of the last 10 s, minute and ten minutes one after the other."""
     try:
         return float((text or "0").split()[0])
     except (ValueError, IndexError):

@@ -1,7 +1,7 @@
-"""Arguments of administrative requests, checked by what their annotations say before anything is asked.
+"""Checks the arguments of administrative requests against their annotations before anything is sent.
 
-There are a hundred requests with some three hundred parameters, and few kinds of them. A request that looks closer (a range, a name) does
-so itself; here is what holds for all: the type, text that can be sent, numbers that a long can hold, collections of such.
+A hundred requests have some three hundred parameters of few kinds. This module checks what applies to all: types, text that can be
+encoded, numbers that fit a Java long, and collections of these. Requests check ranges and names themselves.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _CLASSES: Final[dict[str, type]] = {
     "bool": bool,
     "datetime": datetime,
     "MessageExt": MessageExt,
-    "DeadLetterMessage": object,  # looked at by who takes it
+    "DeadLetterMessage": object,  # checked where it is used
     "FilterExpression": FilterExpression,
     "bodies.TopicConfig": bodies.TopicConfig,
     "bodies.SubscriptionGroupConfig": bodies.SubscriptionGroupConfig,
@@ -103,7 +103,7 @@ def _check(name: str, kind: str, value: Any) -> None:
             raise ConfigurationError(f"{name} is {value!r}, a mapping such as a dict is allowed")
         for key, one in value.items():
             _check(f"a key of {name}", pairs[1], key)
-            if one != "" and pairs[2] != "Any":  # "" takes a setting away
+            if one != "" and pairs[2] != "Any":  # "" removes a setting
                 _check(f"{name}[{key!r}]", pairs[2], one)
     elif not isinstance(value, tuple(_CLASSES[one] for one in kinds if one in _CLASSES)):
         allowed = " or ".join(one.rpartition(".")[2] for one in kinds if one != "None")

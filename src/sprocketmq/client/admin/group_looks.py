@@ -1,4 +1,4 @@
-"""Looking at a group from all sides, and what is the matter with it, by an administrator (no mqadmin command)."""
+"""Diagnosis of a consumer group: everything that can be seen of it, and one verdict (no mqadmin command)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ __all__ = ["GroupLookRequests"]
 
 _READABLE: Final = 4
 _MOST_WATCHED_MS: Final = 600_000
-_LOOKED_AT: Final = 256  # waiting retries of one delay level: for the first one that is due, and how many
+_SEARCHED: Final = 256  # messages of each delay level in which waiting retries are searched
 _DECADES_MS: Final = 30 * 365 * 86_400_000
 _FAILURES: Final = (RemoteError, NetworkError, RequestTimeout, ProtocolError)
 
@@ -41,7 +41,7 @@ _Reports = Mapping[str, bodies.ConsumerRunningInfo | str]
 
 
 class _Position(NamedTuple):
-    """Where a group is in a queue; ``consumer_offset`` -1 is nowhere."""
+    """The position of a group in a queue; ``consumer_offset`` is -1 if it has no progress."""
 
     broker_offset: int
     consumer_offset: int
@@ -53,25 +53,25 @@ class _Position(NamedTuple):
 
 
 class GroupLookRequests(GroupRequests, MessageRequests, BrokerRequests):
-    """The part of AsyncAdmin that looks at a group from all sides."""
+    """The part of AsyncAdmin that diagnoses a group."""
 
     async def diagnose_group(
         self, group: str, *, stuck_after_ms: int = 30_000, watch_ms: int = 2_000
     ) -> GroupDiagnosis:
-        """Why a group does not move: one verdict, the evidence, and what to do. Changes nothing.
+        """Find out why a group makes no progress: one verdict, its evidence, and what to do. Changes nothing.
 
         Args:
             group: the consumer group.
-            stuck_after_ms: milliseconds after which a listener that finishes nothing counts as stuck.
-            watch_ms: how many milliseconds to look for movement.
+            stuck_after_ms: how many milliseconds a listener call may take before it counts as stuck.
+            watch_ms: how many milliseconds to watch whether progress changes.
 
         Returns:
-            The verdict; what could not be learned is said as that.
+            The diagnosis; ``not_learned`` lists what could not be found out.
 
         Raises:
             GroupNotExist: no broker knows the group.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         check_range("watch_ms", watch_ms, 0, _MOST_WATCHED_MS)
@@ -88,7 +88,7 @@ class GroupLookRequests(GroupRequests, MessageRequests, BrokerRequests):
         first: Mapping[MessageQueue, _Position],
         begun_ms: int,
     ) -> GroupLook:
-        """The second look, with what moved since the first."""
+        """The second observation, with the changes since the first."""
         unknown: list[str] = []
         reports = await self._reports(group, jstack=True)
         second = await self._positions(group, reports, unknown)
@@ -121,7 +121,7 @@ class GroupLookRequests(GroupRequests, MessageRequests, BrokerRequests):
         )
 
     async def _reports(self, group: str, *, jstack: bool) -> dict[str, bodies.ConsumerRunningInfo | str]:
-        """What each member says of itself, or why it says nothing."""
+        """The running info of each member, or the reason why there is none."""
 
         async def ask(client_id: str) -> bodies.ConsumerRunningInfo | str:
             try:
@@ -133,14 +133,14 @@ class GroupLookRequests(GroupRequests, MessageRequests, BrokerRequests):
         return dict(zip(ids, await asyncio.gather(*map(ask, ids)), strict=True))
 
     async def _positions(self, group: str, reports: _Reports, unknown: list[str]) -> dict[MessageQueue, _Position]:
-        """Where the group is in each queue: as brokers know it, or as a member does that is further and has not written it yet, which it
-        does each 5 s, at first after 10 s."""
+        """The position of the group in each queue: from the brokers, or from a member that is further and has not written its progress
+        yet (members write it every 5 s, for the first time after 10 s)."""
         commits = _commits(reports)
         found = {
             queue: _Position(at.broker_offset, max(at.consumer_offset, commits.get(queue, -1)))
             for queue, at in (await self.consumer_progress(group)).items()
         }
-        for topic in _wanted(reports) - {queue.topic for queue in found}:  # of which brokers know nothing
+        for topic in _wanted(reports) - {queue.topic for queue in found}:  # brokers have no progress for these
             try:
                 stats = await self.topic_stats(topic)
             except _FAILURES as error:
@@ -153,7 +153,7 @@ class GroupLookRequests(GroupRequests, MessageRequests, BrokerRequests):
     async def _waiting(
         self, group: str, positions: Mapping[MessageQueue, _Position], unknown: list[str]
     ) -> dict[MessageQueue, int]:
-        """For how long the next message of each queue has been waiting."""
+        """How long the next message of each queue has been waiting."""
         found: dict[MessageQueue, int] = {}
         for topic in sorted({queue.topic for queue, at in positions.items() if at.lag}):
             try:
@@ -161,12 +161,12 @@ class GroupLookRequests(GroupRequests, MessageRequests, BrokerRequests):
             except _FAILURES as error:
                 unknown.append(f"for how long messages of {topic} wait: {error}")
                 continue
-            # Java counts from 1970 where it finds no message.
+            # Java brokers count from 1970 if they find no message.
             found.update({one.message_queue: one.delay_time for one in spans if 0 < one.delay_time < _DECADES_MS})
         return found
 
     async def _unreadable(self, group: str, wanted: set[str], unknown: list[str]) -> list[tuple[str, str]]:
-        """Topics that the group may not read, with the reason."""
+        """The topics that the group may not consume, with the reason."""
         found: list[tuple[str, str]] = []
         for topic in sorted(wanted):
             try:
@@ -176,14 +176,14 @@ class GroupLookRequests(GroupRequests, MessageRequests, BrokerRequests):
                 readable = await self.group_readable(group, topic)
                 found += [(topic, f"{name} forbids it to this group") for name, may in readable.items() if not may]
             except RemoteError as error:
-                if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:  # 4.9 forbids topics to no group
+                if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:  # 4.9 cannot forbid a topic to a group
                     unknown.append(f"whether topic {topic} may be read: {error}")
             except (NetworkError, RequestTimeout) as error:
                 unknown.append(f"whether topic {topic} may be read: {error}")
         return found
 
     async def _retries(self, group: str, unknown: list[str]) -> tuple[int | None, int | None]:
-        """How many retries wait for their time, as far as they are among the first of each delay level, and when the first is due."""
+        """How many retries wait for delivery, among the first messages of each delay level, and when the first one is due."""
         count, next_ms = 0, None
         try:
             for name, address in (await self._masters(None, None)).items():
@@ -196,7 +196,7 @@ class GroupLookRequests(GroupRequests, MessageRequests, BrokerRequests):
                     if not progress.isdigit() or not end.isdigit() or int(end) <= int(progress):
                         continue
                     queue = MessageQueue(SCHEDULE_TOPIC, name, queue_of_delay_level(level))
-                    held = await self.read_messages(queue, int(progress), max_messages=_LOOKED_AT)
+                    held = await self.read_messages(queue, int(progress), max_messages=_SEARCHED)
                     mine = [one for one in held if one.properties.get(props.REAL_TOPIC) == retry_topic(group)]
                     count += len(mine)
                     dues = [levels.due_ms(level, one.store_timestamp_ms) for one in mine]
@@ -207,7 +207,7 @@ class GroupLookRequests(GroupRequests, MessageRequests, BrokerRequests):
         return count, next_ms
 
     async def _last_error(self, group: str) -> str | None:
-        """Why the newest retry was given back, where its consumer said so."""
+        """The reason of the newest retry, if its consumer recorded one."""
         newest: MessageExt | None = None
         try:
             for queue in await self.queues(retry_topic(group)):
@@ -215,7 +215,7 @@ class GroupLookRequests(GroupRequests, MessageRequests, BrokerRequests):
                 for one in await self.read_messages(queue, max(0, end - 1), max_messages=1):
                     if newest is None or one.store_timestamp_ms > newest.store_timestamp_ms:
                         newest = one
-        except (*_FAILURES, ConfigurationError):  # no retry was ever needed
+        except (*_FAILURES, ConfigurationError):  # there was no retry yet
             return None
         return newest.properties.get(props.RETRY_REASON) if newest is not None else None
 
@@ -232,7 +232,7 @@ def _wanted(reports: _Reports) -> set[str]:
 
 
 def _commits(reports: _Reports) -> dict[MessageQueue, int]:
-    """How far members are in memory; of several that read a queue, as broadcasting ones do, the one that is furthest behind."""
+    """The members' progress in memory. If several members read a queue (broadcasting), the smallest one."""
     found: dict[MessageQueue, int] = {}
     for report in reports.values():
         for queue, held in ({} if isinstance(report, str) else report.mq_table).items():
@@ -253,7 +253,7 @@ def _queue_look(at: _Position, before: _Position | None, waiting_ms: int | None)
 
 
 def _member_look(client_id: str, info: bodies.ConsumerRunningInfo | str) -> MemberLook:
-    """A member as it describes itself; the keys of ``properties`` are Java's names of options."""
+    """A member, from its running info; the keys of ``properties`` are Java's names of options."""
     if isinstance(info, str):
         return MemberLook(client_id, silent_because=info)
     said = info.properties
@@ -285,12 +285,12 @@ def _member_look(client_id: str, info: bodies.ConsumerRunningInfo | str) -> Memb
 
 
 def _normal(expression: str) -> str:
-    """Tags in any order are the same subscription."""
+    """A subscription with sorted tags, because their order does not matter."""
     return " || ".join(sorted(part.strip() for part in expression.split("||"))) or "*"
 
 
 def _held(held: bodies.ProcessQueueInfo) -> HeldQueue:
-    """Java counts what an orderly listener works on apart."""
+    """The number of cached messages. Java counts those of an orderly listener separately."""
     cached = held.cached_msg_count + held.transaction_msg_count
     return HeldQueue(
         cached,
@@ -303,7 +303,7 @@ def _held(held: bodies.ProcessQueueInfo) -> HeldQueue:
 
 
 def _limits(said: Mapping[str, str]) -> FlowLimits | None:
-    """None for a member that has others, such as a pull consumer's."""
+    """The limits of flow control; None if a member has other limits, such as a pull consumer."""
     try:
         return FlowLimits(
             int(said["pullThresholdForQueue"]),

@@ -1,4 +1,4 @@
-"""The members of consumer and producer groups, by an administrator (mqadmin: consumerConnection, consumerStatus, ...)."""
+"""The members of consumer and producer groups (mqadmin: consumerConnection, consumerStatus, ...)."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ class GroupMemberRequests(AdminSession):
     """The part of AsyncAdmin about the members of groups."""
 
     async def consumer_connection(self, group: str) -> bodies.ConsumerConnection | None:
-        """Members, subscriptions and settings as the first broker that has one online sees them; None when the group is offline
+        """Members, subscriptions and settings of a group, from the first broker that has a member online; None if no member is online
         (mqadmin: consumerConnection).
 
         Args:
             group: the consumer group.
 
         Returns:
-            What the broker has of the group, or None.
+            The members and subscriptions, or None.
 
         Raises:
             GroupNotExist: no broker knows the group.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         connection = await self._connection(check_group(group))
@@ -55,7 +55,7 @@ class GroupMemberRequests(AdminSession):
         return None
 
     async def consumer_ids(self, group: str) -> list[str]:
-        """Client ids of the members that are online, sorted.
+        """The client ids of the members that are online, sorted.
 
         Args:
             group: the consumer group.
@@ -65,8 +65,8 @@ class GroupMemberRequests(AdminSession):
 
         Raises:
             GroupNotExist: no broker knows the group.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         check_group(group)
@@ -78,20 +78,20 @@ class GroupMemberRequests(AdminSession):
         return found
 
     async def running_info(self, group: str, client_id: str, *, jstack: bool = False) -> bodies.ConsumerRunningInfo:
-        """What one member says of itself: settings, queues, rates, and the stacks of its threads with ``jstack``
+        """The running info of one member: settings, queues, rates, and with ``jstack`` the stacks of its threads
         (mqadmin: consumerStatus -i).
 
         Args:
             group: the consumer group.
-            client_id: of the member, ``ip@instanceName``.
-            jstack: with the stacks of its threads.
+            client_id: the client id of the member, ``ip@instanceName``.
+            jstack: whether to include the stacks of its threads.
 
         Returns:
-            As the member answered.
+            The member's answer.
 
         Raises:
             RemoteError: the member is not online, or a server refused.
-            ConfigurationError: an argument is wrong; nothing was asked.
+            ConfigurationError: an argument is wrong; nothing was sent.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.GetConsumerRunningInfoRequestHeader(
@@ -103,19 +103,19 @@ class GroupMemberRequests(AdminSession):
         )
 
     async def running_infos(self, group: str, *, jstack: bool = False) -> dict[str, bodies.ConsumerRunningInfo]:
-        """What each member says of itself, by client id (mqadmin: consumerStatus).
+        """The running info of each member, by client id (mqadmin: consumerStatus).
 
         Args:
             group: the consumer group.
-            jstack: with the stacks of their threads.
+            jstack: whether to include the stacks of their threads.
 
         Returns:
-            By client id.
+            A dictionary by client id.
 
         Raises:
             GroupNotExist: no broker knows the group.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         ids = await self.consumer_ids(group)
@@ -123,7 +123,7 @@ class GroupMemberRequests(AdminSession):
         return dict(zip(ids, answers, strict=True))
 
     async def _broker_that_knows(self, group: str, client_id: str) -> str:
-        """A member is connected to the brokers of its topics only."""
+        """The broker to which a member is connected. Members connect only to the brokers of their topics."""
         masters = list((await self._masters(None, None)).values())
         for address in masters:
             if client_id in await self._api.consumer_ids(address, group):
@@ -135,14 +135,14 @@ class GroupMemberRequests(AdminSession):
 
         Args:
             group: the producer group.
-            topic: its name.
+            topic: the name of the topic.
 
         Returns:
             A connection for each producer.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.GetProducerConnectionListRequestHeader(producer_group=group)
@@ -158,14 +158,14 @@ class GroupMemberRequests(AdminSession):
         """All producers that are connected to one broker, by group (mqadmin: producer).
 
         Args:
-            broker: which one, by name (its master) or ``host:port``.
+            broker: a name (its master) or ``host:port``.
 
         Returns:
-            By producer group.
+            A dictionary by producer group.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         answer = await self._ask_body(await self._one(broker), requests.consumers.GET_ALL_PRODUCER_INFO)
@@ -182,8 +182,8 @@ class GroupMemberRequests(AdminSession):
 
         Raises:
             GroupNotExist: no broker knows the group.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.QueryTopicsByConsumerRequestHeader(group=check_group(group))
@@ -196,19 +196,19 @@ class GroupMemberRequests(AdminSession):
         return sorted(topics)
 
     async def subscription(self, group: str, topic: str) -> bodies.SubscriptionData | None:
-        """What ``group`` subscribes to in ``topic`` now; None when it is offline or does not (5.x).
+        """The current subscription of ``group`` to ``topic``; None if it is offline or does not subscribe (5.x).
 
         Args:
             group: the consumer group.
-            topic: its name.
+            topic: the name of the topic.
 
         Returns:
-            Its expression and tags, or None.
+            The expression and tags, or None.
 
         Raises:
-            GroupNotExist, TopicNotExist: no broker knows it.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.QuerySubscriptionByConsumerRequestHeader(group=check_group(group), topic=topic)

@@ -1,4 +1,4 @@
-"""How far consumer groups are, by an administrator (mqadmin: consumerProgress, brokerConsumeStats)."""
+"""The progress and lag of consumer groups (mqadmin: consumerProgress, brokerConsumeStats)."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ _RETRY: Final = "%RETRY%"
 
 @dataclass(frozen=True, slots=True)
 class QueueProgress:
-    """How far a group is in one queue.
+    """The progress of a group in one queue.
 
     Attributes:
-        broker_offset: one behind the last message.
-        consumer_offset: the next to consume; -1 when the group has no progress there.
-        last_timestamp_ms: store time of the last consumed message, 0 if unknown.
+        broker_offset: the end of the queue, one more than the offset of its last message.
+        consumer_offset: the offset of the next message to consume; -1 if the group has no progress.
+        last_timestamp_ms: the store time of the last consumed message; 0 if unknown.
     """
 
     broker_offset: int
@@ -35,19 +35,19 @@ class QueueProgress:
 
     @property
     def lag(self) -> int:
-        """Messages not consumed yet."""
+        """The number of messages that are not consumed yet."""
         return max(0, self.broker_offset - max(0, self.consumer_offset))
 
 
 @dataclass(frozen=True, slots=True)
 class GroupSummary:
-    """One group at a glance.
+    """A summary of one group.
 
     Attributes:
-        members: client ids online.
-        consume_type, message_model: as its members announce them, None while none is online.
-        consume_tps: messages per second, in sum over the brokers.
-        lag: messages not consumed yet.
+        members: the number of members that are online.
+        consume_type, message_model: as its members announce them; None if none is online.
+        consume_tps: messages per second, over all brokers.
+        lag: the number of messages that are not consumed yet.
     """
 
     group: str
@@ -62,19 +62,19 @@ class GroupProgressRequests(GroupMemberRequests):
     """The part of AsyncAdmin about the progress of groups."""
 
     async def consumer_progress(self, group: str, topic: str | None = None) -> dict[MessageQueue, QueueProgress]:
-        """Progress and lag per queue, in all the group's topics or in one; empty before the group has begun (mqadmin: consumerProgress -g).
+        """The progress and lag for each queue of one or all of the group's topics; empty before it consumes (mqadmin: consumerProgress -g).
 
         Args:
             group: the consumer group.
-            topic: in this topic; default in all that the group reads.
+            topic: only this topic; default: all topics of the group.
 
         Returns:
-            By queue.
+            The numbers by queue.
 
         Raises:
-            GroupNotExist, TopicNotExist: no broker knows it.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         check_group(group)
@@ -84,7 +84,7 @@ class GroupProgressRequests(GroupMemberRequests):
             for queue, offsets in sorted(stats.offset_table.items(), key=lambda pair: pair[0])
         }
         if not any(progress.consumer_offset > 0 for progress in found.values()):
-            await self._check_exists(group)  # of a topic a broker shows all queues, whoever asks
+            await self._check_exists(group)  # brokers answer with all queues of a topic for any group
             if topic is not None and not found:
                 await self._route(topic)
         return found
@@ -98,32 +98,32 @@ class GroupProgressRequests(GroupMemberRequests):
         return [requests.offsets.GET_CONSUME_STATS.answer_body_in(answer) for answer in answers if answer is not None]
 
     async def lag(self, group: str, topic: str | None = None) -> int:
-        """Messages that ``group`` has not consumed yet, in sum.
+        """The number of messages that ``group`` has not consumed yet.
 
         Args:
             group: the consumer group.
-            topic: in this topic; default in all that the group reads.
+            topic: only this topic; default: all topics of the group.
 
         Returns:
-            How many, over all queues.
+            The sum over all queues.
 
         Raises:
-            GroupNotExist, TopicNotExist: no broker knows it.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return sum(progress.lag for progress in (await self.consumer_progress(group, topic)).values())
 
     async def group_summaries(self) -> list[GroupSummary]:
-        """Every group that has a retry topic, at a glance, the furthest behind first (mqadmin: consumerProgress).
+        """A summary of each group that has a retry topic, the one with the largest lag first (mqadmin: consumerProgress).
 
         Returns:
             A row for each group.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         topics = await self._api.topic_list()
@@ -152,34 +152,34 @@ class GroupProgressRequests(GroupMemberRequests):
         """The progress of all groups in all topics of one broker (mqadmin: brokerConsumeStats).
 
         Args:
-            broker: which one, by name (its master) or ``host:port``.
-            only_ordered: only what is consumed in order.
+            broker: a name (its master) or ``host:port``.
+            only_ordered: whether to include only groups that consume in order.
 
         Returns:
             Progress by group, topic and queue.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.GetConsumeStatsInBrokerHeader(is_order=only_ordered)
         return await self._ask_body(await self._one(broker), requests.offsets.GET_BROKER_CONSUME_STATS, header)
 
     async def consume_time_span(self, topic: str, group: str) -> list[bodies.QueueTimeSpan]:
-        """Per queue, the store times of the oldest, the newest and the last consumed message, and how late the group is.
+        """For each queue: the store times of the oldest, the newest and the last consumed message, and how long the next one has waited.
 
         Args:
-            topic: its name.
+            topic: the name of the topic.
             group: the consumer group.
 
         Returns:
             A span for each queue.
 
         Raises:
-            GroupNotExist, TopicNotExist: no broker knows it.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.QueryConsumeTimeSpanRequestHeader(topic=topic, group=check_group(group))

@@ -1,4 +1,4 @@
-"""Consumer groups and their settings by an administrator (mqadmin: updateSubGroup, deleteSubGroup, setConsumeMode, ...)."""
+"""Consumer groups and their settings (mqadmin: updateSubGroup, deleteSubGroup, setConsumeMode, ...)."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ class GroupRequests(AdminSession):
     async def create_group(
         self, group: str, *, cluster: str | None = None, broker: str | None = None, **settings: Unpack[GroupSettings]
     ) -> None:
-        """Create a consumer group, or change it: what is not given gets its default (mqadmin: updateSubGroup).
+        """Create a consumer group, or replace its settings; settings that are not given get their defaults (mqadmin: updateSubGroup).
 
         Args:
-            group: its name.
-            cluster: at all masters of this cluster; default all masters.
-            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
-            settings: those of GroupSettings, such as ``retry_max_times=5`` or ``consume_enable=False``.
+            group: the name of the group.
+            cluster: on all masters of this cluster; default: on all masters.
+            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
+            settings: settings of GroupSettings, such as ``retry_max_times=5`` or ``consume_enable=False``.
 
         Raises:
             ConfigurationError: there is no such setting.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         config = _config_of(check_group(group), settings)
@@ -49,25 +49,25 @@ class GroupRequests(AdminSession):
     async def alter_group(
         self, group: str, *, cluster: str | None = None, broker: str | None = None, **settings: Unpack[GroupSettings]
     ) -> dict[str, bodies.SubscriptionGroupConfig]:
-        """Change what is given of a group, and leave the rest of it as it is on each broker that has it (mqadmin: updateSubGroup changes
-        all of it).
+        """Change the given settings of a group, and leave the others unchanged on each broker that has it (mqadmin's updateSubGroup
+        replaces all settings).
 
         Args:
-            group: its name.
-            cluster: at all masters of this cluster; default all masters.
-            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
-            settings: those of GroupSettings, such as ``retry_max_times=5`` or ``consume_enable=False``.
+            group: the name of the group.
+            cluster: on all masters of this cluster; default: on all masters.
+            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
+            settings: settings of GroupSettings, such as ``retry_max_times=5`` or ``consume_enable=False``.
 
         Returns:
-            Its settings as they are now, by broker name.
+            The new settings by broker name.
 
         Raises:
             GroupNotExist: none of these brokers knows the group.
             ConfigurationError: there is no such setting.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
-        _config_of(check_group(group), settings)  # refused here before anything is asked
+        _config_of(check_group(group), settings)  # raises before anything is sent
         masters = await self._masters(cluster, broker)
         found = {name: (await self.group_configs(address)).get(group) for name, address in masters.items()}
         changed = {
@@ -85,16 +85,16 @@ class GroupRequests(AdminSession):
         cluster: str | None = None,
         broker: str | None = None,
     ) -> None:
-        """Create or change many groups at once (mqadmin: updateSubGroupList); a 4.9 broker is told one by one.
+        """Create or change many groups at once (mqadmin: updateSubGroupList). A 4.9 broker gets one request for each group.
 
         Args:
-            configs: their settings, one SubscriptionGroupConfig each.
-            cluster: at all masters of this cluster; default all masters.
-            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+            configs: a SubscriptionGroupConfig for each group.
+            cluster: on all masters of this cluster; default: on all masters.
+            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         for config in configs:
@@ -119,13 +119,13 @@ class GroupRequests(AdminSession):
 
         Args:
             group: the consumer group.
-            remove_offsets: forget its progress, too; else a group of this name goes on where this one was.
-            cluster: at all masters of this cluster; default all masters.
-            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+            remove_offsets: whether to delete its progress, too. Otherwise a new group of this name continues from it.
+            cluster: on all masters of this cluster; default: on all masters.
+            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.DeleteSubscriptionGroupRequestHeader(
@@ -144,14 +144,14 @@ class GroupRequests(AdminSession):
         """Names of all consumer groups that the brokers know, sorted.
 
         Args:
-            cluster: at the brokers of this cluster; default at all.
+            cluster: only groups on the brokers of this cluster; default: on all brokers.
 
         Returns:
             Their names.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         found: set[str] = set()
@@ -163,14 +163,14 @@ class GroupRequests(AdminSession):
         """The settings of all groups of one broker, by name, sorted (mqadmin: part of exportMetadata).
 
         Args:
-            broker: which one, by name (its master) or ``host:port``.
+            broker: a name (its master) or ``host:port``.
 
         Returns:
-            By group.
+            A dictionary by group name.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return await self._groups_at(await self._one(broker))
@@ -182,12 +182,12 @@ class GroupRequests(AdminSession):
             group: the consumer group.
 
         Returns:
-            By broker name.
+            A dictionary by broker name.
 
         Raises:
             GroupNotExist: no broker knows the group.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         check_group(group)
@@ -208,19 +208,19 @@ class GroupRequests(AdminSession):
         cluster: str | None = None,
         broker: str | None = None,
     ) -> None:
-        """Let members that ask the broker for their queues read ``topic`` by PULL or POP (mqadmin: setConsumeMode; 5.x).
+        """Set whether members that let the broker allocate queues consume ``topic`` by PULL or POP (mqadmin: setConsumeMode; 5.x).
 
         Args:
-            topic: its name.
+            topic: the name of the topic.
             group: the consumer group.
             mode: ``PULL`` or ``POP``.
-            pop_share_queue_num: with POP, how many members share a queue beyond its owner; -1 is all of them.
-            cluster: at all masters of this cluster; default all masters.
-            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+            pop_share_queue_num: with POP, how many members share a queue in addition to its owner; -1 means all.
+            cluster: on all masters of this cluster; default: on all masters.
+            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         if mode not in ("PULL", "POP"):
@@ -235,20 +235,20 @@ class GroupRequests(AdminSession):
             await self._ask(address, requests.consumers.SET_MESSAGE_REQUEST_MODE, body=body)
 
     async def group_readable(self, group: str, topic: str, readable: bool | None = None) -> dict[str, bool]:
-        """Whether ``group`` may read ``topic``, by broker name, after setting it when ``readable`` is given (5.x).
+        """Whether ``group`` may consume ``topic``, by broker name; sets it first if ``readable`` is given (5.x).
 
         Args:
             group: the consumer group.
-            topic: its name.
-            readable: True or False sets it; default nothing is changed.
+            topic: the name of the topic.
+            readable: the new value; default: nothing is changed.
 
         Returns:
-            By broker name.
+            A dictionary by broker name.
 
         Raises:
-            GroupNotExist, TopicNotExist: no broker knows it.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.UpdateGroupForbiddenRequestHeader(group=check_group(group), topic=topic, readable=readable)

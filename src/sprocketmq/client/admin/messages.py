@@ -1,4 +1,4 @@
-"""Stored messages by an administrator: found, read, followed, consumed once more (mqadmin: queryMsgById, queryMsgByKey, printMsg, ...)."""
+"""Stored messages: finding, reading, following, and consuming one again (mqadmin: queryMsgById, queryMsgByKey, printMsg, ...)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _TOOLS_GROUP: Final = "TOOLS_CONSUMER"
 
 
 class TrackType(str, Enum):
-    """What became of a message in one group (Java: TrackType)."""
+    """Whether one group has consumed a message (Java: TrackType)."""
 
     CONSUMED = "CONSUMED"
     CONSUMED_BUT_FILTERED = "CONSUMED_BUT_FILTERED"
@@ -49,7 +49,7 @@ class TrackType(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class MessageTrack:
-    """What became of a message in one group."""
+    """Whether one group has consumed a message."""
 
     group: str
     track_type: TrackType
@@ -59,17 +59,17 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
     """The part of AsyncAdmin about stored messages."""
 
     async def view_message(self, offset_message_id: str) -> MessageExt:
-        """The stored copy that ``offset_message_id`` names (mqadmin: queryMsgById).
+        """The stored copy with this offset message id (mqadmin: queryMsgById).
 
         Args:
-            offset_message_id: of the stored copy: ``offset_message_id`` of a send's result, or of a received message.
+            offset_message_id: the ``offset_message_id`` of a SendResult or of a received message.
 
         Returns:
-            The message as it is stored.
+            The stored message.
 
         Raises:
-            ConfigurationError: it is no offset message id; a unique key (``message_id``) is for ``messages_by_unique_key``.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: it is not an offset message id; for a ``message_id`` use ``messages_by_unique_key``.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         host, offset = decode_offset_message_id(offset_message_id)
@@ -77,16 +77,16 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
 
     @staticmethod
     def decode_message_id(offset_message_id: str) -> tuple[str, int]:
-        """``(host:port of the broker, commit log offset)`` that an offset message id names; asks nobody (mqadmin: DecodeMessageId).
+        """The broker's ``host:port`` and the commit log offset in an offset message id; sends no request (mqadmin: DecodeMessageId).
 
         Args:
-            offset_message_id: of the stored copy: ``offset_message_id`` of a send's result, or of a received message.
+            offset_message_id: the ``offset_message_id`` of a SendResult or of a received message.
 
         Returns:
             Address and offset.
 
         Raises:
-            ConfigurationError: it is no offset message id.
+            ConfigurationError: it is not an offset message id.
         """
         host, offset = decode_offset_message_id(check_text("offset_message_id", offset_message_id))
         return format_host(*host), offset
@@ -100,40 +100,40 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
         begin_ms: int = 0,
         end_ms: int = _FOREVER_MS,
     ) -> list[MessageExt]:
-        """Messages of ``topic`` with this key, stored between two times, by the brokers' index, oldest first (mqadmin: queryMsgByKey).
+        """The messages of ``topic`` with this key, stored between two times, oldest first (mqadmin: queryMsgByKey).
 
         Args:
-            topic: its name.
+            topic: the name of the topic.
             key: one of the message's ``keys``.
-            max_messages: at most so many, the newest.
-            begin_ms: stored at this time or later, milliseconds since 1970.
-            end_ms: stored at this time or before, milliseconds since 1970.
+            max_messages: the maximum number; the newest are returned.
+            begin_ms: only messages stored at this time or later, in milliseconds since 1970.
+            end_ms: only messages stored at this time or earlier, in milliseconds since 1970.
 
         Returns:
             The messages.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         found = await self._query(topic, key, max_messages, begin_ms, end_ms, unique=False)
         return [message for message in found if key in message.keys]
 
     async def messages_by_unique_key(self, topic: str, unique_key: str) -> list[MessageExt]:
-        """The stored copies of the message with this ``message_id``, oldest first: more than one after a send that was tried again
+        """The stored copies of the message with this ``message_id``, oldest first. There may be several if the send was retried
         (mqadmin: queryMsgByUniqueKey).
 
         Args:
-            topic: its name.
+            topic: the name of the topic.
             unique_key: the ``message_id``.
 
         Returns:
             The copies.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         found = await self._query(topic, unique_key, 32, 0, _FOREVER_MS, unique=True)
@@ -148,23 +148,23 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
         begin_ms: int = 0,
         end_ms: int = _FOREVER_MS,
     ) -> list[TraceRecord]:
-        """Who sent and who consumed a message, by what clients of any language told the trace topic, oldest first
+        """The trace of a message: who sent and who consumed it, as clients of any language recorded it in the trace topic, oldest first
         (mqadmin: queryMsgTraceById).
 
         Args:
-            message_id: that of the message (not of a stored copy).
-            trace_topic: where the clients' traces go.
-            max_messages: look at so many trace messages, the newest.
-            begin_ms: stored at this time or later, milliseconds since 1970.
-            end_ms: stored at this time or before, milliseconds since 1970.
+            message_id: the message id, not the offset message id of a stored copy.
+            trace_topic: the topic with the trace messages.
+            max_messages: the maximum number of trace messages to read; the newest are read.
+            begin_ms: only messages stored at this time or later, in milliseconds since 1970.
+            end_ms: only messages stored at this time or earlier, in milliseconds since 1970.
 
         Returns:
             One record for each send, and for each call of a listener before and after it.
 
         Raises:
-            TopicNotExist: nobody has traced anything there yet.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            TopicNotExist: there is no trace topic yet.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         found = await self._query(trace_topic, message_id, max_messages, begin_ms, end_ms, unique=False)
@@ -198,18 +198,18 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
 
         masters = await self._masters_of(topic)
         answers = await asyncio.gather(*(ask(name, address) for name, address in masters.items()))
-        # The index compares hashes, so the callers compare keys; and a broker's index may hold another topic of this hash.
+        # The index compares hashes of topic and key. So callers compare the keys, and this method compares the topics.
         found = (message for answer in answers for message in answer if message.topic == topic)
         return sorted(found, key=lambda message: (message.store_timestamp_ms, message.commit_log_offset))[
             -max_messages:
         ]
 
     async def message_at(self, queue: MessageQueue, offset: int) -> MessageExt | None:
-        """The message at one place of a queue; None when there is none (mqadmin: queryMsgByOffset).
+        """The message at an offset of a queue; None if there is none (mqadmin: queryMsgByOffset).
 
         Args:
-            queue: of which topic, broker and number.
-            offset: its place in the queue.
+            queue: topic, broker name and queue id.
+            offset: the queue offset.
 
         Returns:
             The message, or None.
@@ -217,7 +217,7 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
         Raises:
             TopicNotExist: there is no such topic.
             ConfigurationError: an argument is wrong, or the topic has no such queue.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         messages, _ = await self._read(queue, check_range("offset", offset, 0, _FOREVER_MS), 1, "*")
@@ -234,13 +234,13 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
     ) -> list[MessageExt]:
         """Messages of a queue in order, without a group and without progress (mqadmin: printMsg, printMsgByQueue, consumeMessage).
 
-        For whole topics use QueueReader, which is made for speed.
+        To read whole topics, use QueueReader, which is faster.
 
         Args:
-            queue: of which topic, broker and number.
-            begin_offset: default the oldest message.
-            end_offset: read up to here, exclusive; default the end as it is now.
-            max_messages: at most so many.
+            queue: topic, broker name and queue id.
+            begin_offset: the first offset to read; default: the oldest message.
+            end_offset: the offset before which to stop; default: the current end of the queue.
+            max_messages: the maximum number.
             expression: tags as ``"a || b"``, or ``sql92("...")``.
 
         Returns:
@@ -249,7 +249,7 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
         Raises:
             TopicNotExist: there is no such topic.
             ConfigurationError: an argument is wrong, or the topic has no such queue.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         check_range("max_messages", max_messages, 1, 1_000_000)
@@ -272,21 +272,21 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
         max_messages: int = 32,
         expression: FilterExpression | str = "*",
     ) -> tuple[list[MessageExt], dict[MessageQueue, int]]:
-        """One pull at each of these queues at once, without a group and without progress, to follow a topic (mqadmin:
+        """Pull once from each of these queues, without a group and without progress, to follow a topic (mqadmin:
         consumeMessage).
 
         Args:
-            positions: where to read on, by queue; what lies before the oldest message begins there.
-            max_messages: at most so many of each queue; a broker gives 32 in one pull by default.
+            positions: the offset from which to read, by queue; offsets before the oldest message count as its offset.
+            max_messages: the maximum number for each queue; brokers return at most 32 in one pull by default.
             expression: tags as ``"a || b"``, or ``sql92("...")``.
 
         Returns:
-            The messages that are there, in the order in which they were stored, and where to read on: behind them, and behind what the
-            filter left out.
+            The messages, in the order in which they were stored, and the positions for the next call: behind these messages and behind
+            those that the filter left out.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         check_range("max_messages", max_messages, 1, 1_000)
@@ -318,17 +318,17 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
         return decode_pull(result, queue, subscription, _TOOLS_GROUP), result.next_begin_offset
 
     async def message_track(self, message: MessageExt) -> list[MessageTrack]:
-        """What became of a message in each group that reads its topic (mqadmin: queryMsgById prints it).
+        """Whether each group that consumes its topic has consumed a message (mqadmin: queryMsgById prints it).
 
         Args:
-            message: as a lookup returned it.
+            message: a message that another method of this class returned.
 
         Returns:
             A row for each group.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         groups = await self.consumers_of(message.topic)
@@ -358,20 +358,19 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
     async def consume_directly(
         self, group: str, client_id: str, message: MessageExt | str
     ) -> bodies.ConsumeMessageDirectlyResult:
-        """Let one member run its listener on a stored message, now; progress and retries stay as they are
-        (mqadmin: queryMsgById -g -d).
+        """Have one member consume a stored message now, without a change of progress and retries (mqadmin: queryMsgById -g -d).
 
         Args:
             group: the consumer group.
-            client_id: of the member, ``ip@instanceName``.
-            message: as a lookup returned it, or its offset message id.
+            client_id: the client id of the member, ``ip@instanceName``.
+            message: a message that another method of this class returned, or an offset message id.
 
         Returns:
-            What the listener made of it, and how long that took.
+            The result of the listener, and how long the call took.
 
         Raises:
-            RemoteError: the member is not online, is no push consumer, or did not answer within 10 s.
-            ConfigurationError: an argument is wrong; nothing was asked.
+            RemoteError: the member is not online, is not a push consumer, or did not answer within 10 s.
+            ConfigurationError: an argument is wrong; nothing was sent.
             NetworkError, RequestTimeout: a server did not answer.
         """
         message_id = message if isinstance(message, str) else message.offset_message_id
@@ -387,22 +386,22 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
     async def consume_queue(
         self, queue: MessageQueue, index: int = 0, count: int = 10, group: str | None = None
     ) -> bodies.QueryConsumeQueueResponseBody:
-        """Entries of the index that a queue is: where each message is in the commit log, and whether it passes the filter of ``group``
+        """Entries of a consume queue: the place of each message in the commit log, and whether it passes the filter of ``group``
         (mqadmin: queryCq).
 
         Args:
-            queue: of which topic, broker and number.
-            index: the offset to begin at.
-            count: how many entries.
-            group: whose filter is tried; default none.
+            queue: topic, broker name and queue id.
+            index: the offset of the first entry.
+            count: the number of entries.
+            group: the group whose filter is tried; default: none.
 
         Returns:
-            The entries, and what the group subscribes to.
+            The entries, and the subscription of the group.
 
         Raises:
-            GroupNotExist, TopicNotExist: no broker knows it.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.QueryConsumeQueueRequestHeader(
@@ -418,15 +417,15 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
         return await self._ask_body(address, requests.offsets.QUERY_CONSUME_QUEUE, header)
 
     async def resume_half_message(self, topic: str, offset_message_id: str) -> None:
-        """Have the producers asked again about a transaction whose checks are used up.
+        """Let the broker ask the producers again about a transaction after it has used up its check-backs.
 
         Args:
-            topic: where it was sent.
-            offset_message_id: of the half message.
+            topic: the topic of the message.
+            offset_message_id: the offset message id of the half message.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         address, _ = self.decode_message_id(offset_message_id)

@@ -35,7 +35,7 @@ class OffsetRequests(GroupProgressRequests):
         """The oldest message that is still there.
 
         Args:
-            queue: of which topic, broker and number.
+            queue: topic, broker name and queue id.
 
         Returns:
             Its offset.
@@ -43,16 +43,16 @@ class OffsetRequests(GroupProgressRequests):
         Raises:
             TopicNotExist: there is no such topic.
             ConfigurationError: an argument is wrong, or the topic has no such queue.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return await self._api.min_offset(await self._address_of(queue), queue)
 
     async def max_offset(self, queue: MessageQueue) -> int:
-        """One behind the newest message.
+        """The end of a queue: one more than the offset of its newest message.
 
         Args:
-            queue: of which topic, broker and number.
+            queue: topic, broker name and queue id.
 
         Returns:
             The offset.
@@ -60,18 +60,18 @@ class OffsetRequests(GroupProgressRequests):
         Raises:
             TopicNotExist: there is no such topic.
             ConfigurationError: an argument is wrong, or the topic has no such queue.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return await self._api.max_offset(await self._address_of(queue), queue)
 
     async def offset_by_time(self, queue: MessageQueue, timestamp_ms: int | datetime, *, last: bool = False) -> int:
-        """The first message stored at or after a time; when there is none, one behind the newest (a 4.9 broker: the newest).
+        """The offset of the first message stored at or after a time; the end of the queue if there is none (with 4.9, the newest message).
 
         Args:
-            queue: of which topic, broker and number.
-            timestamp_ms: milliseconds since 1970, 0 for the beginning, or a datetime (without a zone it is local time).
-            last: of several messages of that very millisecond the last one (5.x).
+            queue: topic, broker name and queue id.
+            timestamp_ms: milliseconds since 1970 (0 is the beginning), or a datetime (local time if it has no zone).
+            last: whether to return the last one of several messages of that millisecond (5.x).
 
         Returns:
             The offset.
@@ -79,7 +79,7 @@ class OffsetRequests(GroupProgressRequests):
         Raises:
             TopicNotExist: there is no such topic.
             ConfigurationError: an argument is wrong, or the topic has no such queue.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.SearchOffsetRequestHeader(
@@ -92,10 +92,10 @@ class OffsetRequests(GroupProgressRequests):
         return (await self._ask_header(address, requests.offsets.SEARCH_OFFSET_BY_TIMESTAMP, header)).offset
 
     async def earliest_store_time_ms(self, queue: MessageQueue) -> int:
-        """When the oldest message was stored, -1 for an empty queue.
+        """The store time of the oldest message; -1 for an empty queue.
 
         Args:
-            queue: of which topic, broker and number.
+            queue: topic, broker name and queue id.
 
         Returns:
             Milliseconds since 1970, or -1.
@@ -103,7 +103,7 @@ class OffsetRequests(GroupProgressRequests):
         Raises:
             TopicNotExist: there is no such topic.
             ConfigurationError: an argument is wrong, or the topic has no such queue.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return await self._api.earliest_store_time(await self._address_of(queue), queue)
@@ -111,38 +111,38 @@ class OffsetRequests(GroupProgressRequests):
     # -- progress of groups ----------------------------------------------------------------------------------------------------
 
     async def consumer_offset(self, group: str, queue: MessageQueue) -> int | None:
-        """The next offset ``group`` will consume; None when it has no progress there.
+        """The offset of the next message that ``group`` consumes; None if it has no progress there.
 
         Args:
             group: the consumer group.
-            queue: of which topic, broker and number.
+            queue: topic, broker name and queue id.
 
         Returns:
             The offset, or None.
 
         Raises:
-            GroupNotExist, TopicNotExist: no broker knows it.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         offset = await self._api.query_consumer_offset(await self._address_of(queue), check_group(group), queue)
-        if not offset:  # of a young topic a broker says 0, whoever asks
+        if not offset:  # for a new topic brokers answer 0 for any group
             await self._check_exists(group)
         return offset
 
     async def set_consumer_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Set the progress of ``group``; its members must be down, or they overwrite it with theirs: see ``reset_offset``.
+        """Set the progress of ``group``. No member may be online, because it would overwrite this progress; otherwise use ``reset_offset``.
 
         Args:
             group: the consumer group.
-            queue: of which topic, broker and number.
-            offset: the next one to consume.
+            queue: topic, broker name and queue id.
+            offset: the offset of the next message to consume.
 
         Raises:
-            GroupNotExist, TopicNotExist: a 5.x broker does not know it; see ``create_group`` (4.9 takes any).
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            GroupNotExist, TopicNotExist: a 5.x broker does not know it; see ``create_group`` (4.9 accepts any name).
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         check_range("offset", offset, 0, _MAX)
@@ -151,40 +151,40 @@ class OffsetRequests(GroupProgressRequests):
     async def reset_offset_by_time(
         self, group: str, topic: str, timestamp_ms: int | datetime, *, force: bool = True
     ) -> dict[MessageQueue, int]:
-        """Let ``group`` go on in ``topic`` with what was stored from a time on, whether members are online or not
+        """Let ``group`` continue in ``topic`` with the messages stored from a time on. Members may be online
         (mqadmin: resetOffsetByTime).
 
         Args:
             group: the consumer group.
-            topic: its name.
-            timestamp_ms: milliseconds since 1970, 0 for the beginning, or a datetime (without a zone it is local time).
-            force: False moves no queue forward (4.9; a 5.x broker always moves).
+            topic: the name of the topic.
+            timestamp_ms: milliseconds since 1970 (0 is the beginning), or a datetime (local time if it has no zone).
+            force: False: do not move queues forward (only 4.9; 5.x brokers always move them).
 
         Returns:
-            Where each queue goes on.
+            The new offset by queue.
 
         Raises:
-            GroupNotExist, TopicNotExist: no broker knows it.
+            GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
             RemoteError: a broker refused.
-            ConfigurationError: an argument is wrong; nothing was asked.
+            ConfigurationError: an argument is wrong; nothing was sent.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return await self._reset(group, topic, _ms(timestamp_ms), force)
 
     async def skip_accumulated(self, group: str, topic: str) -> dict[MessageQueue, int]:
-        """Let ``group`` forget what waits in ``topic`` and go on with what comes (mqadmin: skipAccumulatedMessage).
+        """Let ``group`` skip the messages that wait in ``topic`` (mqadmin: skipAccumulatedMessage).
 
         Args:
             group: the consumer group.
-            topic: its name.
+            topic: the name of the topic.
 
         Returns:
-            Where each queue goes on.
+            The new offset by queue.
 
         Raises:
-            GroupNotExist, TopicNotExist: no broker knows it.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return await self._reset(group, topic, _THE_END, True)
@@ -198,7 +198,7 @@ class OffsetRequests(GroupProgressRequests):
             try:
                 answer = await self._ask(address, requests.offsets.INVOKE_BROKER_TO_RESET_OFFSET, header)
             except RemoteError as error:
-                # 4.9 wants members online, and progress in each queue to compare with.
+                # 4.9 requires members online, and progress in each queue.
                 if error.code == ResponseCode.CONSUMER_NOT_ONLINE or (
                     error.code == ResponseCode.SYSTEM_ERROR and not await self._api.consumer_ids(address, group)
                 ):
@@ -214,7 +214,7 @@ class OffsetRequests(GroupProgressRequests):
     async def _reset_stored(
         self, name: str, address: str, group: str, topic: str, timestamp_ms: int, force: bool
     ) -> dict[MessageQueue, int]:
-        """Nobody of the group is online at this broker: set what it will read when it comes (Java: resetOffsetByTimestampOld)."""
+        """Set the stored offsets of a group that has no member online at this broker (Java: resetOffsetByTimestampOld)."""
         table: dict[MessageQueue, int] = {}
         for queue in [queue for queue in await self._queues_of(topic) if queue.broker_name == name]:
             if timestamp_ms == _THE_END:
@@ -233,16 +233,16 @@ class OffsetRequests(GroupProgressRequests):
         return list(self._routes.table.subscribe_queues(topic))
 
     async def reset_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
-        """Let ``group`` go on at ``offset`` in one queue (mqadmin: resetOffsetByTime -b -q -o).
+        """Let ``group`` continue at ``offset`` in one queue (mqadmin: resetOffsetByTime -b -q -o).
 
         Args:
             group: the consumer group.
-            queue: of which topic, broker and number.
-            offset: the next one to consume.
+            queue: topic, broker name and queue id.
+            offset: the offset of the next message to consume.
 
         Raises:
-            GroupNotExist, TopicNotExist: no broker knows it.
-            ConfigurationError: members are online and the broker is 4.9, which can only move whole topics: stop them first.
+            GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
+            ConfigurationError: members are online, and the broker is 4.9, which can only reset whole topics; stop the members first.
             RemoteError: the offset is not between the queue's oldest message and its end (5.x).
             NetworkError, RequestTimeout: a server did not answer.
         """
@@ -264,7 +264,7 @@ class OffsetRequests(GroupProgressRequests):
         await self._api.update_consumer_offset(address, group, queue, offset)
 
     async def _moves_single_queues(self, address: str, topic: str) -> bool:
-        """Whether a broker speaks 5.x, found by asking something harmless that 4.9 does not know: what it calls itself is no promise."""
+        """Whether a broker supports 5.x. A harmless request shows it, because reported versions are not reliable."""
         try:
             await self._ask(address, requests.topics.GET_TOPIC_CONFIG, headers.GetTopicConfigRequestHeader(topic=topic))
         except RemoteError as error:
@@ -274,23 +274,23 @@ class OffsetRequests(GroupProgressRequests):
         return True
 
     async def clone_offsets(self, source: str, destination: str, topic: str | None = None) -> dict[MessageQueue, int]:
-        """Let ``destination`` begin where ``source`` is, in one topic or in all (mqadmin: cloneGroupOffset).
+        """Copy the progress of ``source`` to ``destination``, in one topic or in all (mqadmin: cloneGroupOffset).
 
-        Members of ``destination`` must be down, and a 5.x broker must know it: see ``create_group``. The retry topic of ``source`` is not
-        taken along.
+        No member of ``destination`` may be online, and 5.x brokers must know it (see ``create_group``). Progress in the retry topic of
+        ``source`` is not copied.
 
         Args:
-            source: the group whose progress is taken.
+            source: the group whose progress is copied.
             destination: the group that gets it.
-            topic: in this topic; default in all topics of ``source``.
+            topic: only this topic; default: all topics of ``source``.
 
         Returns:
-            Where each queue begins.
+            The new offset by queue.
 
         Raises:
-            GroupNotExist, TopicNotExist: no broker knows it.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         check_group(destination)
@@ -308,16 +308,16 @@ class OffsetRequests(GroupProgressRequests):
         """The progress in memory of each member that is online, or of one, by client id (mqadmin: getConsumerStatus).
 
         Args:
-            topic: its name.
+            topic: the name of the topic.
             group: the consumer group.
-            client_id: of one member; default all that are online.
+            client_id: the client id of one member; default: all members that are online.
 
         Returns:
             The next offset of each queue, by client id.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.GetConsumerStatusRequestHeader(

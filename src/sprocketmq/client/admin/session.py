@@ -1,4 +1,4 @@
-"""Connections and addresses of an administrative client: what every kind of request in this folder stands on."""
+"""Connections and addresses of an administrative client, which all requests in this folder use."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class AdminParts:
         self.producer: AsyncProducer | None = None
 
     async def start(self) -> None:
-        """Nothing is opened before the first request."""
+        """Do nothing: connections open with the first request."""
 
     async def stop(self) -> None:
         steps = [self.routes.aclose, self.pool.aclose]
@@ -77,13 +77,14 @@ class AdminParts:
 
 
 class AdminSession(AsyncClient[AdminParts]):
-    """Connections open as they are needed; ``shutdown`` closes them.
+    """Opens connections when they are needed; ``shutdown`` closes them.
 
-    ``broker`` in all requests: a broker's name (its master is meant) or ``host:port``; ``cluster``: all its masters; neither: all masters.
+    In all requests, ``broker`` is a broker's name (for its master) or ``host:port``; ``cluster`` means all
+    its masters; without both, all masters.
     """
 
     def __init_subclass__(cls) -> None:
-        """Each request has its arguments checked, so that none can be forgotten."""
+        """Wrap each request so that its arguments are checked."""
         for name, verb in list(vars(cls).items()):
             if inspect.isfunction(verb) and not name.startswith("_"):
                 setattr(cls, name, checked(verb))
@@ -95,7 +96,7 @@ class AdminSession(AsyncClient[AdminParts]):
     # -- life ------------------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Nothing is opened before the first request; here so that ``async with`` reads like the other clients."""
+        """Do nothing: connections open with the first request. It exists for ``async with``."""
 
     async def shutdown(self) -> None:
         """Close all connections; a later request opens new ones."""
@@ -109,11 +110,11 @@ class AdminSession(AsyncClient[AdminParts]):
         return AdminParts(self._options)
 
     def _use(self, parts: AdminParts | None) -> None:
-        """Nothing to keep: requests use the parts themselves."""
+        """Do nothing; requests use the parts directly."""
 
     @property
     def _open_parts(self) -> AdminParts:
-        """Opened by the first request."""
+        """Open the connections, at the first request."""
         if self._life.state is not LifeState.RUNNING or self._loop is None:
             self._open_now()
         assert self._parts is not None
@@ -137,23 +138,23 @@ class AdminSession(AsyncClient[AdminParts]):
         body: Buffer = b"",
         timeout_ms: int | None = None,
     ) -> Command:
-        """One request and its answer. Raises RemoteError for every code but SUCCESS."""
+        """Send a request and return the answer. Raises RemoteError for every code but SUCCESS."""
         return await self._api.ask(address, asked, header, body, timeout_ms)
 
     async def _ask_header(
         self, address: str, asked: Request[H, A, B], header: H | None = None, timeout_ms: int | None = None
     ) -> A:
-        """``_ask`` that returns the header of the answer."""
+        """Like ``_ask``, but returns the header of the answer."""
         return await self._api.ask_header(address, asked, header, timeout_ms)
 
     async def _ask_body(
         self, address: str, asked: Request[H, A, B], header: H | None = None, timeout_ms: int | None = None
     ) -> B:
-        """``_ask`` that returns the body of the answer."""
+        """Like ``_ask``, but returns the body of the answer."""
         return await self._api.ask_body(address, asked, header, timeout_ms=timeout_ms)
 
     async def _ask_if_any(self, address: str, asked: Request[H, A, B], header: H | None = None) -> Command | None:
-        """``_ask`` that returns None if the broker has no data."""
+        """Like ``_ask``, but returns None if the broker has no data."""
         try:
             return await self._ask(address, asked, header)
         except RemoteError as error:
@@ -162,13 +163,13 @@ class AdminSession(AsyncClient[AdminParts]):
             raise
 
     async def _ask_name_server(self, asked: Request[H, A, B], header: H | None = None) -> Command:
-        """Ask the chosen name server, or the next one that answers."""
+        """Send a request to the chosen name server, or to the next one that answers."""
         return await self._api.ask_name_server(asked, header)
 
     # -- who -------------------------------------------------------------------------------------------------------------------
 
     async def _masters(self, cluster: str | None, broker: str | None) -> dict[str, str]:
-        """Broker name -> address of the chosen masters; a broker given as an address is used as it is."""
+        """The addresses of the chosen masters by broker name; a broker that is given as an address is used directly."""
         if broker is not None and ":" in broker:
             return {broker: parse_addresses(broker)[0]}
         info = await self._api.cluster_info()
@@ -189,7 +190,7 @@ class AdminSession(AsyncClient[AdminParts]):
         return masters
 
     async def _replicas(self, cluster: str | None, broker: str | None) -> list[str]:
-        """Addresses of masters and slaves."""
+        """The addresses of masters and slaves."""
         if broker is not None and ":" in broker:
             return parse_addresses(broker)
         info = await self._api.cluster_info()
@@ -212,7 +213,7 @@ class AdminSession(AsyncClient[AdminParts]):
         return names & set(info.cluster_addr_table[cluster])
 
     async def _masters_of(self, topic: str) -> dict[str, str]:
-        """Broker name -> master of the brokers that have ``topic``. Raises TopicNotExist."""
+        """The addresses of the masters that have ``topic``, by broker name. Raises TopicNotExist."""
         route = await self._route(topic)
         return {
             data.broker_name: data.broker_addrs.get(MASTER_ID) or next(iter(data.broker_addrs.values()))
@@ -243,13 +244,13 @@ class AdminSession(AsyncClient[AdminParts]):
         return await all_pages(page)
 
     async def _check_exists(self, group: str) -> None:
-        """Check that a broker knows ``group``, when an answer about it has nothing: for one that does not exist brokers answer alike.
+        """Check that a broker knows ``group`` after an empty answer about it, because brokers answer the same for unknown groups.
 
-        mqadmin looks for the route of the retry topic. GET_SUBSCRIPTIONGROUP_CONFIG is not asked: a broker creates the group that it names.
+        mqadmin requests the route of the retry topic. GET_SUBSCRIPTIONGROUP_CONFIG cannot be used, because brokers create the group then.
 
         Raises:
-            GroupNotExist: none does. Nothing is said where a broker may not be asked for its groups.
-            NetworkError, RequestTimeout: a broker did not answer, and no other one knows it.
+            GroupNotExist: no broker knows it. Not raised if the account may not list a broker's groups.
+            NetworkError, RequestTimeout: a broker did not answer, and no other one knows the group.
         """
         for topic in (retry_topic(group), dlq_topic(group)):
             if await self._api.route(topic) is not None:
@@ -259,14 +260,14 @@ class AdminSession(AsyncClient[AdminParts]):
             try:
                 if group in await self._groups_at(address):
                     return
-            except RemoteError:  # an account that may read, and not look at all groups
+            except RemoteError:  # the account may not list all groups
                 return
             except (NetworkError, RequestTimeout) as error:
                 unanswered = error
         raise unanswered or unknown_group(group)
 
     async def _address_of(self, queue: MessageQueue) -> str:
-        """The broker of a queue that exists; a broker answers for any other as for an empty one.
+        """The address of the broker of an existing queue. For other queues, brokers answer as for an empty one.
 
         Raises:
             TopicNotExist: there is no such topic.
@@ -279,7 +280,7 @@ class AdminSession(AsyncClient[AdminParts]):
         route = await self._route(queue.topic)
         table.update(queue.topic, route)
         address, count = self._address(queue.broker_name), _queue_count(route, queue.broker_name)
-        # A topic that has fewer queues than it had keeps what is in the others.
+        # A topic whose number of queues was reduced keeps the messages of the other queues.
         if queue.queue_id >= count and not await self._api.max_offset(address, queue):
             there = f"queues 0 to {count - 1}" if count else "no queue"
             raise ConfigurationError(
@@ -314,17 +315,17 @@ def _listed(names: Iterable[str] | Mapping[str, object]) -> str:
 
 
 async def all_pages(page: Callable[[int, str], Awaitable[tuple[dict[str, V], str, int]]]) -> dict[str, V]:
-    """All rows of a table that comes in pages, by name, sorted.
+    """All rows of a table that is requested in pages, by name, sorted.
 
     Args:
-        page: ``(number of the first row, state of the table)`` -> its rows, the state of the table now, how many rows there are (0: these).
+        page: ``(number of the first row, version of the table)`` -> rows, current version of the table, number of rows (0: only these).
     """
     found: dict[str, V] = {}
     state = ""
     while True:
         rows, now, total = await page(len(found), state)
         if state and now != state:
-            found.clear()  # the table changed, so the broker began again
+            found.clear()  # the table changed, so the broker starts with the first page again
         state = now
         found.update(rows)
         if not rows or len(found) >= total:

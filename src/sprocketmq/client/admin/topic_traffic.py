@@ -1,4 +1,4 @@
-"""The topics at a glance, which groups read one, and how much goes through it, by an administrator (mqadmin: statsAll)."""
+"""Summaries of topics, the groups that consume a topic, and its traffic (mqadmin: statsAll)."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _AT_ONCE: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class TopicSummary:
-    """One topic at a glance.
+    """A summary of one topic.
 
     Attributes:
-        brokers: names of those that have it.
-        read_queues, write_queues: in sum over the brokers.
-        perm: 6 read and write, 4 read only, 2 write only, 0 neither; what all brokers allow.
-        messages: how many the brokers hold.
-        last_message_ms: when the newest one was stored, milliseconds since 1970; None when there is none.
+        brokers: the names of the brokers that have it.
+        read_queues, write_queues: the sums over all brokers.
+        perm: 6 read and write, 4 read only, 2 write only, 0 neither; the permission that all brokers grant.
+        messages: the number of stored messages.
+        last_message_ms: the store time of the newest message in milliseconds since 1970; None if there is none.
     """
 
     topic: str
@@ -41,13 +41,13 @@ class TopicSummary:
 
 @dataclass(frozen=True, slots=True)
 class TopicTraffic:
-    """What goes through a topic, for one group that reads it.
+    """The traffic of a topic, for one group that consumes it.
 
     Attributes:
-        group: None for a topic that no group reads.
-        accumulation: messages that the group has not consumed.
-        in_tps, out_tps: messages sent to the topic, and pulled by the group, per second in the last minute.
-        in_24_hours, out_24_hours: the same in sum over the longest window that the brokers have, a day at most.
+        group: None if no group consumes the topic.
+        accumulation: the number of messages that the group has not consumed.
+        in_tps, out_tps: messages per second sent to the topic, and pulled by the group, in the last minute.
+        in_24_hours, out_24_hours: the numbers of messages in the longest window that the brokers have, at most a day.
     """
 
     topic: str
@@ -65,18 +65,18 @@ class TopicTrafficRequests(TopicRequests):
     async def topic_summaries(
         self, *, cluster: str | None = None, with_system_topics: bool = False
     ) -> list[TopicSummary]:
-        """Every topic at a glance: its queues and how many messages the brokers hold, sorted by name (mqadmin: topicList, topicStatus).
+        """A summary of each topic with its numbers of queues and messages, sorted by name (mqadmin: topicList, topicStatus).
 
         Args:
-            cluster: those of this cluster; default all that the name server knows.
-            with_system_topics: also those of brokers and name servers, retry topics and dead letters.
+            cluster: only topics of this cluster; default: all topics that the name server knows.
+            with_system_topics: whether to include system topics, retry topics and dead letter topics.
 
         Returns:
-            A row for each topic that has queues.
+            A TopicSummary for each topic that has queues.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         names: Collection[str] = await self.topics(cluster=cluster)
@@ -93,7 +93,7 @@ class TopicTrafficRequests(TopicRequests):
         return [summary for summary in found if summary is not None]
 
     async def _summary(self, topic: str) -> TopicSummary | None:
-        """None for a name without queues, such as a cluster's own, or one that was deleted meanwhile."""
+        """The summary of a topic; None if it has no queues, such as a topic named after a cluster, or was deleted."""
         route = await self._api.route(topic)
         if route is None or not route.queue_datas:
             return None
@@ -125,15 +125,15 @@ class TopicTrafficRequests(TopicRequests):
         """The groups that have progress in ``topic`` or subscribe to it, sorted.
 
         Args:
-            topic: its name.
+            topic: the name of the topic.
 
         Returns:
             Their names.
 
         Raises:
             TopicNotExist: there is no such topic.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.QueryTopicConsumeByWhoRequestHeader(topic=topic)
@@ -144,17 +144,17 @@ class TopicTrafficRequests(TopicRequests):
         return sorted(groups)
 
     async def topic_traffic(self, topic: str) -> list[TopicTraffic]:
-        """What goes in and out, one row per group that reads ``topic``, or one without a group (mqadmin: statsAll).
+        """The traffic of ``topic``: a row for each group that consumes it, or one row without a group (mqadmin: statsAll).
 
         Args:
-            topic: its name.
+            topic: the name of the topic.
 
         Returns:
             A row for each group.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         masters = (await self._masters_of(topic)).values()
@@ -173,7 +173,7 @@ class TopicTrafficRequests(TopicRequests):
         return rows or [TopicTraffic(topic, None, 0, incoming[0], 0.0, incoming[1], 0)]
 
     async def _sum(self, addresses: Iterable[str], name: str, key: str) -> tuple[float, int]:
-        """Messages per second, and in all, over these brokers; one that has not counted any yet counts as 0."""
+        """Messages per second and in total, over these brokers. A broker without a count counts as 0."""
         tps, count = 0.0, 0
         header = headers.ViewBrokerStatsDataRequestHeader(stats_name=name, stats_key=key)
         for address in addresses:

@@ -1,4 +1,4 @@
-"""Creating, changing, deleting and querying topics, by an administrator (mqadmin: updateTopic, topicRoute, topicStatus, ...)."""
+"""Creating, changing, deleting and querying topics (mqadmin: updateTopic, topicRoute, topicStatus, ...)."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ class TopicRequests(AdminSession):
         """Create a topic, or change it, and wait until the name server knows it (mqadmin: updateTopic).
 
         Args:
-            topic: its name.
-            queues: queues per broker, to read and to write.
-            read_queues: queues to read, per broker; default ``queues``.
-            write_queues: queues to write, per broker; default ``queues``.
+            topic: the name of the topic.
+            queues: number of queues on each broker.
+            read_queues: number of read queues on each broker; default: ``queues``.
+            write_queues: number of write queues on each broker; default: ``queues``.
             perm: 6 read and write, 4 read only, 2 write only.
-            order: mark it as ordered.
-            attributes: changes of a 5.x topic's attributes, ``{"+message.type": "FIFO"}`` or ``{"-message.type": ""}``; default none.
-            cluster: on the brokers of this cluster; default all brokers.
-            broker: on this broker alone; default all of the cluster.
-            wait_ms: how many milliseconds to wait for the name server; RequestTimeout after that.
+            order: whether the topic is marked as ordered.
+            attributes: changes of the attributes (5.x), ``{"+message.type": "FIFO"}`` or ``{"-message.type": ""}``; default none.
+            cluster: on the brokers of this cluster; default: on all brokers.
+            broker: only on this broker; default: on all brokers of the cluster.
+            wait_ms: how many milliseconds to wait for the name server.
 
         Raises:
-            ConfigurationError: a value is out of range, or no such cluster or broker.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: a value is out of range, or there is no such cluster or broker.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.CreateTopicRequestHeader(
@@ -74,7 +74,7 @@ class TopicRequests(AdminSession):
     async def _wait_for_route(
         self, topic: str, masters: Mapping[str, str], header: headers.CreateTopicRequestHeader, wait_ms: int
     ) -> None:
-        """Brokers tell the name server about a new topic by themselves, a moment later."""
+        """Wait until the name server knows a new topic; brokers register it by themselves."""
         loop = asyncio.get_running_loop()
         end_s = loop.time() + wait_ms / 1000
         wanted = (header.read_queue_nums, header.write_queue_nums)
@@ -100,18 +100,18 @@ class TopicRequests(AdminSession):
     async def create_topics(
         self, configs: Sequence[bodies.TopicConfig], *, cluster: str | None = None, broker: str | None = None
     ) -> None:
-        """Create or change many topics at once (mqadmin: updateTopicList); a 4.9 broker is told one by one.
+        """Create or change many topics at once (mqadmin: updateTopicList). A 4.9 broker gets one request for each topic.
 
         Does not wait for the name server.
 
         Args:
-            configs: their settings, one TopicConfig each.
-            cluster: at all masters of this cluster; default all masters.
-            broker: at this broker alone, by name (its master) or ``host:port``; default all masters.
+            configs: a TopicConfig for each topic.
+            cluster: on all masters of this cluster; default: on all masters.
+            broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         for config in configs:
@@ -132,18 +132,18 @@ class TopicRequests(AdminSession):
     async def set_topic_perm(
         self, topic: str, perm: int, *, cluster: str | None = None, broker: str | None = None
     ) -> None:
-        """Let a topic be read (4), written (2) or both (6), and leave the rest of it as it is (mqadmin: updateTopicPerm).
+        """Set the permission of a topic, and leave its other settings unchanged (mqadmin: updateTopicPerm).
 
         Args:
-            topic: its name.
+            topic: the name of the topic.
             perm: 4 to read, 2 to write, 6 for both, 0 for neither.
-            cluster: at all masters of this cluster; default wherever the topic is.
-            broker: at this broker alone, by name (its master) or ``host:port``; default wherever the topic is.
+            cluster: on all masters of this cluster; default: wherever the topic exists.
+            broker: only on this broker, a name (its master) or ``host:port``; default: wherever the topic exists.
 
         Raises:
             TopicNotExist: none of these brokers has the topic.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         await self.alter_topic(topic, perm=perm, cluster=cluster, broker=broker)
@@ -160,27 +160,28 @@ class TopicRequests(AdminSession):
         cluster: str | None = None,
         broker: str | None = None,
     ) -> dict[str, bodies.TopicConfig]:
-        """Change what is given of a topic, and leave the rest of it as it is on each broker (mqadmin: updateTopic changes all of it).
+        """Change the given settings of a topic, and leave the others unchanged on each broker
+        (mqadmin's updateTopic replaces all settings).
 
         Does not wait for the name server.
 
         Args:
-            topic: its name.
-            read_queues: queues to read, per broker; default they stay.
-            write_queues: queues to write, per broker; default they stay.
-            perm: 6 read and write, 4 read only, 2 write only, 0 neither; default it stays.
-            order: mark it as ordered or not; default it stays.
-            attributes: changes of a 5.x topic's attributes, ``{"+message.type": "FIFO"}`` or ``{"-message.type": ""}``; default none.
-            cluster: at all masters of this cluster; default wherever the topic is.
-            broker: at this broker alone, by name (its master) or ``host:port``; default wherever the topic is.
+            topic: the name of the topic.
+            read_queues: number of read queues on each broker; default: unchanged.
+            write_queues: number of write queues on each broker; default: unchanged.
+            perm: 6 read and write, 4 read only, 2 write only, 0 neither; default: unchanged.
+            order: whether the topic is marked as ordered; default: unchanged.
+            attributes: changes of the attributes (5.x), ``{"+message.type": "FIFO"}`` or ``{"-message.type": ""}``; default none.
+            cluster: on all masters of this cluster; default: wherever the topic exists.
+            broker: only on this broker, a name (its master) or ``host:port``; default: wherever the topic exists.
 
         Returns:
-            Its settings as they were sent, by broker name; ``attributes`` as they were before.
+            The new settings by broker name; ``attributes`` are those before the change.
 
         Raises:
             TopicNotExist: none of these brokers has the topic.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         for name, queues in (("read_queues", read_queues), ("write_queues", write_queues)):
@@ -199,15 +200,15 @@ class TopicRequests(AdminSession):
         return configs
 
     async def delete_topic(self, topic: str, *, cluster: str | None = None) -> None:
-        """Delete a topic from all brokers (of ``cluster``) and from the name servers; its messages are gone (mqadmin: deleteTopic).
+        """Delete a topic and its messages from all brokers (of ``cluster``) and from the name servers (mqadmin: deleteTopic).
 
         Args:
-            topic: its name.
-            cluster: from the brokers of this cluster; default from all.
+            topic: the name of the topic.
+            cluster: only from the brokers of this cluster; default: from all brokers.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         check_topic(topic)
@@ -218,17 +219,17 @@ class TopicRequests(AdminSession):
         await self.delete_order_conf(topic)
 
     async def topics(self, *, cluster: str | None = None) -> list[str]:
-        """All topics the name server knows, or those of one cluster, system topics included, sorted (mqadmin: topicList).
+        """The names of all topics, including system topics, or those of one cluster, sorted (mqadmin: topicList).
 
         Args:
-            cluster: those of this cluster; default all that the name server knows.
+            cluster: only topics of this cluster; default: all topics that the name server knows.
 
         Returns:
             Their names.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         if cluster is None:
@@ -241,14 +242,14 @@ class TopicRequests(AdminSession):
         return found
 
     async def system_topics(self) -> list[str]:
-        """The topics that belong to the brokers and the name server, sorted.
+        """The names of the system topics of brokers and name server, sorted.
 
         Returns:
             Their names.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         answer = await self._ask_name_server(requests.name_servers.GET_SYSTEM_TOPIC_LIST_FROM_NS)
@@ -262,15 +263,15 @@ class TopicRequests(AdminSession):
         """Which brokers have which queues of ``topic`` (mqadmin: topicRoute).
 
         Args:
-            topic: its name.
+            topic: the name of the topic.
 
         Returns:
-            Its brokers with their addresses, and how many queues each has.
+            The brokers of the topic with their addresses and numbers of queues.
 
         Raises:
             TopicNotExist: there is no such topic.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return await self._route(topic)
@@ -279,15 +280,15 @@ class TopicRequests(AdminSession):
         """The clusters that have ``topic``, sorted (mqadmin: topicClusterList).
 
         Args:
-            topic: its name.
+            topic: the name of the topic.
 
         Returns:
             Their names.
 
         Raises:
             TopicNotExist: there is no such topic.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return sorted({data.cluster for data in (await self._route(topic)).broker_datas if data.cluster})
@@ -296,15 +297,15 @@ class TopicRequests(AdminSession):
         """The readable queues of ``topic``, in order.
 
         Args:
-            topic: its name.
+            topic: the name of the topic.
 
         Returns:
-            The queues, by broker and number.
+            The queues, sorted by broker name and queue id.
 
         Raises:
             TopicNotExist: there is no such topic.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._routes.table.update(topic, await self._route(topic))
@@ -316,16 +317,16 @@ class TopicRequests(AdminSession):
         """Which queues members with these client ids would read (mqadmin: allocateMQ). Nothing is changed.
 
         Args:
-            topic: its name.
-            client_ids: of the members.
-            strategy: how they share, as a push consumer's ``allocate_strategy``.
+            topic: the name of the topic.
+            client_ids: the client ids of the members.
+            strategy: the allocation strategy, as for a push consumer's ``allocate_strategy``.
 
         Returns:
             The queues of each member, by client id.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         chosen = allocation.strategy_by_name(strategy) if isinstance(strategy, str) else strategy
@@ -333,18 +334,18 @@ class TopicRequests(AdminSession):
         return {member: allocation.allocate(chosen, "", member, queues, members) for member in members}
 
     async def topic_stats(self, topic: str) -> dict[MessageQueue, bodies.TopicOffset]:
-        """Min and max offset and time of the last message, per queue (mqadmin: topicStatus).
+        """Minimum and maximum offset and the time of the last message for each queue (mqadmin: topicStatus).
 
         Args:
-            topic: its name.
+            topic: the name of the topic.
 
         Returns:
-            By queue.
+            The numbers by queue.
 
         Raises:
             TopicNotExist: there is no such topic.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._routes.table.update(topic, await self._route(topic))
@@ -358,15 +359,15 @@ class TopicRequests(AdminSession):
         """The settings of ``topic`` on each broker that has it, by broker name.
 
         Args:
-            topic: its name.
+            topic: the name of the topic.
 
         Returns:
-            By broker name.
+            A dictionary by broker name.
 
         Raises:
             TopicNotExist: there is no such topic.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return await self._topic_configs_of(topic, await self._masters_of(topic))
@@ -375,14 +376,14 @@ class TopicRequests(AdminSession):
         """The settings of all topics of one broker, by name, sorted (mqadmin: part of exportMetadata).
 
         Args:
-            broker: which one, by name (its master) or ``host:port``.
+            broker: a name (its master) or ``host:port``.
 
         Returns:
-            By topic.
+            A dictionary by topic name.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         address = await self._one(broker)
@@ -416,18 +417,18 @@ class TopicRequests(AdminSession):
         return configs
 
     async def order_conf(self, topic: str) -> dict[str, int]:
-        """The queues that an ordered topic is sent to, by broker name; empty when none are set (mqadmin: updateOrderConf -m get).
+        """The number of queues to which an ordered topic is sent, by broker name; empty if it is not set (mqadmin: updateOrderConf -m get).
 
         Args:
-            topic: its name.
+            topic: the name of the topic.
 
         Returns:
-            How many queues, by broker name.
+            The numbers of queues by broker name.
 
         Raises:
-            TopicNotExist: there is no such topic, and nothing is set for it.
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            TopicNotExist: there is no such topic, and no setting for it.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.GetKVConfigRequestHeader(namespace=_ORDER, key=check_topic(topic))
@@ -443,15 +444,15 @@ class TopicRequests(AdminSession):
         return {name: int(count) for name, _, count in parts}
 
     async def set_order_conf(self, topic: str, queues_by_broker: Mapping[str, int]) -> None:
-        """Send an ordered topic to so many queues of these brokers, also while one is down (mqadmin: updateOrderConf -m put).
+        """Set the number of queues to which an ordered topic is sent, also while a broker is down (mqadmin: updateOrderConf -m put).
 
         Args:
-            topic: its name.
-            queues_by_broker: how many queues, by broker name.
+            topic: the name of the topic.
+            queues_by_broker: the number of queues by broker name.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         value = ";".join(
@@ -462,14 +463,14 @@ class TopicRequests(AdminSession):
             await self._ask(address, requests.name_servers.PUT_KV_CONFIG, header)
 
     async def delete_order_conf(self, topic: str) -> None:
-        """Forget ``set_order_conf`` (mqadmin: updateOrderConf -m delete). Harmless when there is none.
+        """Delete the setting of ``set_order_conf`` (mqadmin: updateOrderConf -m delete). Does nothing if there is none.
 
         Args:
-            topic: its name.
+            topic: the name of the topic.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was asked.
-            RemoteError: a server refused; code 3: it is too old for this request.
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.DeleteKVConfigRequestHeader(namespace=_ORDER, key=check_topic(topic))

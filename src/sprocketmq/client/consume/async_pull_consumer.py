@@ -55,7 +55,7 @@ Expression = FilterExpression | str | None
 
 
 class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
-    """Receives messages by ``poll`` on a running event loop.
+    """Receives messages by ``poll``, on a running event loop.
 
     ::
 
@@ -65,7 +65,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
 
     Args:
         group: the consumer group.
-        options: as PullConsumerOptions and CommonOptions say (``help(sprocketmq.PullConsumerOptions)``): ``namesrv_addr``,
+        options: the options of PullConsumerOptions and CommonOptions (``help(sprocketmq.PullConsumerOptions)``): ``namesrv_addr``,
             ``auto_commit``, ``consume_from_where``, ``pull_batch_size``, ...
 
     Raises:
@@ -90,17 +90,18 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
 
     @property
     def group(self) -> str:
-        """As it was given; brokers see it within the namespace."""
+        """The consumer group, as it was given; at the brokers its name begins with the namespace."""
         return self._group
 
     @property
     def is_running(self) -> bool:
-        """Between ``start`` and ``shutdown``."""
+        """Whether the consumer is started and not shut down."""
         return self._running is not None
 
     @property
     def auto_commit(self) -> bool:
-        """May be changed while running; what was handed out before is committed by the next ``poll`` or ``commit``."""
+        """Whether progress is committed automatically. It can be changed while the consumer runs; the next ``poll`` or ``commit``
+        commits the messages returned before."""
         return self._auto_commit
 
     @auto_commit.setter
@@ -110,17 +111,17 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         self._auto_commit = value
 
     async def start(self) -> None:
-        """Join the client instance. Harmless when started already.
+        """Start the consumer. Does nothing if it is started already.
 
         Raises:
             ConfigurationError: the instance has a consumer of this group already.
             NetworkError, RequestTimeout: no name server can be reached.
-            ClosedError: it was shut down meanwhile.
+            ClosedError: it has been shut down.
         """
         await super().start()
 
     async def shutdown(self) -> None:
-        """Commit what was handed out (with ``auto_commit``), persist progress, leave. Harmless twice."""
+        """Commit the returned messages (with ``auto_commit``), write progress, and leave the group. A second call does nothing."""
         await self._end(commit=self._auto_commit)
 
     async def _end(self, *, commit: bool) -> None:
@@ -156,10 +157,11 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
             parts.consumer.subscription_changed()
 
     def add_hook(self, hook: ConsumeMessageHook | FilterMessageHook) -> None:
-        """Tell ``hook`` of what polls hand out, or let it take messages out before. Before ``start``.
+        """Call ``hook`` with the messages that ``poll`` returns, or let it filter them first. Only before ``start``.
 
         Args:
-            hook: has ``before_consume`` and ``after_consume``, or ``filter_messages``, or all three; see ``sprocketmq.client.hooks``.
+            hook: an object with the methods ``before_consume`` and ``after_consume``, or ``filter_messages``, or all three; see module
+                ``sprocketmq.client.hooks``.
 
         Raises:
             ConfigurationError: the consumer is running, or the hook has none of these methods.
@@ -169,13 +171,13 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         self._hooks.add(hook, ("consume", "filter"))
 
     def update_name_server_address(self, namesrv_addr: str) -> None:
-        """Ask these name servers from now on. All clients of this instance do.
+        """Use these name servers from now on, in all clients of this instance.
 
         Args:
             namesrv_addr: ``host:9876``, several separated by ``;``.
 
         Raises:
-            ConfigurationError: that is no address.
+            ConfigurationError: an address is invalid.
             ClosedError: the consumer is not started, or was shut down.
         """
         self._started().instance.name_servers.replace(parse_addresses(namesrv_addr))
@@ -188,10 +190,11 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         """Share the queues of ``topic`` with the other members of the group.
 
         Args:
-            topic: its name; one that does not exist yet is waited for.
+            topic: the name of the topic; it need not exist yet.
             expression: tags as ``"a || b"``, or ``sql92("...")``.
-            on_queues_changed: called with (topic, all its queues, ours) after each rebalance that changed either; a plain function runs in
-                a thread. ``poll`` hands out a new queue only after it returned, so it may ``seek``. Default nobody is called.
+            on_queues_changed: a function of (topic, all its queues, queues of this consumer), called after each rebalance that
+                changed one of them; one that is not ``async def`` runs in a thread. ``poll`` returns messages of a new queue only after
+                the call, so it may ``seek``. Default: none.
 
         Raises:
             ConfigurationError: queues were assigned, or the expression cannot be read.
@@ -209,13 +212,13 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         await self._changed()
 
     async def unsubscribe(self, topic: str) -> None:
-        """Leave the queues of ``topic`` to others; their progress is persisted. Harmless when not subscribed.
+        """Write progress in ``topic`` and leave its queues to other members. Does nothing if it is not subscribed.
 
         Args:
-            topic: its name.
+            topic: the name of the topic.
 
         Raises:
-            ConfigurationError: that is no name of a topic.
+            ConfigurationError: the topic's name is invalid.
         """
         topic = wrap(self._options.namespace, check_topic(topic))
         self._subscriptions.pop(topic, None)
@@ -227,11 +230,11 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
     async def assign(
         self, queues: Iterable[MessageQueue], expression: Expression | Mapping[str, Expression] = "*"
     ) -> None:
-        """Read exactly these queues, whatever the group does; a second call replaces the first.
+        """Read exactly these queues, independent of the group's other members. A second call replaces the first.
 
         Args:
-            queues: one at least.
-            expression: for all of them, or by topic.
+            queues: at least one queue.
+            expression: one for all queues, or one for each topic.
 
         Raises:
             ConfigurationError: topics were subscribed, no queue is given, or the expression cannot be read.
@@ -268,15 +271,15 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
 
     @property
     def assigned_queues(self) -> list[MessageQueue]:
-        """The queues read now, sorted (Java: assignment)."""
+        """The queues that are read now, sorted (Java: assignment)."""
         owned = self._running.rebalancer.owned() if self._running is not None else []
         return sorted(map(self._outside, owned))
 
     async def fetch_message_queues(self, topic: str) -> list[MessageQueue]:
-        """All readable queues of ``topic``, sorted, whoever reads them.
+        """All readable queues of ``topic``, sorted.
 
         Args:
-            topic: its name.
+            topic: the name of the topic.
 
         Returns:
             The queues.
@@ -301,14 +304,15 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
     async def register_topic_message_queue_change_listener(self, topic: str, listener: TopicQueuesListener) -> None:
         """Call ``listener`` when a topic gets or loses queues.
 
-        The queues are looked up each ``topic_metadata_check_interval_ms``; those there now are no news. For consumers that ``assign``.
+        The queues are checked every ``topic_metadata_check_interval_ms``; the queues that exist now cause no call. This is meant for
+        consumers that use ``assign``.
 
         Args:
-            topic: its name.
-            listener: called with (topic, all its queues); a plain function runs in a thread.
+            topic: the name of the topic.
+            listener: a function of (topic, all its queues); one that is not ``async def`` runs in a thread.
 
         Raises:
-            ConfigurationError: that is no name of a topic, or no function.
+            ConfigurationError: the topic's name is invalid, or ``listener`` is not such a function.
         """
         topic = wrap(self._options.namespace, check_topic(topic))
         check_callback("listener", listener, "topic, queues", may_be_async=True)
@@ -323,17 +327,17 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
     # -- messages --------------------------------------------------------------------------------------------------------------
 
     async def poll(self, max_messages: int = 32, *, timeout_ms: float | None = None) -> list[MessageExt]:
-        """The next messages; waits for the first until ``timeout_ms``.
+        """Return the next messages. Waits at most ``timeout_ms`` for the first one.
 
-        With ``auto_commit``, messages of earlier polls count as consumed from now on. A poll that is cancelled, or interrupted (Ctrl-C, a
-        signal), has handed out nothing: its messages come with the next one.
+        With ``auto_commit``, the messages of earlier polls count as consumed now. If a poll is cancelled or interrupted (Ctrl-C, a
+        signal), the next one returns its messages.
 
         Args:
-            max_messages: at most so many, over all queues.
-            timeout_ms: how many milliseconds to wait for the first one; default ``poll_timeout_ms``; 0 takes what is there.
+            max_messages: the maximum number, over all queues.
+            timeout_ms: how many milliseconds to wait for the first message; default: ``poll_timeout_ms``; 0 does not wait.
 
         Returns:
-            The messages, oldest first per queue; an empty list when none came.
+            The messages, in order within each queue; an empty list if none came.
 
         Raises:
             ConfigurationError: an argument is out of range.
@@ -372,10 +376,10 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
                 running.instance.spawn(running.persist_offsets())
 
     def pause(self, queues: Collection[MessageQueue] | None = None) -> None:
-        """Fetch nothing more of ``queues`` until ``resume``; what was fetched before is still handed out.
+        """Stop fetching from ``queues`` until ``resume``. Messages that are fetched already are still returned.
 
         Args:
-            queues: which; default all.
+            queues: the queues; default: all.
 
         Raises:
             ConfigurationError: this consumer does not read that queue.
@@ -389,10 +393,10 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
             self._service(running).paused_queues.update(self._ours(running, inside))
 
     def resume(self, queues: Collection[MessageQueue] | None = None) -> None:
-        """End ``pause`` of ``queues``.
+        """Continue to fetch from ``queues`` after ``pause``.
 
         Args:
-            queues: which; default everything that was paused.
+            queues: the queues; default: all paused queues.
 
         Raises:
             ConfigurationError: this consumer does not read that queue.
@@ -408,7 +412,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
 
     @property
     def paused_queues(self) -> list[MessageQueue]:
-        """The queues that are paused now, sorted. A queue that moved away and came back is not."""
+        """The paused queues, sorted. A queue that was allocated to another member in between is not paused any more."""
         running = self._started()
         paused = self._service(running).paused_queues
         return sorted(self._outside(queue) for queue in running.rebalancer.owned() if running.paused or queue in paused)
@@ -416,13 +420,13 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
     # -- places ----------------------------------------------------------------------------------------------------------------
 
     async def seek(self, queue: MessageQueue, offset: int) -> None:
-        """Go on at ``offset`` in a queue that this consumer reads now; what was fetched and not polled is forgotten.
+        """Continue at ``offset`` in a queue that this consumer reads now. Messages that are fetched and not returned yet are dropped.
 
-        Progress follows with the next commit, also back.
+        The next commit sets the progress accordingly, also backwards.
 
         Args:
-            queue: one that this consumer reads.
-            offset: of the message to go on with.
+            queue: a queue that this consumer reads.
+            offset: the offset of the next message to return.
 
         Raises:
             ConfigurationError: the queue is not read by this consumer, or the offset is not between its oldest message and its end.
@@ -437,10 +441,10 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         self._seek(running, queue, offset)
 
     async def seek_to_begin(self, queue: MessageQueue) -> None:
-        """Go on with the oldest message of ``queue``; what was fetched before is dropped.
+        """Continue with the oldest message of ``queue``. Messages that are fetched and not returned yet are dropped.
 
         Args:
-            queue: one that this consumer reads.
+            queue: a queue that this consumer reads.
 
         Raises:
             ConfigurationError: this consumer does not read that queue.
@@ -452,10 +456,10 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         self._seek(running, queue, await self.min_offset(queue))
 
     async def seek_to_end(self, queue: MessageQueue) -> None:
-        """Go on with what comes to ``queue`` from now on; what was fetched before is dropped.
+        """Continue at the end of ``queue``, with new messages. Messages that are fetched and not returned yet are dropped.
 
         Args:
-            queue: one that this consumer reads.
+            queue: a queue that this consumer reads.
 
         Raises:
             ConfigurationError: this consumer does not read that queue.
@@ -474,11 +478,11 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
     async def offset_for_timestamp(self, queue: MessageQueue, timestamp_ms: int | datetime) -> int:
         """The offset of the first message stored at or after ``timestamp_ms``.
 
-        When there is none, one behind the last message; a 4.9 broker names the last message itself then.
+        If there is none, the end of the queue; a 4.9 broker returns the offset of the last message then.
 
         Args:
-            queue: of which topic, broker and number.
-            timestamp_ms: milliseconds since 1970, 0 for the beginning, or a datetime with a time zone.
+            queue: topic, broker name and queue id.
+            timestamp_ms: milliseconds since 1970 (0 is the beginning), or a datetime with a time zone.
 
         Returns:
             The offset.
@@ -493,13 +497,13 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         return await running.instance.api.search_offset(await self._address(running, queue), queue, timestamp_ms)
 
     async def min_offset(self, queue: MessageQueue) -> int:
-        """The oldest message that is still there.
+        """The offset of the oldest message that is still stored.
 
         Args:
-            queue: of which topic, broker and number.
+            queue: topic, broker name and queue id.
 
         Returns:
-            Its offset.
+            The offset.
 
         Raises:
             RemoteError, NetworkError, RequestTimeout: the broker, or a name server, refused or did not answer.
@@ -509,10 +513,10 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         return await running.instance.api.min_offset(await self._address(running, queue), queue)
 
     async def max_offset(self, queue: MessageQueue) -> int:
-        """One behind the newest message.
+        """The end of the queue: one more than the offset of its newest message.
 
         Args:
-            queue: of which topic, broker and number.
+            queue: topic, broker name and queue id.
 
         Returns:
             The offset.
@@ -535,7 +539,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
 
     @property
     def positions(self) -> Mapping[MessageQueue, int]:
-        """Of each queue read now, the offset behind what ``poll`` handed out."""
+        """For each queue that is read now, the offset behind the messages that ``poll`` has returned."""
         positions = self._service(self._started()).queues.positions()
         return {self._outside(queue): offset for queue, offset in positions.items()}
 
@@ -547,19 +551,19 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         *,
         persist: bool = True,
     ) -> dict[MessageQueue, int]:
-        """Everything handed out is done; the brokers have it when this returns.
+        """Commit the messages that ``poll`` has returned. The brokers have the progress when the call returns.
 
         Args:
-            offsets: by queue, the offset to go on at (one behind the last done); or queues, of which everything handed out is done; default
-                all queues.
-            persist: False leaves the writing to the periodic one.
+            offsets: for each queue the offset of the next message to consume, or the queues whose returned messages to commit;
+                default: all queues.
+            persist: False: only the periodic task writes the progress to the brokers.
 
         Returns:
-            What was committed. A queue that this consumer does not read any more is left out: its new owner keeps progress now.
+            The committed offsets. Queues that this consumer no longer reads are left out, because their new owner keeps their progress.
 
         Raises:
-            ConfigurationError: an offset is no whole number, or below 0.
-            RemoteError, NetworkError, RequestTimeout: a broker did not take it; call again, or leave it to the periodic writing.
+            ConfigurationError: an offset is not a whole number of at least 0.
+            RemoteError, NetworkError, RequestTimeout: a broker did not accept it. Call again, or wait for the periodic task.
             ClosedError: the consumer is not started, or was shut down.
         """
         running = self._started()
@@ -583,9 +587,9 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         """Like ``commit``, without waiting.
 
         Args:
-            offsets: by queue, the offset to go on at (one behind the last done); or queues, of which everything handed out is done; default
-                all queues.
-            persist: False leaves the writing to the periodic one.
+            offsets: for each queue the offset of the next message to consume, or the queues whose returned messages to commit;
+                default: all queues.
+            persist: False: only the periodic task writes the progress to the brokers.
 
         Returns:
             A future of what was committed, or of what ``commit`` raises.
@@ -628,17 +632,17 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
                 raise failure
 
     async def committed(self, queue: MessageQueue) -> int | None:
-        """The group's progress in ``queue``: what this consumer committed last, else what is stored; None when there is none.
+        """The group's progress in ``queue``: what this consumer committed last, or else what is stored; None if there is none.
 
         Args:
-            queue: of which topic, broker and number.
+            queue: topic, broker name and queue id.
 
         Returns:
             The offset, or None.
 
         Raises:
             ClosedError: the consumer is not started, or was shut down.
-            RemoteError, NetworkError, RequestTimeout: the broker could not be asked.
+            RemoteError, NetworkError, RequestTimeout: the broker, or a name server, refused or did not answer.
         """
         running, queue = self._started(), self._inside(queue)
         offset = running.group.offset_store.progress.read(queue)

@@ -47,7 +47,7 @@ class PushConsumer(BlockingClient):
         group: the consumer group. Members share the work and must all subscribe alike.
         options: as PushConsumerOptions and CommonOptions say (``help(sprocketmq.PushConsumerOptions)``): ``namesrv_addr``,
             ``instance_name``, ``consume_from_where``, ``message_model``, ``max_reconsume_times``, ``consume_timeout_ms``, ...
-        engine: whose thread runs the client; default one thread, shared by all blocking clients of the process.
+        engine: the engine whose thread runs the client; default: one engine for all blocking clients of the process.
 
     Raises:
         ConfigurationError: an option is unknown or out of range; nothing was opened.

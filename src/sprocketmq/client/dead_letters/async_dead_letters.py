@@ -76,11 +76,11 @@ class AsyncDeadLetters(AdminSession):
             report = await letters.replay_all(topic="flights")
 
     Args:
-        group: whose dead letters.
-        options: as CommonOptions says (``help(sprocketmq.CommonOptions)``): ``namesrv_addr``, ``access_key``, ...
+        group: the consumer group.
+        options: the options of CommonOptions (``help(sprocketmq.CommonOptions)``): ``namesrv_addr``, ``access_key``, ...
 
     Raises:
-        ConfigurationError: an option or the group's name is wrong.
+        ConfigurationError: an option or the group's name is invalid.
     """
 
     def __init__(self, group: str, **options: Unpack[CommonOptions]) -> None:
@@ -91,7 +91,7 @@ class AsyncDeadLetters(AdminSession):
 
     @property
     def topic(self) -> str:
-        """``%DLQ%group``; any consumer may subscribe to it, too."""
+        """The dead letter topic, ``%DLQ%group``. Consumers can subscribe to it, too."""
         return dlq_topic(self._group)
 
     @property
@@ -101,15 +101,15 @@ class AsyncDeadLetters(AdminSession):
     # -- reading ---------------------------------------------------------------------------------------------------------------
 
     async def count(self) -> int:
-        """How many dead letters the brokers hold.
+        """The number of stored dead letters of the group.
 
         Returns:
-            Their number.
+            The number.
 
         Raises:
             GroupNotExist: no broker knows the group.
-            ConfigurationError: the dead-letter topic exists, but is not readable; the sentence says what to do.
-            RemoteError, NetworkError, RequestTimeout: the cluster cannot be asked.
+            ConfigurationError: the dead letter topic exists, but is not readable; the message says what to do.
+            RemoteError, NetworkError, RequestTimeout: a server refused or did not answer.
         """
         ends = await self._ends()
         return sum(end - begin for begin, end in ends.values())
@@ -124,24 +124,24 @@ class AsyncDeadLetters(AdminSession):
         until_ms: int | None = None,
         start_offsets: Mapping[MessageQueue, int] | None = None,
     ) -> AsyncGenerator[DeadLetterMessage, None]:
-        """The dead letters that are there now, oldest first (broker by broker); the conditions narrow it down, all must hold.
+        """The dead letters that are stored now and meet all conditions, broker by broker, the oldest first.
 
         Args:
-            topic: first sent to this topic; default any.
-            key: with this among its keys; default any.
-            tags: with exactly these tags; default any.
-            since_ms: dead since this time, milliseconds since 1970; default ever since.
-            until_ms: dead before this time, milliseconds since 1970; default until now.
-            start_offsets: per queue where to begin, as in ``ReplayReport.next_offsets``; other queues, and all by default, begin at their
+            topic: only letters that were first sent to this topic; default: any.
+            key: only letters with this key; default: any.
+            tags: only letters with exactly these tags; default: any.
+            since_ms: only letters that became dead letters at this time or later, in milliseconds since 1970; default: no limit.
+            until_ms: only letters that became dead letters before this time, in milliseconds since 1970; default: no limit.
+            start_offsets: the offset at which to begin, by queue, as in ``ReplayReport.next_offsets``; default for each queue: its
                 oldest letter.
 
         Yields:
-            Each letter.
+            Each dead letter.
 
         Raises:
             GroupNotExist: no broker knows the group.
-            ConfigurationError: the dead-letter topic exists, but is not readable; the sentence says what to do.
-            RemoteError, NetworkError, RequestTimeout: the cluster cannot be asked.
+            ConfigurationError: the dead letter topic exists, but is not readable; the message says what to do.
+            RemoteError, NetworkError, RequestTimeout: a server refused or did not answer.
         """
         walk = self._walk(topic, key, tags, since_ms, until_ms, start_offsets)
         async with contextlib.aclosing(walk):
@@ -150,17 +150,17 @@ class AsyncDeadLetters(AdminSession):
                     yield letter
 
     async def get(self, message_id: str) -> DeadLetterMessage:
-        """The letter with this ``message_id``; the newest of several.
+        """The dead letter with this id; the newest if there are several.
 
         Args:
-            message_id: of the message, or ``offset_message_id`` of the letter or of the first copy.
+            message_id: the message id, or the offset message id of the dead letter or of the first copy.
 
         Returns:
-            The letter.
+            The dead letter.
 
         Raises:
-            ConfigurationError: there is none.
-            RemoteError, NetworkError, RequestTimeout: the cluster cannot be asked.
+            ConfigurationError: there is no such dead letter.
+            RemoteError, NetworkError, RequestTimeout: a server refused or did not answer.
         """
         found: DeadLetterMessage | None = None
         async for letter in self.read():
@@ -250,20 +250,20 @@ class AsyncDeadLetters(AdminSession):
     # -- replaying -------------------------------------------------------------------------------------------------------------
 
     async def replay(self, letter: DeadLetterMessage, *, topic: str | None = None) -> SendResult:
-        """Send one letter again, to the topic it came from; the letter itself stays.
+        """Send one dead letter to its original topic again. The dead letter itself remains.
 
-        Every group that subscribes to that topic gets it, with the message id it had and no failed tries.
+        Every group that subscribes to that topic gets the message, with its original message id and no failed tries.
 
         Args:
-            letter: as ``read`` or ``get`` gave it.
-            topic: send it there instead; default where it came from.
+            letter: a dead letter from ``read`` or ``get``.
+            topic: the topic; default: the original topic.
 
         Returns:
             The SendResult of the copy.
 
         Raises:
-            ConfigurationError: nothing in the letter says where it came from, and no ``topic`` is given.
-            RemoteError, NetworkError, RequestTimeout: it could not be sent (after a timeout it may have been).
+            ConfigurationError: the original topic is not known, and no ``topic`` is given.
+            RemoteError, NetworkError, RequestTimeout: it could not be sent; after a timeout it may be stored nevertheless.
         """
         if not isinstance(letter, DeadLetterMessage):
             raise ConfigurationError(f"letter is {letter!r}, a DeadLetterMessage from read or get is allowed")
@@ -296,25 +296,25 @@ class AsyncDeadLetters(AdminSession):
         until_ms: int | None = None,
         start_offsets: Mapping[MessageQueue, int] | None = None,
     ) -> ReplayReport:
-        """Replay every letter that ``read`` gives for these conditions, one after the other, up to the first that fails.
+        """Replay the dead letters that ``read`` returns for these conditions, one after the other, until one fails.
 
         Args:
-            to_topic: send them there; default where each came from.
-            topic: first sent to this topic; default any.
-            key: with this among its keys; default any.
-            tags: with exactly these tags; default any.
-            since_ms: dead since this time, milliseconds since 1970; default ever since.
-            until_ms: dead before this time, milliseconds since 1970; default until now.
-            start_offsets: per queue where to begin, as in ``ReplayReport.next_offsets``; other queues, and all by default, begin at their
+            to_topic: the topic for all of them; default: the original topic of each.
+            topic: only letters that were first sent to this topic; default: any.
+            key: only letters with this key; default: any.
+            tags: only letters with exactly these tags; default: any.
+            since_ms: only letters that became dead letters at this time or later, in milliseconds since 1970; default: no limit.
+            until_ms: only letters that became dead letters before this time, in milliseconds since 1970; default: no limit.
+            start_offsets: the offset at which to begin, by queue, as in ``ReplayReport.next_offsets``; default for each queue: its
                 oldest letter.
 
         Returns:
-            What was done, and in ``error`` why it stopped early; RocketMQError is only raised where reading fails.
+            What was replayed, and in ``error`` the reason if it stopped early. Errors are only raised if reading fails.
 
         Raises:
             GroupNotExist: no broker knows the group.
-            ConfigurationError: the dead-letter topic exists, but is not readable; the sentence says what to do.
-            RemoteError, NetworkError, RequestTimeout: the cluster cannot be asked.
+            ConfigurationError: the dead letter topic exists, but is not readable; the message says what to do.
+            RemoteError, NetworkError, RequestTimeout: a server refused or did not answer.
         """
         report = ReplayReport()
         walk = self._walk(topic, key, tags, since_ms, until_ms, start_offsets)
@@ -332,16 +332,16 @@ class AsyncDeadLetters(AdminSession):
         return report
 
     async def purge(self) -> int:
-        """Forget all dead letters of the group, by deleting their topic. RocketMQ cannot delete single messages.
+        """Delete all dead letters of the group by deleting their topic. RocketMQ cannot delete single messages.
 
-        The next letter makes the topic anew. What the log holds of them stays on the brokers' disks until retention takes it.
+        The next dead letter creates the topic again. The brokers' commit logs keep the deleted messages until their files expire.
 
         Returns:
-            How many there were.
+            The number of deleted dead letters.
 
         Raises:
             GroupNotExist: no broker knows the group.
-            RemoteError, NetworkError, RequestTimeout: the cluster cannot be asked, or refused.
+            RemoteError, NetworkError, RequestTimeout: a server refused or did not answer.
         """
         count = await self.count()
         route = await self._api.route(self._stored_topic)

@@ -32,12 +32,12 @@ class DeadLetters(BlockingClient):
             print(len(report.replayed), report.error)
 
     Args:
-        group: whose dead letters.
-        options: as CommonOptions says (``help(sprocketmq.CommonOptions)``): ``namesrv_addr``, ``access_key``, ...
-        engine: whose thread runs the client; default one thread, shared by all blocking clients of the process.
+        group: the consumer group.
+        options: the options of CommonOptions (``help(sprocketmq.CommonOptions)``): ``namesrv_addr``, ``access_key``, ...
+        engine: the engine whose thread runs the client; default: one engine for all blocking clients of the process.
 
     Raises:
-        ConfigurationError: an option or the group's name is wrong.
+        ConfigurationError: an option or the group's name is invalid.
     """
 
     def __init__(self, group: str, *, engine: Engine | None = None, **options: Unpack[CommonOptions]) -> None:
@@ -46,26 +46,26 @@ class DeadLetters(BlockingClient):
 
     @property
     def topic(self) -> str:
-        """``%DLQ%group``; any consumer may subscribe to it, too."""
+        """The dead letter topic, ``%DLQ%group``. Consumers can subscribe to it, too."""
         return self._async.topic
 
     def start(self) -> None:
-        """Nothing is opened before the first request; here so that ``with`` reads like the other clients."""
+        """Do nothing: connections open with the first request. It exists for ``with``."""
 
     def shutdown(self) -> None:
         """Close all connections; a later request opens new ones."""
         self._run(self._async.shutdown())
 
     def count(self) -> int:
-        """How many dead letters the brokers hold.
+        """The number of stored dead letters of the group.
 
         Returns:
-            Their number.
+            The number.
 
         Raises:
             GroupNotExist: no broker knows the group.
-            ConfigurationError: the dead-letter topic exists, but is not readable; the sentence says what to do.
-            RemoteError, NetworkError, RequestTimeout: the cluster cannot be asked.
+            ConfigurationError: the dead letter topic exists, but is not readable; the message says what to do.
+            RemoteError, NetworkError, RequestTimeout: a server refused or did not answer.
         """
         return self._run(self._async.count())
 
@@ -79,24 +79,24 @@ class DeadLetters(BlockingClient):
         until_ms: int | None = None,
         start_offsets: Mapping[MessageQueue, int] | None = None,
     ) -> Iterator[DeadLetterMessage]:
-        """The dead letters that are there now, oldest first (broker by broker); the conditions narrow it down, all must hold.
+        """The dead letters that are stored now and meet all conditions, broker by broker, the oldest first.
 
         Args:
-            topic: first sent to this topic; default any.
-            key: with this among its keys; default any.
-            tags: with exactly these tags; default any.
-            since_ms: dead since this time, milliseconds since 1970; default ever since.
-            until_ms: dead before this time, milliseconds since 1970; default until now.
-            start_offsets: per queue where to begin, as in ``ReplayReport.next_offsets``; other queues, and all by default, begin at their
+            topic: only letters that were first sent to this topic; default: any.
+            key: only letters with this key; default: any.
+            tags: only letters with exactly these tags; default: any.
+            since_ms: only letters that became dead letters at this time or later, in milliseconds since 1970; default: no limit.
+            until_ms: only letters that became dead letters before this time, in milliseconds since 1970; default: no limit.
+            start_offsets: the offset at which to begin, by queue, as in ``ReplayReport.next_offsets``; default for each queue: its
                 oldest letter.
 
         Yields:
-            Each letter.
+            Each dead letter.
 
         Raises:
             GroupNotExist: no broker knows the group.
-            ConfigurationError: the dead-letter topic exists, but is not readable; the sentence says what to do.
-            RemoteError, NetworkError, RequestTimeout: the cluster cannot be asked.
+            ConfigurationError: the dead letter topic exists, but is not readable; the message says what to do.
+            RemoteError, NetworkError, RequestTimeout: a server refused or did not answer.
         """
         letters = self._async.read(
             topic=topic, key=key, tags=tags, since_ms=since_ms, until_ms=until_ms, start_offsets=start_offsets
@@ -112,35 +112,35 @@ class DeadLetters(BlockingClient):
             self._run(letters.aclose())
 
     def get(self, message_id: str) -> DeadLetterMessage:
-        """The letter with this ``message_id``; the newest of several.
+        """The dead letter with this id; the newest if there are several.
 
         Args:
-            message_id: of the message, or ``offset_message_id`` of the letter or of the first copy.
+            message_id: the message id, or the offset message id of the dead letter or of the first copy.
 
         Returns:
-            The letter.
+            The dead letter.
 
         Raises:
-            ConfigurationError: there is none.
-            RemoteError, NetworkError, RequestTimeout: the cluster cannot be asked.
+            ConfigurationError: there is no such dead letter.
+            RemoteError, NetworkError, RequestTimeout: a server refused or did not answer.
         """
         return self._run(self._async.get(message_id))
 
     def replay(self, letter: DeadLetterMessage, *, topic: str | None = None) -> SendResult:
-        """Send one letter again, to the topic it came from; the letter itself stays.
+        """Send one dead letter to its original topic again. The dead letter itself remains.
 
-        Every group that subscribes to that topic gets it, with the message id it had and no failed tries.
+        Every group that subscribes to that topic gets the message, with its original message id and no failed tries.
 
         Args:
-            letter: as ``read`` or ``get`` gave it.
-            topic: send it there instead; default where it came from.
+            letter: a dead letter from ``read`` or ``get``.
+            topic: the topic; default: the original topic.
 
         Returns:
             The SendResult of the copy.
 
         Raises:
-            ConfigurationError: nothing in the letter says where it came from, and no ``topic`` is given.
-            RemoteError, NetworkError, RequestTimeout: it could not be sent (after a timeout it may have been).
+            ConfigurationError: the original topic is not known, and no ``topic`` is given.
+            RemoteError, NetworkError, RequestTimeout: it could not be sent; after a timeout it may be stored nevertheless.
         """
         return self._run(self._async.replay(letter, topic=topic))
 
@@ -155,25 +155,25 @@ class DeadLetters(BlockingClient):
         until_ms: int | None = None,
         start_offsets: Mapping[MessageQueue, int] | None = None,
     ) -> ReplayReport:
-        """Replay every letter that ``read`` gives for these conditions, one after the other, up to the first that fails.
+        """Replay the dead letters that ``read`` returns for these conditions, one after the other, until one fails.
 
         Args:
-            to_topic: send them there; default where each came from.
-            topic: first sent to this topic; default any.
-            key: with this among its keys; default any.
-            tags: with exactly these tags; default any.
-            since_ms: dead since this time, milliseconds since 1970; default ever since.
-            until_ms: dead before this time, milliseconds since 1970; default until now.
-            start_offsets: per queue where to begin, as in ``ReplayReport.next_offsets``; other queues, and all by default, begin at their
+            to_topic: the topic for all of them; default: the original topic of each.
+            topic: only letters that were first sent to this topic; default: any.
+            key: only letters with this key; default: any.
+            tags: only letters with exactly these tags; default: any.
+            since_ms: only letters that became dead letters at this time or later, in milliseconds since 1970; default: no limit.
+            until_ms: only letters that became dead letters before this time, in milliseconds since 1970; default: no limit.
+            start_offsets: the offset at which to begin, by queue, as in ``ReplayReport.next_offsets``; default for each queue: its
                 oldest letter.
 
         Returns:
-            What was done, and in ``error`` why it stopped early; RocketMQError is only raised where reading fails.
+            What was replayed, and in ``error`` the reason if it stopped early. Errors are only raised if reading fails.
 
         Raises:
             GroupNotExist: no broker knows the group.
-            ConfigurationError: the dead-letter topic exists, but is not readable; the sentence says what to do.
-            RemoteError, NetworkError, RequestTimeout: the cluster cannot be asked.
+            ConfigurationError: the dead letter topic exists, but is not readable; the message says what to do.
+            RemoteError, NetworkError, RequestTimeout: a server refused or did not answer.
         """
         return self._run(
             self._async.replay_all(
@@ -188,15 +188,15 @@ class DeadLetters(BlockingClient):
         )
 
     def purge(self) -> int:
-        """Forget all dead letters of the group, by deleting their topic. RocketMQ cannot delete single messages.
+        """Delete all dead letters of the group by deleting their topic. RocketMQ cannot delete single messages.
 
-        The next letter makes the topic anew. What the log holds of them stays on the brokers' disks until retention takes it.
+        The next dead letter creates the topic again. The brokers' commit logs keep the deleted messages until their files expire.
 
         Returns:
-            How many there were.
+            The number of deleted dead letters.
 
         Raises:
             GroupNotExist: no broker knows the group.
-            RemoteError, NetworkError, RequestTimeout: the cluster cannot be asked, or refused.
+            RemoteError, NetworkError, RequestTimeout: a server refused or did not answer.
         """
         return self._run(self._async.purge())

@@ -36,7 +36,7 @@ class Producer(BlockingClient):
         group: the producer group; any name, equal in all producers that do the same work.
         options: as ProducerOptions and CommonOptions say (``help(sprocketmq.ProducerOptions)``): ``namesrv_addr``, ``instance_name``,
             ``send_msg_timeout_ms``, ``retry_times_when_send_failed``, ``compress_msg_body_over_bytes``, ...
-        engine: whose thread runs the client; default one thread, shared by all blocking clients of the process.
+        engine: the engine whose thread runs the client; default: one engine for all blocking clients of the process.
 
     Raises:
         ConfigurationError: an option is unknown or out of range; nothing was opened.

@@ -49,7 +49,7 @@ class TransactionProducer(Producer):
         options: as ProducerOptions and CommonOptions say (``help(sprocketmq.ProducerOptions)``).
             ``topics=[...]`` tells the brokers of these topics of this producer at start, so that they can ask it
             about transactions of members that died, before it sends anything.
-        engine: whose thread runs the client; default one thread, shared by all blocking clients of the process.
+        engine: the engine whose thread runs the client; default: one engine for all blocking clients of the process.
 
     Raises:
         ConfigurationError: an option is unknown or out of range, or a callback is no function of one message; nothing was opened.

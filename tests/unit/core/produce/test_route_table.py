@@ -86,6 +86,10 @@ def test_a_route_is_changed_by_content_and_not_by_order() -> None:
     grown = route("a")
     grown.queue_datas[0].write_queue_nums += 1
     assert is_changed(route("a"), grown)
+    table = RouteTable()
+    assert table.update("t", route("a", "b"))
+    assert not table.update("t", route("b", "a"))
+    assert table.update("t", grown)
 
 
 def test_the_table_tells_news_and_keeps_queues() -> None:
