@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ROWS ?=
 
-.PHONY: help setup demo test test-all test-old-spark test-pythons lint format mixed-groups soak spark-soak transaction-soak bench bench-client bench-spark bench-shapes bench-delay crash outage full-disk spark-kills hostile loop-share fuzz docs interop lock mechanisms mutants mutation coverage clean
+.PHONY: help setup demo test test-all test-old-spark test-pythons lint format mixed-groups soak spark-soak transaction-soak bench bench-client bench-spark bench-shapes bench-delay crash outage full-disk spark-kills hostile loop-share fuzz docs interop lock packages mechanisms mutants mutation coverage clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
@@ -132,5 +132,12 @@ lock: $(VENV)/.ready ## pin the dependencies anew
 	@$(BIN)/uv pip compile pyproject.toml --extra dev --extra docs --universal --python-version 3.11 --upgrade \
 		--no-emit-index-url --no-emit-find-links --no-header --no-annotate --generate-hashes -q -o requirements.lock
 
+packages: $(VENV)/.ready ## source distribution and wheel into dist, checked as an index checks them
+	@rm -rf dist
+	@$(BIN)/python -m hatchling build -t sdist -d dist
+	@cd dist && tar xzf *.tar.gz && cd */ && $(abspath $(BIN))/python -m hatchling build -t wheel -d ..
+	@rm -rf dist/*/
+	@$(BIN)/python -m twine check --strict dist/*
+
 clean: ## remove what the commands above made
-	rm -rf $(VENV) dist build docs/_build demo-out .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) dist build docs/_build docs/reference demo-out .pytest_cache .mypy_cache .ruff_cache

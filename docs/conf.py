@@ -6,8 +6,17 @@ project = "SprocketMQ"
 author = "The SprocketMQ authors"
 copyright = "The SprocketMQ authors, Apache License 2.0"
 release = version = __version__
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
-exclude_patterns = ["_build"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+]
+exclude_patterns = ["_build", "_templates"]
+templates_path = ["_templates"]
+autosummary_generate = True
+autosummary_generate_overwrite = True
 html_theme = "furo"
 html_title = f"SprocketMQ {__version__}"
 myst_heading_anchors = 3

@@ -61,7 +61,8 @@ def dead(sources: Sources, documented: frozenset[str] = frozenset()) -> list[str
 
 
 def test_no_definition_is_there_for_tests_alone() -> None:
-    documented = re.findall(r"auto\w+:: (?:\S+\.)?(\w+)", (ROOT / "docs/reference.rst").read_text("utf-8"))
+    documented = re.findall(r"^   (\w+)$", (ROOT / "docs/reference.rst").read_text("utf-8"), re.MULTILINE)
+    assert len(documented) > 100
     assert dead(Sources([ROOT / "src"]), frozenset(documented)) == []
 
 

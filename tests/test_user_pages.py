@@ -6,13 +6,17 @@ import inspect
 import re
 from pathlib import Path
 
+import pytest
+
 import sprocketmq as rmq
 from code_texts import OMITTED, not_in_the_code
 from sprocketmq.broker import BrokerConfig
 from sprocketmq.client import keyword_options
 from sprocketmq.spark.options.option_table import OPTIONS
+from walked_page import Walk, fences_of
 
-DOCS = Path(__file__).resolve().parents[1] / "docs"
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
 TROUBLES = DOCS / "troubleshooting.md"
 
 
@@ -25,6 +29,17 @@ def test_each_heading_of_troubleshooting_is_a_sentence_of_the_program() -> None:
 def test_a_sentence_that_the_program_does_not_say_is_found() -> None:
     quoted = [f"cannot connect to {OMITTED}; is a server listening there?", f"cannot reach {OMITTED}; try again"]
     assert not_in_the_code(quoted) == quoted[1:]
+
+
+@pytest.mark.parametrize("page", [ROOT / "README.md", DOCS / "index.md"], ids=lambda page: page.name)
+def test_the_first_page_shows_ten_lines_that_work(page: Path, tmp_path: Path) -> None:
+    """Of the fences those that are programs or terminals; README's parts for Spark are run by tests/system/spark/test_pages.py."""
+    fences = [fence for fence in fences_of(page) if fence.saved_as or fence.language == "console"]
+    (ten,) = (fence for fence in fences if fence.saved_as == "hello.py")
+    assert len([line for line in ten.text.splitlines() if line]) <= 10
+    with Walk(tmp_path) as reader:
+        for fence in fences:
+            reader.step(fence)
 
 
 def test_options_that_the_page_on_performance_names_are_there() -> None:

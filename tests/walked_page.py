@@ -43,7 +43,7 @@ DIFFERS = (
 )
 CTRL_C = "^C"
 ANY_LINES = "..."
-PATIENCE_S = 120.0
+PATIENCE_S = 90.0
 
 
 @dataclass
