@@ -22,6 +22,7 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
@@ -41,7 +42,9 @@ _PAIR_END, _SPACE = 2, 0x20
 _NAME_END = 1
 _WORD = 4  # letters that are compared at once
 _TEXT_BYTES_AT_ONCE = 1 << 16
+_MOST_UNITS = _TEXT_BYTES_AT_ONCE + 1  # the text of one record may have 65,535 bytes, and its separator
 _INVERSE = pow(31, -1, 1 << 32)
+_spare_memory: list[NDArray[np.uint32]] = []
 
 
 class Values(NamedTuple):
@@ -59,9 +62,10 @@ class PropertyColumns:
         records: their indexes in the batch, ascending.
         text: all of them, one behind the other, each with a separator behind it.
         lengths: of each, with its separator.
+        memory: for the sums of hashes.
     """
 
-    def __init__(self, records: Ints, text: bytes, lengths: Ints) -> None:
+    def __init__(self, records: Ints, text: bytes, lengths: Ints, memory: Hashes) -> None:
         encoding = "ascii"
         word_type: np.dtype[Any] = np.dtype(np.uint32)
         units: NDArray[Any] = np.frombuffer(text, np.uint8)
@@ -81,6 +85,7 @@ class PropertyColumns:
         self._words: NDArray[Any] = np.ndarray((count,), word_type, units, 0, (units.itemsize,))
         # A pair near the end of the text may be shorter than a word, and has no value then.
         self._letters = self._words[np.minimum(self._begins, count - 1)] if count else np.zeros_like(ends)
+        self._memory = memory
         self._sums: Hashes | None = None
 
     def values(self, name: str) -> Values:
@@ -119,13 +124,13 @@ class PropertyColumns:
     def hashes(self, values: Values, before: Hashes) -> Hashes:
         """Java's String.hashCode of each value, not yet signed, behind other texts that have the hashes ``before``."""
         if self._sums is None:
-            weighted = self._units.astype(np.uint32)
-            weighted *= _powers(_INVERSE, len(weighted))
-            self._sums = np.empty(len(weighted) + 1, np.uint32)
-            self._sums[0] = 0
-            np.add.accumulate(weighted, out=self._sums[1:])
-        powers = _powers(31, len(self._sums))
-        hashes: Hashes = self._sums[values.ends] - self._sums[values.begins]
+            count = len(self._units)
+            self._memory[0] = 0
+            self._sums = self._memory[1 : count + 1]
+            np.multiply(self._units, _powers(_INVERSE)[:count], out=self._sums, casting="unsafe")
+            np.add.accumulate(self._sums, out=self._sums, dtype=np.uint32)
+        powers = _powers(31)
+        hashes: Hashes = self._memory[values.ends] - self._memory[values.begins]
         hashes *= powers[values.ends - 1]
         hashes += before * powers[values.ends - values.begins]
         return hashes
@@ -155,7 +160,12 @@ class PropertyTexts:
             self.spaces = np.bincount(self._ends.searchsorted(spaces, "right"), minlength=len(batch))
 
     def columns(self, count: int) -> Iterator[PropertyColumns]:
-        """Of the first ``count`` records: ASCII apart from other texts, and not too many bytes at once."""
+        """Of the first ``count`` records: ASCII apart from other texts, and not too many bytes at once.
+
+        The hashes of each have to be taken before the next are asked for: they share their memory.
+        """
+        # New pages for each batch would cost more than the sums.
+        memory = _spare_memory.pop() if _spare_memory else np.empty(_MOST_UNITS + 1, np.uint32)
         ends, first, begin = self._ends, 0, 0
         while first < count:
             last = min(count, max(first + 1, int(ends.searchsorted(begin + _TEXT_BYTES_AT_ONCE, "right"))))
@@ -165,7 +175,7 @@ class PropertyTexts:
                 np.diff(ends[first:last], prepend=begin),
             )
             if text.isascii():
-                yield PropertyColumns(records, text, lengths)
+                yield PropertyColumns(records, text, lengths, memory)
             else:
                 texts = [
                     self._text[end - length : end]
@@ -174,19 +184,17 @@ class PropertyTexts:
                 is_ascii = np.fromiter(map(bytes.isascii, texts), bool, len(texts))
                 for kind in (is_ascii, ~is_ascii):
                     if kind.any():
-                        yield PropertyColumns(records[kind], b"".join(itertools.compress(texts, kind)), lengths[kind])
+                        yield PropertyColumns(
+                            records[kind], b"".join(itertools.compress(texts, kind)), lengths[kind], memory
+                        )
             first, begin = last, int(ends[last - 1])
+        _spare_memory.append(memory)
 
 
-_tables: dict[int, Hashes] = {}
-
-
-def _powers(base: int, count: int) -> Hashes:
-    """base^0, base^1, ... modulo 2^32; kept, because each batch needs them."""
-    table = _tables.get(base)
-    if table is None or len(table) < count:
-        table = np.full(1 << (count - 1).bit_length(), base, np.uint32)
-        table[0] = 1
-        np.multiply.accumulate(table, out=table)
-        _tables[base] = table
-    return table[:count]
+@lru_cache(maxsize=2)
+def _powers(base: int) -> Hashes:
+    """base^0, base^1, ... modulo 2^32."""
+    powers = np.full(_MOST_UNITS, base, np.uint32)
+    powers[0] = 1
+    np.multiply.accumulate(powers, out=powers, dtype=np.uint32)
+    return powers

@@ -106,21 +106,24 @@ def read_records(data: memoryview, at: int, end: int, file_start: int, max_recor
     The batch ends before the first invalid record, so it is empty if no valid record begins at ``at``.
     """
     first = at
-    found: list[int] = []
-    add, size_at, last = found.append, _SIZE.unpack_from, end - MIN_RECORD_BYTES
     alike = _equal_sizes(data, at, end, max_records)
-    if alike > 1:
-        (size,) = size_at(data, at)
-        found.extend(range(at, at + alike * size, size))
+    starts: Ints = np.empty(0, np.int64)
+    if alike:
+        (size,) = _SIZE.unpack_from(data, at)
+        starts = np.arange(at, at + alike * size, size)
         at += alike * size
-    while at <= last and len(found) < max_records:
+    found: list[int] = []
+    add, size_at, last, most = found.append, _SIZE.unpack_from, end - MIN_RECORD_BYTES, max_records - alike
+    while at <= last and len(found) < most:
         (size,) = size_at(data, at)
         if size < MIN_RECORD_BYTES or at + size > end:
             break
         add(at)
         at += size
+    if found:
+        starts = np.concatenate((starts, np.array(found, np.int64)))
     batch = RecordBatch()
-    batch.data, batch.starts, batch.end = data, np.array(found, np.int64), first
+    batch.data, batch.starts, batch.end = data, starts, first
     _fill(batch, file_start)
     return batch
 
