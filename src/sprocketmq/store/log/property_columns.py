@@ -112,8 +112,7 @@ class PropertyColumns:
         spaces = np.flatnonzero(self._units == _SPACE)
         if not len(spaces) or not len(values.begins):
             return values
-        owners = values.begins.searchsorted(spaces, "right") - 1
-        spaces = spaces[(owners >= 0) & (spaces < values.ends[owners])]
+        # What stands between two spaces outside of the values, or in front of one, has no length.
         begins, ends = np.append(values.begins, spaces + 1), np.append(values.ends, spaces)
         begins.sort()
         ends.sort()
