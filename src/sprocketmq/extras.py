@@ -15,12 +15,15 @@ __all__ = ["extra_of", "missing_extra", "needs_extra"]
 # What is imported by another name than it is installed by.
 _INSTALLED_AS: Final = {
     "opentelemetry": "opentelemetry-api",
+    "jinja2": "Jinja2",
     "prometheus_client": "prometheus-client",
+    "python_multipart": "python-multipart",
     "yaml": "PyYAML",
 }
 _EXTRA_OF: Final = {
     "click": "cli",
     "cryptography": "tls",
+    "jinja2": "console",
     "lark": "broker",
     "lz4": "compression",
     "matplotlib": "demo",
@@ -31,7 +34,10 @@ _EXTRA_OF: Final = {
     "prometheus_client": "metrics",
     "pyarrow": "spark",
     "pyspark": "spark",
+    "python_multipart": "console",
     "rich": "cli",
+    "starlette": "console",
+    "uvicorn": "console",
     "yaml": "broker",
     "zstandard": "compression",
 }

@@ -20,6 +20,7 @@ LOGGERS: Final = (
     "sprocketmq.cli",
     "sprocketmq.client",
     "sprocketmq.client.statistics",
+    "sprocketmq.console",
     "sprocketmq.namesrv",
     "sprocketmq.net",
     "sprocketmq.slow",

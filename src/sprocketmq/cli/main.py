@@ -51,6 +51,7 @@ _SECTIONS: Final = {
     },
     "Servers on this machine": {
         "serve": "server_commands",
+        "console": "server_commands",
         "namesrv": "server_commands",
         "handover": "server_commands",
         "demo": "server_commands",

@@ -1,4 +1,4 @@
-"""The commands ``serve``, ``namesrv``, ``broker run``, ``demo`` and ``handover`` with their options."""
+"""The commands ``serve``, ``console``, ``namesrv``, ``broker run``, ``demo`` and ``handover`` with their options."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any, Final
 import click
 
 from sprocketmq.cli.frame.command_line import options
-from sprocketmq.cli.frame.target import Target, connects_without_timeout
+from sprocketmq.cli.frame.target import Target, connects, connects_without_timeout
+from sprocketmq.cli.frame.values import DURATION
 
-__all__ = ["broker_run", "demo", "handover", "namesrv", "serve"]
+__all__ = ["broker_run", "console", "demo", "handover", "namesrv", "serve"]
 
 _PORT: Final = click.IntRange(0, 65535)
 _store = click.option(
@@ -65,6 +66,36 @@ _server_options = options(
     ),
 )
 
+_console_options = options(
+    click.option("--allow-changes", is_flag=True, help="Let the console send messages and replay dead letters."),
+    click.option(
+        "--mask",
+        "masks",
+        metavar="REGEX",
+        multiple=True,
+        help="Hide what fits it in bodies, keys and properties. Repeatable.",
+    ),
+    click.option(
+        "--audit-file",
+        metavar="FILE",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="Write each change there, as lines of JSON.",
+    ),
+    click.option(
+        "--allow-host",
+        "allowed_hosts",
+        metavar="NAME",
+        multiple=True,
+        help="Answer browsers that call the console by this name, too. Repeatable.",
+    ),
+    click.option(
+        "--token-file",
+        metavar="FILE",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="Its first line opens the console; default a new token at each start.",
+    ),
+)
+
 
 @click.command()
 @_store
@@ -74,6 +105,16 @@ _server_options = options(
 @click.option(
     "--broker-port", type=_PORT, help="Port of the broker; 0 for any free port; default: listenPort, or 10911."
 )
+@click.option(
+    "--console",
+    "console_port",
+    type=_PORT,
+    is_flag=False,
+    flag_value=9877,
+    metavar="[PORT]",
+    help="Also serve the web console; port 9877 if no port is given, 0 for any free port.",
+)
+@_console_options
 @_server_options
 def serve(**settings: Any) -> None:
     """Run a name server and a broker in one process.
@@ -83,6 +124,25 @@ def serve(**settings: Any) -> None:
     from sprocketmq.cli.serve import servers
 
     servers.serve(**settings)
+
+
+@click.command()
+@click.option("--host", metavar="ADDRESS", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", type=_PORT, default=9877, show_default=True, help="Port; 0 for any free port.")
+@_console_options
+@click.option(
+    "--interval", "interval_ms", type=DURATION, default="5s", show_default=True, help="Time between two looks at the cluster."
+)
+@connects
+def console(target: Target, host: str, port: int, interval_ms: int, **given: Any) -> None:
+    """Serve web pages about a cluster: what is wrong, and why.
+
+    Prints one line, "ready console=LINK pid=...", when it accepts connections. The link contains the token. The console is read-only
+    unless --allow-changes is given.
+    """
+    from sprocketmq.cli.serve.console import serve_console
+
+    serve_console(target.options(), host, port, interval_ms=interval_ms, limit_ms=target.timeout_ms, **given)
 
 
 @click.command()

@@ -236,6 +236,7 @@ def test_a_rate_is_over_its_span_only():
         rate.sample(second * 2 if second < 60 else 1_000, second * 1_000)
     assert rate.per_second(10_000, 60_000) == 90.0
     assert rate.per_second(60_000, 60_000) == pytest.approx(1000 / 60)
+    assert rate.per_second(10_000, 65_000) == 90.0, "only one of the samples is from the last 10 s"
 
 
 @pytest.mark.parametrize(

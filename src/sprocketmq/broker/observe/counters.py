@@ -25,8 +25,13 @@ class Rate:
             self._samples.popleft()
 
     def per_second(self, span_ms: int, now_ms: int) -> float:
-        """The rate over the samples of the last ``span_ms``; 0.0 while there are fewer than two."""
-        inside = [sample for sample in self._samples if sample[0] >= now_ms - span_ms]
+        """The rate since the last sample before ``span_ms`` ago, or since the oldest one; 0.0 while there are fewer than two.
+
+        Samples are taken as seldom as the shortest span is long: of that alone there is often only one.
+        """
+        samples = list(self._samples)
+        before = sum(sample[0] <= now_ms - span_ms for sample in samples)
+        inside = samples[max(0, before - 1) :]
         if len(inside) < 2 or inside[-1][0] == inside[0][0]:
             return 0.0
         (first_ms, first), (last_ms, last) = inside[0], inside[-1]

@@ -68,7 +68,7 @@ def find_messages(
         if message_id is not None:
             found = admin.messages_by_unique_key(topic, message_id)
         elif key is not None:
-            until_ms = {} if until is None else {"end_ms": until}
+            until_ms: dict[str, Any] = {} if until is None else {"end_ms": until}
             found = admin.messages_by_key(topic, key, max_messages=limit, begin_ms=since or 0, **until_ms)
         else:
             found = _stored(admin, topic, queue, offset, since, until, limit)

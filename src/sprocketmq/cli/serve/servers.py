@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from sprocketmq.broker import Broker, BrokerConfig, NameServer, NameServerConfig
 from sprocketmq.broker.settings.config import NetworkConfig
+from sprocketmq.cli.serve.console import console_beside
 from sprocketmq.cli.serve.log_lines import set_up_logging
 from sprocketmq.cli.serve.serving import Part, StatusDisplay, serve_until_stopped
 from sprocketmq.cli.serve.settings import settings_of
@@ -31,8 +33,13 @@ def serve(
     until_stdin_closes: bool,
     log_level: str,
     log_format: str,
+    console_port: int | None,
+    **console_options: Any,
 ) -> None:
-    """Name server and broker in one process. ``listenPort`` in the settings is the broker's port, as in a broker.conf."""
+    """Name server and broker in one process, and the console if a port is given for it.
+
+    ``listenPort`` in the settings is the broker's port, as in a broker.conf.
+    """
     set_up_logging(log_level, log_format)
     settings = settings_of(config, assignments, secret_files, of=(BrokerConfig, NameServerConfig))
     # The settings are for two servers: the name server gets the keys that only it knows, both get the keys for sockets, and the broker
@@ -55,9 +62,13 @@ def serve(
         addresses = ";".join(filter(None, (name_server.address, broker_config.namesrv_addr)))
         return _broker(addresses, broker_port, store, host, broker_config, config)
 
+    def make_console() -> Part:
+        assert console_port is not None
+        return console_beside(name_server.address, console_port, **console_options)
+
     serve_until_stopped(
-        [lambda: name_server, make_broker],
-        lambda parts: f"namesrv={_address(parts[0])} broker={_address(parts[1])}",
+        [lambda: name_server, make_broker, *([make_console] if console_port is not None else [])],
+        lambda parts: f"namesrv={_address(parts[0])} broker={_address(parts[1])}" + _console_link(parts),
         until_stdin_closes=until_stdin_closes,
         show=_status_line,
     )
@@ -132,11 +143,15 @@ def _broker(
     )
 
 
+def _console_link(parts: list[Part]) -> str:
+    return "".join(f" console={part.link}" for part in parts if hasattr(part, "link"))
+
+
 def _address(part: Part) -> str:
     assert isinstance(part, Broker | NameServer)
     return part.address
 
 
 def _status_line(parts: list[Part]) -> StatusDisplay | None:
-    broker = parts[-1]
-    return StatusLine(broker) if isinstance(broker, Broker) and StatusLine.is_wanted() else None
+    broker = next((part for part in parts if isinstance(part, Broker)), None)
+    return StatusLine(broker) if broker is not None and StatusLine.is_wanted() else None

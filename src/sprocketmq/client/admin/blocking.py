@@ -310,11 +310,12 @@ class Admin(BlockingClient):
         """
         return self._run(self._async.allocate(topic, client_ids, strategy=strategy))
 
-    def topic_stats(self, topic: str) -> dict[MessageQueue, bodies.TopicOffset]:
+    def topic_stats(self, topic: str, *, broker: str | None = None) -> dict[MessageQueue, bodies.TopicOffset]:
         """Minimum and maximum offset and the time of the last message for each queue (mqadmin: topicStatus).
 
         Args:
             topic: the name of the topic.
+            broker: ask only this broker, by name; default: all that have the topic.
 
         Returns:
             The numbers by queue.
@@ -325,7 +326,7 @@ class Admin(BlockingClient):
             RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
-        return self._run(self._async.topic_stats(topic))
+        return self._run(self._async.topic_stats(topic, broker=broker))
 
     def topic_config(self, topic: str) -> dict[str, bodies.TopicConfig]:
         """The settings of ``topic`` on each broker that has it, by broker name.
@@ -717,12 +718,13 @@ class Admin(BlockingClient):
         """
         return self._run(self._async.consume_time_span(topic, group))
 
-    def consumer_connection(self, group: str) -> bodies.ConsumerConnection | None:
+    def consumer_connection(self, group: str, *, broker: str | None = None) -> bodies.ConsumerConnection | None:
         """Members, subscriptions and settings of a group, from the first broker that has a member online; None if no member is online
         (mqadmin: consumerConnection).
 
         Args:
             group: the consumer group.
+            broker: ask only this broker, by name (its master) or ``host:port``; default: all, until one has a member online.
 
         Returns:
             The members and subscriptions, or None.
@@ -733,7 +735,7 @@ class Admin(BlockingClient):
             RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
-        return self._run(self._async.consumer_connection(group))
+        return self._run(self._async.consumer_connection(group, broker=broker))
 
     def consumer_ids(self, group: str) -> list[str]:
         """The client ids of the members that are online, sorted.
@@ -752,7 +754,9 @@ class Admin(BlockingClient):
         """
         return self._run(self._async.consumer_ids(group))
 
-    def running_info(self, group: str, client_id: str, *, jstack: bool = False) -> bodies.ConsumerRunningInfo:
+    def running_info(
+        self, group: str, client_id: str, *, jstack: bool = False, broker: str | None = None
+    ) -> bodies.ConsumerRunningInfo:
         """The running info of one member: settings, queues, rates, and with ``jstack`` the stacks of its threads
         (mqadmin: consumerStatus -i).
 
@@ -760,6 +764,7 @@ class Admin(BlockingClient):
             group: the consumer group.
             client_id: the client id of the member, ``ip@instanceName``.
             jstack: whether to include the stacks of its threads.
+            broker: the broker that asks the member, by name (its master) or ``host:port``; default: the first that knows it.
 
         Returns:
             The member's answer.
@@ -769,7 +774,7 @@ class Admin(BlockingClient):
             ConfigurationError: an argument is wrong; nothing was sent.
             NetworkError, RequestTimeout: a server did not answer.
         """
-        return self._run(self._async.running_info(group, client_id, jstack=jstack))
+        return self._run(self._async.running_info(group, client_id, jstack=jstack, broker=broker))
 
     def running_infos(self, group: str, *, jstack: bool = False) -> dict[str, bodies.ConsumerRunningInfo]:
         """The running info of each member, by client id (mqadmin: consumerStatus).
@@ -1092,7 +1097,14 @@ class Admin(BlockingClient):
         return AsyncAdmin.decode_message_id(offset_message_id)
 
     def messages_by_key(
-        self, topic: str, key: str, *, max_messages: int = 64, begin_ms: int = 0, end_ms: int = (1 << 63) - 1
+        self,
+        topic: str,
+        key: str,
+        *,
+        max_messages: int = 64,
+        begin_ms: int = 0,
+        end_ms: int = (1 << 63) - 1,
+        broker: str | None = None,
     ) -> list[MessageExt]:
         """The messages of ``topic`` with this key, stored between two times, oldest first (mqadmin: queryMsgByKey).
 
@@ -1102,6 +1114,7 @@ class Admin(BlockingClient):
             max_messages: the maximum number; the newest are returned.
             begin_ms: only messages stored at this time or later, in milliseconds since 1970.
             end_ms: only messages stored at this time or earlier, in milliseconds since 1970.
+            broker: ask only this broker, by name; default: all that have the topic.
 
         Returns:
             The messages.
@@ -1112,16 +1125,19 @@ class Admin(BlockingClient):
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(
-            self._async.messages_by_key(topic, key, max_messages=max_messages, begin_ms=begin_ms, end_ms=end_ms)
+            self._async.messages_by_key(
+                topic, key, max_messages=max_messages, begin_ms=begin_ms, end_ms=end_ms, broker=broker
+            )
         )
 
-    def messages_by_unique_key(self, topic: str, unique_key: str) -> list[MessageExt]:
+    def messages_by_unique_key(self, topic: str, unique_key: str, *, broker: str | None = None) -> list[MessageExt]:
         """The stored copies of the message with this ``message_id``, oldest first. There may be several if the send was retried
         (mqadmin: queryMsgByUniqueKey).
 
         Args:
             topic: the name of the topic.
             unique_key: the ``message_id``.
+            broker: ask only this broker, by name; default: all that have the topic.
 
         Returns:
             The copies.
@@ -1131,7 +1147,7 @@ class Admin(BlockingClient):
             RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
-        return self._run(self._async.messages_by_unique_key(topic, unique_key))
+        return self._run(self._async.messages_by_unique_key(topic, unique_key, broker=broker))
 
     def message_trace(
         self,

@@ -21,12 +21,13 @@ _CALL_TIMEOUT_MS: Final = 15_000
 class GroupMemberRequests(AdminSession):
     """The part of AsyncAdmin about the members of groups."""
 
-    async def consumer_connection(self, group: str) -> bodies.ConsumerConnection | None:
+    async def consumer_connection(self, group: str, *, broker: str | None = None) -> bodies.ConsumerConnection | None:
         """Members, subscriptions and settings of a group, from the first broker that has a member online; None if no member is online
         (mqadmin: consumerConnection).
 
         Args:
             group: the consumer group.
+            broker: ask only this broker, by name (its master) or ``host:port``; default: all, until one has a member online.
 
         Returns:
             The members and subscriptions, or None.
@@ -37,13 +38,13 @@ class GroupMemberRequests(AdminSession):
             RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
-        connection = await self._connection(check_group(group))
-        if connection is None:
+        connection = await self._connection(check_group(group), broker)
+        if connection is None and broker is None:
             await self._check_exists(group)
         return connection
 
-    async def _connection(self, group: str) -> bodies.ConsumerConnection | None:
-        for address in (await self._masters(None, None)).values():
+    async def _connection(self, group: str, broker: str | None = None) -> bodies.ConsumerConnection | None:
+        for address in (await self._masters(None, broker)).values():
             try:
                 connection = await self._api.consumer_connection(address, group)
             except RemoteError as error:
@@ -77,7 +78,9 @@ class GroupMemberRequests(AdminSession):
             await self._check_exists(group)
         return found
 
-    async def running_info(self, group: str, client_id: str, *, jstack: bool = False) -> bodies.ConsumerRunningInfo:
+    async def running_info(
+        self, group: str, client_id: str, *, jstack: bool = False, broker: str | None = None
+    ) -> bodies.ConsumerRunningInfo:
         """The running info of one member: settings, queues, rates, and with ``jstack`` the stacks of its threads
         (mqadmin: consumerStatus -i).
 
@@ -85,6 +88,7 @@ class GroupMemberRequests(AdminSession):
             group: the consumer group.
             client_id: the client id of the member, ``ip@instanceName``.
             jstack: whether to include the stacks of its threads.
+            broker: the broker that asks the member, by name (its master) or ``host:port``; default: the first that knows it.
 
         Returns:
             The member's answer.
@@ -97,7 +101,7 @@ class GroupMemberRequests(AdminSession):
         header = headers.GetConsumerRunningInfoRequestHeader(
             consumer_group=check_group(group), client_id=client_id, jstack_enable=jstack
         )
-        address = await self._broker_that_knows(group, client_id)
+        address = await (self._one(broker) if broker is not None else self._broker_that_knows(group, client_id))
         return await self._ask_body(
             address, requests.consumers.GET_CONSUMER_RUNNING_INFO, header, timeout_ms=_CALL_TIMEOUT_MS
         )

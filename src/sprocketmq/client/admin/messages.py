@@ -99,6 +99,7 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
         max_messages: int = 64,
         begin_ms: int = 0,
         end_ms: int = _FOREVER_MS,
+        broker: str | None = None,
     ) -> list[MessageExt]:
         """The messages of ``topic`` with this key, stored between two times, oldest first (mqadmin: queryMsgByKey).
 
@@ -108,6 +109,7 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
             max_messages: the maximum number; the newest are returned.
             begin_ms: only messages stored at this time or later, in milliseconds since 1970.
             end_ms: only messages stored at this time or earlier, in milliseconds since 1970.
+            broker: ask only this broker, by name; default: all that have the topic.
 
         Returns:
             The messages.
@@ -117,16 +119,19 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
             RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
-        found = await self._query(topic, key, max_messages, begin_ms, end_ms, unique=False)
+        found = await self._query(topic, key, max_messages, begin_ms, end_ms, unique=False, broker=broker)
         return [message for message in found if key in message.keys]
 
-    async def messages_by_unique_key(self, topic: str, unique_key: str) -> list[MessageExt]:
+    async def messages_by_unique_key(
+        self, topic: str, unique_key: str, *, broker: str | None = None
+    ) -> list[MessageExt]:
         """The stored copies of the message with this ``message_id``, oldest first. There may be several if the send was retried
         (mqadmin: queryMsgByUniqueKey).
 
         Args:
             topic: the name of the topic.
             unique_key: the ``message_id``.
+            broker: ask only this broker, by name; default: all that have the topic.
 
         Returns:
             The copies.
@@ -136,7 +141,7 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
             RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
-        found = await self._query(topic, unique_key, 32, 0, _FOREVER_MS, unique=True)
+        found = await self._query(topic, unique_key, 32, 0, _FOREVER_MS, unique=True, broker=broker)
         return [message for message in found if message.message_id == unique_key]
 
     async def message_trace(
@@ -174,7 +179,15 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
         return sorted(records, key=lambda record: record.timestamp_ms)
 
     async def _query(
-        self, topic: str, key: str, max_messages: int, begin_ms: int, end_ms: int, *, unique: bool
+        self,
+        topic: str,
+        key: str,
+        max_messages: int,
+        begin_ms: int,
+        end_ms: int,
+        *,
+        unique: bool,
+        broker: str | None = None,
     ) -> list[MessageExt]:
         if end_ms != _FOREVER_MS:
             check_time_ms("end_ms", end_ms)
@@ -197,7 +210,8 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
             return decode_records(answer.body, name)
 
         masters = await self._masters_of(topic)
-        answers = await asyncio.gather(*(ask(name, address) for name, address in masters.items()))
+        asked = {name: address for name, address in masters.items() if broker in (None, name)}
+        answers = await asyncio.gather(*(ask(name, address) for name, address in asked.items()))
         # The index compares hashes of topic and key. So callers compare the keys, and this method compares the topics.
         found = (message for answer in answers for message in answer if message.topic == topic)
         return sorted(found, key=lambda message: (message.store_timestamp_ms, message.commit_log_offset))[

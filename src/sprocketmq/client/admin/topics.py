@@ -333,11 +333,12 @@ class TopicRequests(AdminSession):
         queues, members = await self.queues(topic), sorted(set(client_ids), key=allocation.java_order)
         return {member: allocation.allocate(chosen, "", member, queues, members) for member in members}
 
-    async def topic_stats(self, topic: str) -> dict[MessageQueue, bodies.TopicOffset]:
+    async def topic_stats(self, topic: str, *, broker: str | None = None) -> dict[MessageQueue, bodies.TopicOffset]:
         """Minimum and maximum offset and the time of the last message for each queue (mqadmin: topicStatus).
 
         Args:
             topic: the name of the topic.
+            broker: ask only this broker, by name; default: all that have the topic.
 
         Returns:
             The numbers by queue.
@@ -350,6 +351,8 @@ class TopicRequests(AdminSession):
         """
         self._routes.table.update(topic, await self._route(topic))
         names = {queue.broker_name for queue in self._routes.table.subscribe_queues(topic)}
+        if broker is not None:
+            names &= {broker}
         tables = await asyncio.gather(*(self._api.topic_stats(self._address(name), topic) for name in names))
         return dict(
             sorted((entry for table in tables for entry in table.offset_table.items()), key=lambda pair: pair[0])

@@ -1,0 +1,95 @@
+"""The console as an ASGI application: which address is which page, and what becomes of an error."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Final
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from sprocketmq.console.guard import SIGN_IN, Guard
+from sprocketmq.console.pages import broker, dead_letters, entry, group, message, overview, topic
+from sprocketmq.console.pages.page import ConsoleParts, Refused
+from sprocketmq.console.safety.hosts import Hosts
+
+__all__ = ["make_app"]
+
+log = logging.getLogger("sprocketmq.console")
+
+_STATIC: Final = Path(__file__).parent / "static"
+
+
+def make_app(parts: ConsoleParts) -> Starlette:
+    """The application; whoever serves it starts and closes ``parts.watcher``."""
+    settings = parts.settings
+    guard = Middleware(
+        Guard,
+        sessions=parts.sessions,
+        hosts=Hosts(settings.host, settings.allowed_hosts),
+        templates=parts.templates,
+        cookie=parts.cookie,
+    )
+    app = Starlette(
+        routes=[
+            Mount("/static", StaticFiles(directory=_STATIC)),
+            Route(SIGN_IN, entry.sign_in, methods=["POST"]),
+            Route("/sign-out", entry.sign_out, methods=["POST"]),
+            Route("/", overview.overview),
+            Route("/overview/live", overview.overview_live),
+            Route("/events", overview.events),
+            Route("/group", group.group),
+            Route("/group/live", group.group_live),
+            Route("/group/verdict", group.group_verdict),
+            Route("/group/members", group.group_members),
+            Route("/group/stack", group.group_stack),
+            Route("/group/history", group.group_history),
+            Route("/topics", topic.topics),
+            Route("/topic", topic.topic),
+            Route("/topic/traffic", topic.topic_traffic),
+            Route("/topic/tail", topic.tail),
+            Route("/topic/send", topic.send, methods=["POST"]),
+            Route("/messages", message.messages),
+            Route("/message", message.message),
+            Route("/message/fate", message.message_fate),
+            Route("/message/body", message.message_body),
+            Route("/dead-letters", dead_letters.dead_letters),
+            Route("/dead-letter", dead_letters.dead_letter),
+            Route("/dead-letters/replay", dead_letters.replay, methods=["POST"]),
+            Route("/brokers", broker.brokers),
+            Route("/broker", broker.broker),
+            Route("/access", broker.access),
+        ],
+        middleware=[guard],
+        exception_handlers={Refused: _refused, HTTPException: _http_error, Exception: _failed},
+    )
+    app.state.parts = parts
+    return app
+
+
+def _refusal(request: Request, status: int, title: str, sentence: str) -> Response:
+    parts: ConsoleParts = request.app.state.parts
+    return parts.templates.response("refused.html", code=status, title=title, sentence=sentence)
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Refused)
+    return _refusal(request, error.status, error.title, error.sentence)
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    if error.status_code == 404:
+        return _refusal(request, 404, "There is no such page", f"The console has nothing at {request.url.path}.")
+    return _refusal(request, error.status_code, "That is not possible", str(error.detail))
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    """A bug of ours; uvicorn logs the traceback, as Starlette raises the error again."""
+    return _refusal(request, 500, "The console failed", "Its log has the reason. Nothing else is affected.")

@@ -1,0 +1,42 @@
+"""An answer that may be missing: what is known, or why it is not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from sprocketmq.errors import RocketMQError
+
+__all__ = ["Known", "asked"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Known(Generic[T]):
+    """``value``, or the sentence that says why it is ``missing``. A value of None is known to be nothing."""
+
+    value: T | None = None
+    missing: str | None = None
+
+    @property
+    def is_known(self) -> bool:
+        return self.missing is None
+
+
+async def asked(what: str, call: Awaitable[T], limit_s: float) -> Known[T]:
+    """The answer of ``call``, or why there is none within the limit.
+
+    Args:
+        what: what is asked for, as the beginning of the sentence.
+    """
+    try:
+        async with asyncio.timeout(limit_s):
+            return Known(await call)
+    except TimeoutError as error:  # RequestTimeout is one
+        why = str(error) if isinstance(error, RocketMQError) else f"no answer within {limit_s:g} s"
+        return Known(missing=f"{what}: {why}")
+    except RocketMQError as error:
+        return Known(missing=f"{what}: {error}")

@@ -1,0 +1,125 @@
+"""What stands before every page: the name it was called by, the session, and for changes the form's key and its size.
+
+    Host of another site       421    nothing is looked at
+    no session                 401    the page that asks for the token; files of the console's own look are for everybody
+    a change                   403    read-only console, no form key, or sent from another site's page
+    a body too large           413
+
+Law: no handler runs before all of this was looked at. A handler that changes something is one for POST, and no other.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from sprocketmq.console.safety.headers import DOWNLOAD, PAGE, STATIC
+from sprocketmq.console.safety.hosts import Hosts
+from sprocketmq.console.safety.sessions import Sessions
+from sprocketmq.console.show.templates import Templates
+
+__all__ = ["FORM_KEY_HEADER", "MOST_FORM_BYTES", "SIGN_IN", "Guard"]
+
+MOST_FORM_BYTES: Final = 2 << 20
+FORM_KEY_HEADER: Final = "x-form-key"
+SIGN_IN: Final = "/sign-in"
+_STATIC: Final = "/static/"
+_SAFE_METHODS: Final = frozenset(("GET", "HEAD"))
+
+
+class Guard:
+    """Middleware around all pages. Sets ``request.state.session``."""
+
+    def __init__(self, app: ASGIApp, *, sessions: Sessions, hosts: Hosts, templates: Templates, cookie: str) -> None:
+        self._app, self._sessions, self._hosts, self._templates = app, sessions, hosts, templates
+        self._cookie = cookie
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        refusal = self._refusal(scope)
+        if refusal is not None:
+            await refusal(scope, receive, _with_headers(scope, send))
+            return
+        await self._app(scope, _limited(receive), _with_headers(scope, send))
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        request = Request(scope)
+        host = request.headers.get("host", "")
+        if not self._hosts.allows(host):
+            return self._refuse(
+                421,
+                "This console does not answer to that name",
+                f"It was called {host or 'by no name'}. Start it with --allow-host and that name, if it is yours.",
+            )
+        if scope["method"] not in ("GET", "HEAD", "POST"):
+            return self._refuse(405, "That is no way to ask a console", "GET and POST are allowed.")
+        path = scope["path"]
+        if path.startswith(_STATIC) and scope["method"] in _SAFE_METHODS:
+            return None
+        session = self._sessions.find(request.cookies.get(self._cookie, ""))
+        scope.setdefault("state", {})["session"] = session
+        if scope["method"] == "POST" and not self._is_own_page(request.headers, host):
+            return self._refuse(403, "That form came from another site", "Nothing was changed.")
+        if _too_large(request.headers):
+            return self._refuse(
+                413, "That is too much", f"At most {MOST_FORM_BYTES:,} bytes are taken. Nothing was changed."
+            )
+        if path == SIGN_IN or (path == "/" and scope["method"] == "GET" and "token" in request.query_params):
+            return None
+        if session is None:
+            return self._templates.response("sign_in.html", code=401, wrong=False)
+        return None
+
+    def _is_own_page(self, headers: Headers, host: str) -> bool:
+        """Browsers say where a form comes from; the form key is looked at where the form is read."""
+        if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
+            return False
+        origin = headers.get("origin")
+        return origin is None or self._hosts.allows_origin(origin, host)
+
+    def _refuse(self, status: int, title: str, sentence: str) -> Response:
+        return self._templates.response("refused.html", code=status, title=title, sentence=sentence)
+
+
+def _too_large(headers: Headers) -> bool:
+    length = headers.get("content-length", "0")
+    return not length.isdigit() or int(length) > MOST_FORM_BYTES
+
+
+def _limited(receive: Receive) -> Receive:
+    """A body without a length is cut off, too: what is too long ends as if the browser had left."""
+    taken = 0
+
+    async def limited() -> Message:
+        nonlocal taken
+        message = await receive()
+        if message["type"] == "http.request":
+            taken += len(message.get("body", b""))
+            if taken > MOST_FORM_BYTES:
+                return {"type": "http.disconnect"}
+        return message
+
+    return limited
+
+
+def _with_headers(scope: Scope, send: Send) -> Send:
+    """Every answer has them, those of errors too."""
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(scope=message)
+            if "content-disposition" in headers:
+                chosen = DOWNLOAD
+            else:
+                chosen = STATIC if scope["path"].startswith(_STATIC) and message["status"] == 200 else PAGE
+            for name, value in chosen.items():
+                headers[name] = value
+        await send(message)
+
+    return sending

@@ -1,0 +1,1 @@
+"""The pages: one file for each kind, a function for each address."""

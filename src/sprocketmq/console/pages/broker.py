@@ -1,0 +1,116 @@
+"""Brokers: which there are, what each says of itself, its settings, its slaves, its clients; and users and policies."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from sprocketmq.client.admin import BrokerStatus
+from sprocketmq.console.pages.page import Refused, given, page, parts_of
+
+__all__ = ["access", "broker", "brokers"]
+
+_MASTER: Final = 0
+_SECRET: Final = re.compile(r"secret|password|token|credential", re.IGNORECASE)
+_SHOWN_FIRST: Final = (
+    ("uptime", "runtime"),
+    ("commit log on the disk", "commitLogDiskRatio"),
+    ("disk in use", "commitLogDirCapacity"),
+    ("messages stored today", "msgPutTotalTodayNow"),
+    ("page cache lock, ms", "pageCacheLockTimeMills"),
+    ("oldest message", "earliestMessageTimeStamp"),
+    ("waiting sends", "sendThreadPoolQueueSize"),
+    ("waiting pulls", "pullThreadPoolQueueSize"),
+)
+
+
+async def brokers(request: Request) -> Response:
+    """All brokers."""
+    parts = parts_of(request)
+    found = await parts.cluster.ask("the brokers", parts.cluster.admin.brokers(), limits=2)
+    missing = [found.missing] if found.missing is not None else []
+    rows = [_row(one) for one in found.value or ()]
+    return page(request, "brokers.html", rows=rows, missing=missing)
+
+
+def _row(one: BrokerStatus) -> dict[str, Any]:
+    return {"status": one, "disk": _ratio(one.info), "is_full": (_ratio(one.info) or 0.0) >= 0.85}
+
+
+def _ratio(info: Mapping[str, str]) -> float | None:
+    """How full the disk of the commit log is; None where the broker does not say, or has no disk."""
+    for name in (
+        "commitLogDiskRatio",
+        "commitLogMaxDiskRatio",
+        *(one for one in info if one.startswith("commitLogDiskRatio")),
+    ):
+        try:
+            value = float(info[name])
+        except (KeyError, ValueError):
+            continue
+        return value if 0 <= value <= 1 else None
+    return None
+
+
+async def broker(request: Request) -> Response:
+    """One broker."""
+    parts = parts_of(request)
+    name, number = given(request, "name"), request.query_params.get("id", "0")
+    found = await parts.cluster.ask("the brokers", parts.cluster.admin.brokers(), limits=2)
+    status = next((one for one in found.value or () if (one.broker_name, str(one.broker_id)) == (name, number)), None)
+    if status is None:
+        raise Refused(
+            404, "There is no such broker", found.missing or f"The name servers know no broker {name} with id {number}."
+        )
+    context: dict[str, Any] = {"config": {}, "producers": None, "ha": None}
+    missing: list[str] = []
+    if status.is_up:
+        admin, ask = parts.cluster.admin, parts.cluster.ask
+        config = await ask("its settings", admin.broker_config(status.address))
+        missing += [config.missing] if config.missing is not None else []
+        context["config"] = {
+            key: "hidden" if _SECRET.search(key) and value else value
+            for key, value in sorted((config.value or {}).items())
+        }
+        if status.broker_id == _MASTER:
+            producers = await ask("its producers", admin.producers(status.address))
+            context["producers"] = producers.value
+            ha = await ask("its slaves", admin.ha_status(status.address))
+            context["ha"] = ha.value
+            missing += [one for one in (producers.missing, ha.missing) if one is not None]
+    else:
+        missing.append(f"broker {name} at {status.address} is registered and does not answer")
+    first = [(text, status.info[key]) for text, key in _SHOWN_FIRST if status.info.get(key)]
+    return page(request, "broker.html", status=status, first=first, row=_row(status), missing=missing, **context)
+
+
+async def access(request: Request) -> Response:
+    """Users and policies of the brokers, as each master of 5.x has them."""
+    parts = parts_of(request)
+    admin, view = parts.cluster.admin, parts.watcher.view
+    speaks, missing = await parts.cluster.ask_each("its version", view.masters_up, admin.speaks_5x)
+    new = [name for name, is_new in speaks.items() if is_new]
+    missing += [f"broker {one} does not answer" for one in view.masters_silent]
+    users, no_users = await parts.cluster.ask_each("users", new, admin.users)
+    acls, no_acls = await parts.cluster.ask_each("policies", new, admin.acls)
+    policies = {
+        name: [
+            (one.subject, entry.decision, entry.resource, entry.actions or [], entry.source_ips or [])
+            for one in found
+            for policy in one.policies or ()
+            for entry in policy.entries or ()
+        ]
+        for name, found in acls.items()
+    }
+    return page(
+        request,
+        "access.html",
+        users=users,
+        policies=policies,
+        old=[name for name, is_new in speaks.items() if not is_new],
+        missing=[*missing, *no_users, *no_acls],
+    )

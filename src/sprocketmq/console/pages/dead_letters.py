@@ -1,0 +1,253 @@
+"""Dead letters: which groups have some and why, one with its body to be mended, and sending them again.
+
+Laws
+    1. A dry run asks the cluster the same things, says what would be sent, and sends nothing.
+    2. Each letter has its outcome; one that fails does not stop the others.
+    3. A body that was not mended is sent byte for byte as it is stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from typing import Any, Final
+
+from starlette.datastructures import FormData
+from starlette.requests import Request
+from starlette.responses import Response
+
+from sprocketmq.client.dead_letters.async_dead_letters import AsyncDeadLetters
+from sprocketmq.client.dead_letters.dead_letter_message import DeadLetterMessage
+from sprocketmq.console.pages.message import place_of, shown_beside, stored_at
+from sprocketmq.console.pages.outcome import Outcome, body_facts, changing, outcome_response
+from sprocketmq.console.pages.page import ConsoleParts, Refused, change_of, form_of, given, page, parts_of
+from sprocketmq.console.pages.topic import message_address
+from sprocketmq.console.show.bodies import MOST_MENDED_BYTES, mendable_text, mended_body, preview
+from sprocketmq.console.show.values import number
+from sprocketmq.core.retry.retry_schedule import dlq_topic
+from sprocketmq.errors import ConfigurationError, RocketMQError, TopicNotExist
+from sprocketmq.wire.bodies import TopicOffset
+from sprocketmq.wire.records.message import MessageQueue
+
+__all__ = ["dead_letter", "dead_letters", "replay"]
+
+_DLQ: Final = "%DLQ%"
+_MOST_SHOWN: Final = 200
+_MOST_SELECTED: Final = 200
+
+
+# -- looking ---------------------------------------------------------------------------------------------------------------------
+
+
+async def dead_letters(request: Request) -> Response:
+    """Groups with dead letters, or the letters of one."""
+    if "group" in request.query_params:
+        return await _letters_of(request, given(request, "group"))
+    parts = parts_of(request)
+    names = await parts.cluster.ask("the topics", parts.cluster.admin.topics())
+    groups = [name.removeprefix(_DLQ) for name in names.value or () if name.startswith(_DLQ)]
+    turn = asyncio.Semaphore(8)
+
+    async def look(group: str) -> dict[str, Any]:
+        async with turn:
+            stats, missing = await _stats(parts, group)
+        held = sum(at.max_offset - at.min_offset for at in stats.values())
+        last_ms = max((at.last_update_timestamp for at in stats.values()), default=0)
+        return {"group": group, "held": held, "last_ms": last_ms or None, "missing": missing}
+
+    rows = await asyncio.gather(*map(look, groups))
+    shown = sorted((row for row in rows if row["held"] or row["missing"]), key=lambda row: -row["held"])
+    missing = [names.missing] if names.missing is not None else []
+    missing += sorted({why for row in rows for why in row["missing"]})
+    return page(request, "dead_letters.html", rows=shown, missing=missing)
+
+
+async def _stats(parts: ConsoleParts, group: str) -> tuple[dict[MessageQueue, TopicOffset], list[str]]:
+    """Where the dead letters of a group are, broker by broker."""
+    topic, admin = dlq_topic(group), parts.cluster.admin
+
+    async def brokers() -> list[str]:
+        try:
+            return sorted({one.broker_name for one in (await admin.route(topic)).queue_datas})
+        except TopicNotExist:  # it never gave anything up
+            return []
+
+    found = await parts.cluster.ask(f"the dead letters of {group}", brokers())
+    silent = set(parts.watcher.view.masters_silent)
+    asked = [one for one in found.value or () if one not in silent]
+    told, missing = await parts.cluster.ask_each(
+        "dead letters", asked, lambda broker: admin.topic_stats(topic, broker=broker)
+    )
+    missing += [f"dead letters at broker {one}: it does not answer" for one in found.value or () if one in silent]
+    missing += [found.missing] if found.missing is not None else []
+    return {queue: at for table in told.values() for queue, at in table.items()}, missing
+
+
+async def _letters_of(request: Request, group: str) -> Response:
+    parts = parts_of(request)
+    reason = request.query_params.get("reason", "")
+    topic = request.query_params.get("topic", "").strip()
+    key = request.query_params.get("key", "").strip()
+    stats, missing = await _stats(parts, group)
+    held = sum(at.max_offset - at.min_offset for at in stats.values())
+    read: list[dict[str, Any]] = []
+
+    async def newest() -> None:
+        begin = {queue: max(at.min_offset, at.max_offset - _MOST_SHOWN) for queue, at in stats.items()}
+        async with parts.cluster.dead_letters(group) as letters:
+            async for letter in letters.read(start_offsets=begin, topic=topic or None, key=key or None):
+                # The row alone: two hundred bodies of 4 MB have no room here.
+                row = _row(letter, parts)
+                read.append(row)
+
+    if held or not missing:
+        done = await parts.cluster.ask("the dead letters", newest(), limits=3)
+        missing += [f"{done.missing}; those that were read until then are shown"] if done.missing is not None else []
+    read.sort(key=lambda row: -row["dead_since_ms"])
+    reasons = Counter(row["reason"] for row in read)
+    shown = [row for row in read if not reason or row["reason"] == reason][:_MOST_SHOWN]
+    return page(
+        request,
+        "dead_letters_group.html",
+        group=group,
+        held=held if stats or not missing else None,
+        read=len(read),
+        rows=shown,
+        reasons=reasons.most_common(),
+        reason=reason,
+        topic=topic,
+        key=key,
+        missing=missing,
+        most=_MOST_SHOWN,
+    )
+
+
+def _reason(letter: DeadLetterMessage, parts: ConsoleParts) -> str:
+    return parts.mask.text(letter.reason) if letter.reason else "no reason given"
+
+
+def _row(letter: DeadLetterMessage, parts: ConsoleParts) -> dict[str, Any]:
+    message, mask = letter.message, parts.mask
+    return {
+        "id": f"{message.broker_name}/{message.queue_id}/{message.queue_offset}",
+        "message_id": letter.message_id,
+        "href": message_address(message).replace("/message?", "/dead-letter?", 1),
+        "dead_since_ms": letter.dead_since_ms,
+        "topic": letter.origin_topic,
+        "reason": _reason(letter, parts),
+        "tries": letter.deliveries,
+        "keys": [mask.text(one) for one in message.keys],
+        "size": len(message.body),
+        "body": preview(message.body, mask),
+    }
+
+
+async def dead_letter(request: Request) -> Response:
+    """One letter, with its body to be mended."""
+    parts = parts_of(request)
+    queue, offset = place_of(request)
+    if not queue.topic.startswith(_DLQ):
+        raise Refused(404, "There is no such page", f"Topic {queue.topic} holds no dead letters.")
+    message = await stored_at(parts, queue, offset)
+    letter = DeadLetterMessage(message)
+    text, why_not = mendable_text(message.body, parts.mask)
+    return page(
+        request,
+        "dead_letter.html",
+        group=queue.topic.removeprefix(_DLQ),
+        letter=letter,
+        row=_row(letter, parts),
+        message=message,
+        message_href=message_address(message),
+        properties=sorted(parts.mask.properties(message.properties).items()),
+        body=await shown_beside(message.body, None, parts),
+        text=text,
+        why_not=why_not,
+    )
+
+
+# -- sending again ---------------------------------------------------------------------------------------------------------------
+
+
+async def replay(request: Request) -> Response:
+    """Send the selected letters again, or say what would be sent."""
+    dry_run = "dry_run" in (await form_of(request))
+    form = await (form_of(request) if dry_run else change_of(request))
+    parts = parts_of(request)
+    group, to_topic = str(form.get("group", "")), str(form.get("to_topic", "")).strip() or None
+    places = [str(one) for one in form.getlist("letter")]
+    if not places:
+        return outcome_response(request, [Outcome(False, "Nothing was sent", "no letter is selected")])
+    if len(places) > _MOST_SELECTED:
+        sentence = f"{len(places)} letters are selected; {_MOST_SELECTED} at once are allowed"
+        return outcome_response(request, [Outcome(False, "Nothing was sent", sentence)])
+    outcomes: list[Outcome] = []
+    try:
+        async with parts.cluster.dead_letters(group) as letters:
+            outcomes += [await _send_again(request, form, letters, place, to_topic, dry_run) for place in places]
+    except RocketMQError as error:
+        outcomes.append(Outcome(False, "Nothing was sent", str(error)))
+    return outcome_response(request, outcomes, dry_run=dry_run)
+
+
+async def _send_again(
+    request: Request, form: FormData, letters: AsyncDeadLetters, place: str, to_topic: str | None, dry_run: bool
+) -> Outcome:
+    """One letter (law 2)."""
+    parts = parts_of(request)
+    try:
+        letter = await _letter_at(parts, letters.topic, place)
+        is_mended = _mend(letter, form, parts)
+        target = to_topic or letter.origin_topic
+        if target is None:
+            raise ConfigurationError("it does not say which topic it came from; name one to send it to")
+        route = await parts.cluster.ask(f"topic {target}", parts.cluster.admin.route(target))
+        if route.missing is not None:
+            raise ConfigurationError(f"it cannot be sent: {route.missing}")
+    except Refused as error:
+        return Outcome(False, place, error.sentence)
+    except RocketMQError as error:
+        return Outcome(False, place, str(error))
+    what = letter.message_id
+    body = letter.message.body
+    if dry_run:
+        mended = ", with the mended body" if is_mended else ""
+        return Outcome(True, what, f"would be sent to {target}, {number(len(body))} bytes{mended}")
+
+    async def carry_out() -> str:
+        sent = await letters.replay(letter, topic=to_topic)
+        return f"sent to {sent.message_queue} at offset {sent.queue_offset}; the letter itself stays"
+
+    facts = {"letter": place, "message_id": what, "to": target, "mended": is_mended, **body_facts(body)}
+    return await changing(request, "replay", carry_out, what=what, **facts)
+
+
+async def _letter_at(parts: ConsoleParts, topic: str, place: str) -> DeadLetterMessage:
+    """The letter at BROKER/QUEUE/OFFSET. Raises Refused."""
+    broker_and_queue, _, offset = place.rpartition("/")
+    broker, _, queue = broker_and_queue.rpartition("/")
+    if not (broker and queue.isascii() and queue.isdigit() and offset.isascii() and offset.isdigit()):
+        raise Refused(400, "There is no such letter", f"{place} is no place of a letter")
+    return DeadLetterMessage(await stored_at(parts, MessageQueue(topic, broker, int(queue)), int(offset)))
+
+
+def _mend(letter: DeadLetterMessage, form: FormData, parts: ConsoleParts) -> bool:
+    """Put the text of the form into the letter; returns whether that changed it (law 3).
+
+    Raises:
+        ConfigurationError: this body cannot be mended here.
+    """
+    submitted = form.get("body")
+    if not isinstance(submitted, str):
+        return False
+    message = letter.message
+    text, why_not = mendable_text(message.body, parts.mask)
+    if text is None:
+        raise ConfigurationError(f"its body cannot be mended here: {why_not}")
+    body = mended_body(message.body, submitted)
+    if len(body) > MOST_MENDED_BYTES:
+        raise ConfigurationError(f"the mended body has {len(body):,} bytes; {MOST_MENDED_BYTES:,} are allowed here")
+    if body == message.body:
+        return False
+    message.body = body
+    return True

@@ -1,0 +1,44 @@
+"""Signing in and out."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from sprocketmq.console.pages.page import form_of, parts_of
+
+__all__ = ["sign_in", "sign_in_by_link", "sign_out"]
+
+
+def sign_in_by_link(request: Request, token: str) -> Response:
+    """The link that the console printed. A page that leads on, as browsers withhold a strict cookie from what they were redirected to out
+    of another site (a chat, a mail)."""
+    return _signed_in(request, token)
+
+
+async def sign_in(request: Request) -> Response:
+    """The form for the token."""
+    form = await request.form(max_fields=4, max_files=0)
+    return _signed_in(request, str(form.get("token", "")).strip())
+
+
+def _signed_in(request: Request, token: str) -> Response:
+    parts = parts_of(request)
+    session = parts.sessions.open(token)
+    if session is None:
+        return parts.templates.response("sign_in.html", code=401, wrong=True)
+    answer = parts.templates.response("signed_in.html")
+    answer.set_cookie(
+        parts.cookie, session.key, httponly=True, samesite="strict", secure=request.url.scheme == "https", path="/"
+    )
+    return answer
+
+
+async def sign_out(request: Request) -> Response:
+    """Ends the session."""
+    await form_of(request)
+    parts = parts_of(request)
+    parts.sessions.close(request.state.session)
+    answer = RedirectResponse("/", status_code=303)
+    answer.delete_cookie(parts.cookie, path="/")
+    return answer

@@ -1,0 +1,197 @@
+"""One consumer group: why it does not move, lag per queue and over time, members, owners, stacks."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from sprocketmq.console.cluster.known import Known
+from sprocketmq.console.pages.page import given, now_ms, page, parts_of
+from sprocketmq.console.watch.group_state import GroupState
+from sprocketmq.core.retry.retry_schedule import is_retry_topic
+from sprocketmq.wire.bodies import Connection, ConsumerConnection, ConsumerRunningInfo
+from sprocketmq.wire.bodies.running_info import LAST_FAILURE, LAST_FAILURE_TIMESTAMP, PROP_CLIENT_VERSION
+from sprocketmq.wire.records.message import MessageQueue
+
+__all__ = ["group", "group_history", "group_live", "group_members", "group_stack", "group_verdict"]
+
+_MOST_LINES: Final = 8
+_MOST_MEMBERS: Final = 100
+_FRESH_MS: Final = 5_000
+
+
+async def group(request: Request) -> Response:
+    """The page."""
+    return page(request, "group.html", **_context(request))
+
+
+async def group_live(request: Request) -> Response:
+    """Its figures."""
+    return page(request, "group_live.html", **_context(request))
+
+
+def _context(request: Request) -> dict[str, Any]:
+    name = given(request, "name")
+    view = parts_of(request).watcher.view
+    return {"name": name, "state": view.groups.get(name), "view": view}
+
+
+async def group_verdict(request: Request) -> Response:
+    """The doctor's verdict, asked for now if the last one is not of this moment."""
+    name, watcher = given(request, "name"), parts_of(request).watcher
+    state = watcher.view.groups.get(name)
+    verdict = state.verdict if state is not None else None
+    if verdict is None or now_ms() - verdict.at_ms > _FRESH_MS:
+        verdict = await watcher.diagnose(name)
+    judged = (
+        GroupState(name, verdict=verdict)
+        if state is None
+        else GroupState(name, state.queues, state.retry_lag, state.silent, verdict)
+    )
+    return page(request, "group_verdict.html", name=name, verdict=verdict, level=judged.level)
+
+
+# -- members -------------------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Member:
+    """One member: how brokers see it, and what it says of itself, or why it says nothing."""
+
+    connection: Connection
+    broker: str
+    info: Known[ConsumerRunningInfo]
+
+    @property
+    def version(self) -> str | None:
+        return self.info.value.properties.get(PROP_CLIENT_VERSION) if self.info.value else None
+
+    @property
+    def rates(self) -> tuple[float, float] | None:
+        """Messages consumed and failed, a second; None where it does not say."""
+        if self.info.value is None or not self.info.value.status_table:
+            return None
+        statuses = self.info.value.status_table.values()
+        return sum(one.consume_ok_tps for one in statuses), sum(one.consume_failed_tps for one in statuses)
+
+    @property
+    def cached(self) -> int | None:
+        if self.info.value is None:
+            return None
+        return sum(one.cached_msg_count + one.transaction_msg_count for one in self.info.value.mq_table.values())
+
+    @property
+    def queues(self) -> list[MessageQueue] | None:
+        if self.info.value is None:
+            return None
+        held = self.info.value.mq_table.items()
+        return sorted(queue for queue, one in held if not one.droped and not is_retry_topic(queue.topic))
+
+    @property
+    def last_failure(self) -> tuple[str, int | None] | None:
+        """What a listener of it raised last, and when; only our members tell."""
+        if self.info.value is None or LAST_FAILURE not in self.info.value.user_consumer_info:
+            return None
+        at_ms = self.info.value.user_consumer_info.get(LAST_FAILURE_TIMESTAMP, "")
+        return self.info.value.user_consumer_info[LAST_FAILURE], int(at_ms) if at_ms.isdigit() else None
+
+
+async def group_members(request: Request) -> Response:
+    """Queues with their owners, and members."""
+    name, parts = given(request, "name"), parts_of(request)
+    admin, view = parts.cluster.admin, parts.watcher.view
+    told, missing = await parts.cluster.ask_each(
+        "the members", view.masters_up, lambda broker: admin.consumer_connection(name, broker=broker)
+    )
+    missing += [f"the members at broker {broker}: it does not answer" for broker in view.masters_silent]
+    seen: dict[str, tuple[Connection, str]] = {}
+    for broker, connection in told.items():
+        for one in connection.connection_set if connection is not None else ():
+            seen.setdefault(one.client_id, (one, broker))
+
+    async def look(connection: Connection, broker: str) -> _Member:
+        ask = admin.running_info(name, connection.client_id, broker=broker)
+        return _Member(connection, broker, await parts.cluster.ask("the member", ask, limits=2))
+
+    shown = [seen[client_id] for client_id in sorted(seen)[:_MOST_MEMBERS]]
+    members = await asyncio.gather(*(look(*one) for one in shown))
+    owners: dict[MessageQueue, list[str]] = {}
+    for member in members:
+        for queue in member.queues or ():
+            owners.setdefault(queue, []).append(member.connection.client_id)
+    state = view.groups.get(name)
+    announced = next((one for one in told.values() if one is not None), None)
+    return page(
+        request,
+        "group_members.html",
+        name=name,
+        members=members,
+        count=len(seen),
+        queues=_queue_rows(state, owners),
+        owners_known=not missing and all(member.queues is not None for member in members),
+        missing=missing,
+        announced=announced,
+        subscriptions=_subscriptions(announced),
+    )
+
+
+def _queue_rows(state: GroupState | None, owners: dict[MessageQueue, list[str]]) -> list[dict[str, Any]]:
+    known = state.queues if state is not None else {}
+    rows = [
+        {"queue": queue, "at": known.get(queue), "owners": owners.get(queue, [])}
+        for queue in sorted(known.keys() | owners.keys())
+        if not is_retry_topic(queue.topic)
+    ]
+    return sorted(rows, key=lambda row: -(row["at"].lag if row["at"] else 0))
+
+
+def _subscriptions(connection: ConsumerConnection | None) -> list[tuple[str, str]]:
+    if connection is None:
+        return []
+    return [
+        (topic, one.sub_string)
+        for topic, one in sorted(connection.subscription_table.items())
+        if not is_retry_topic(topic)
+    ]
+
+
+async def group_stack(request: Request) -> Response:
+    """Where the threads of one member stand."""
+    name, client_id, broker = given(request, "name"), given(request, "client"), given(request, "broker")
+    parts = parts_of(request)
+    ask = parts.cluster.admin.running_info(name, client_id, jstack=True, broker=broker)
+    info = await parts.cluster.ask(f"the stacks of {client_id}", ask, limits=2)
+    stack = info.value.jstack if info.value is not None else None
+    return page(request, "group_stack.html", client_id=client_id, stack=stack, missing=info.missing)
+
+
+# -- over time ---------------------------------------------------------------------------------------------------------------------------
+
+
+async def group_history(request: Request) -> Response:
+    """Lag over time: the sum, and the queues that are furthest behind."""
+    name, watcher = given(request, "name"), parts_of(request).watcher
+    watcher.is_watched()
+    state, history = watcher.view.groups.get(name), watcher.history
+    series = [{"label": "all queues", "values": history.of((name, None))}]
+    queues = sorted((state.queues if state is not None else {}).items(), key=lambda item: -item[1].lag)
+    for queue, _ in queues[:_MOST_LINES] if len(queues) > 1 else ():
+        series.append({"label": str(queue), "values": history.of((name, queue))})
+    shown = [one for one in series if one["values"] is not None]
+    times = history.times()
+    return JSONResponse({"times": times, "series": shown, "words": _words(history.of((name, None)), times)})
+
+
+def _words(values: list[int | None] | None, times: list[int]) -> str:
+    """The chart for who does not see it."""
+    known = [(at, value) for at, value in zip(times, values or [], strict=bool(values)) if value is not None]
+    if not known:
+        return "No lag is known yet."
+    minutes = max(1, round((known[-1][0] - known[0][0]) / 60_000))
+    first, last, top = known[0][1], known[-1][1], max(value for _, value in known)
+    way = "grew" if last > first else "shrank" if last < first else "is where it was"
+    return f"In the last {minutes} min the lag {way}: from {first:,} to {last:,}, at most {top:,}."

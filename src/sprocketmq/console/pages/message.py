@@ -1,0 +1,243 @@
+"""Messages: found by id or key, and one with where it is stored, who consumed it, retries, dead letter, trace and body."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from sprocketmq.client.admin import TrackType
+from sprocketmq.console.pages.page import ConsoleParts, Refused, given, page, parts_of
+from sprocketmq.console.pages.topic import message_address, message_line
+from sprocketmq.console.show.bodies import FORMS, ShownBody, shown_body
+from sprocketmq.core.retry.retry_schedule import dlq_topic, retry_topic
+from sprocketmq.errors import ConfigurationError, TopicNotExist
+from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.message import MessageExt, MessageQueue
+
+__all__ = ["message", "message_body", "message_fate", "messages", "place_of", "shown_beside", "stored_at"]
+
+_MOST_FOUND: Final = 64
+_LARGE: Final = 64 << 10
+_MOST_GROUPS: Final = 24
+_TRACKS: Final = {
+    TrackType.CONSUMED: "consumed: the group is past it",
+    TrackType.CONSUMED_BUT_FILTERED: "left out: the group is past it, and its filter does not want it",
+    TrackType.PULL: "a pull consumer: only its application knows",
+    TrackType.NOT_CONSUME_YET: "not consumed yet",
+    TrackType.NOT_ONLINE: "no member is online",
+    TrackType.CONSUME_BROADCASTING: "broadcasting: each member keeps its own progress",
+}
+
+_STEPS: Final = {
+    "Pub": "sent",
+    "SubBefore": "a listener began",
+    "SubAfter": "the listener ended",
+    "EndTransaction": "its transaction ended",
+    "Recall": "taken back",
+}
+
+
+# -- finding ------------------------------------------------------------------------------------------------------------------------------
+
+
+async def messages(request: Request) -> Response:
+    """The form, and what it finds."""
+    parts = parts_of(request)
+    topic = request.query_params.get("topic", "").strip()
+    wanted = request.query_params.get("q", "").strip()
+    by = request.query_params.get("by", "id")
+    found: list[MessageExt] = []
+    missing: list[str] = []
+    if wanted:
+        found, missing = await _find(parts, topic, wanted, by)
+    lines = [message_line(one, parts) for one in found]
+    return page(request, "messages.html", topic=topic, q=wanted, by=by, lines=lines, missing=missing)
+
+
+async def _find(parts: ConsoleParts, topic: str, wanted: str, by: str) -> tuple[list[MessageExt], list[str]]:
+    """Messages, and what could not be learned."""
+    admin, ask = parts.cluster.admin, parts.cluster.ask
+    if by == "id":
+        stored = await _stored_copy(parts, wanted)
+        if stored is not None:
+            return [stored], []
+    if not topic:
+        return [], ["the id that a producer got, and keys, are looked up in a topic; name it"]
+    route = await ask(f"topic {topic}", admin.route(topic))
+    if route.value is None:
+        return [], [route.missing or ""]
+    brokers = sorted({one.broker_name for one in route.value.broker_datas})
+    if by == "key":
+        told, missing = await parts.cluster.ask_each(
+            "the search",
+            brokers,
+            lambda one: admin.messages_by_key(topic, wanted, max_messages=_MOST_FOUND, broker=one),
+            limits=2,
+        )
+    else:
+        told, missing = await parts.cluster.ask_each(
+            "the search", brokers, lambda one: admin.messages_by_unique_key(topic, wanted, broker=one), limits=2
+        )
+    found = [one for answer in told.values() for one in answer]
+    found.sort(key=lambda one: (one.store_timestamp_ms, one.broker_name, one.commit_log_offset))
+    return found[-_MOST_FOUND:], missing
+
+
+async def _stored_copy(parts: ConsoleParts, message_id: str) -> MessageExt | None:
+    """The copy that an offset message id names, if it names a broker of this cluster: no other address is ever asked."""
+    try:
+        asked, _ = parts.cluster.admin.decode_message_id(message_id)
+    except ConfigurationError:
+        return None
+    if asked not in {one.address for one in parts.watcher.view.brokers}:
+        return None
+    found = await parts.cluster.ask("the stored copy", parts.cluster.admin.view_message(message_id))
+    return found.value
+
+
+# -- one message --------------------------------------------------------------------------------------------------------------------------
+
+
+def place_of(request: Request) -> tuple[MessageQueue, int]:
+    """Queue and offset that the address names. Raises Refused."""
+    queue, offset = given(request, "queue"), given(request, "offset")
+    if not (queue.isascii() and queue.isdigit() and offset.isascii() and offset.isdigit()):
+        raise Refused(404, "There is no such page", "Queue and offset are numbers.")
+    return MessageQueue(given(request, "topic"), given(request, "broker"), int(queue)), int(offset)
+
+
+async def stored_at(parts: ConsoleParts, queue: MessageQueue, offset: int) -> MessageExt:
+    """The message at a place. Raises Refused: it is not there, or that is not known."""
+    found = await parts.cluster.ask(f"the message at {queue}", parts.cluster.admin.message_at(queue, offset), limits=2)
+    if found.missing is not None:
+        raise Refused(504, "The message could not be read", found.missing)
+    if found.value is None:
+        raise Refused(
+            404,
+            "There is no such message",
+            f"Queue {queue} has none at offset {offset}; it may be older than brokers keep messages.",
+        )
+    return found.value
+
+
+async def shown_beside(body: bytes, form: str | None, parts: ConsoleParts) -> ShownBody:
+    """``shown_body``; a large one on a thread, as a broker may share this loop."""
+    if len(body) > _LARGE:
+        return await asyncio.to_thread(shown_body, body, form, parts.mask)
+    return shown_body(body, form, parts.mask)
+
+
+async def message(request: Request) -> Response:
+    """One stored message."""
+    parts = parts_of(request)
+    queue, offset = place_of(request)
+    form = request.query_params.get("form")
+    found = await stored_at(parts, queue, offset)
+    mask = parts.mask
+    return page(
+        request,
+        "message.html",
+        message=found,
+        href=message_address(found),
+        body=await shown_beside(found.body, form if form in FORMS else None, parts),
+        forms=FORMS,
+        tags=mask.text(found.tags) if found.tags else None,
+        keys=[mask.text(key) for key in found.keys],
+        mine=sorted(
+            mask.properties({k: v for k, v in found.properties.items() if k not in props.OF_ONE_MESSAGE}).items()
+        ),
+        system=sorted(
+            mask.properties({k: v for k, v in found.properties.items() if k in props.OF_ONE_MESSAGE}).items()
+        ),
+    )
+
+
+async def message_body(request: Request) -> Response:
+    """The whole body as a file, masked as everywhere."""
+    parts = parts_of(request)
+    queue, offset = place_of(request)
+    found = await stored_at(parts, queue, offset)
+    masked = await asyncio.to_thread(parts.mask.body, found.body)
+    return Response(
+        masked,
+        media_type="application/octet-stream",
+        headers={"Content-Disposition": f'attachment; filename="message-{queue.queue_id}-{offset}.bin"'},
+    )
+
+
+# -- what became of it ----------------------------------------------------------------------------------------------------
+
+
+async def message_fate(request: Request) -> Response:
+    """Copies, groups, retries, dead letters and trace."""
+    parts = parts_of(request)
+    queue, offset = place_of(request)
+    found = await stored_at(parts, queue, offset)
+    admin, ask, message_id = parts.cluster.admin, parts.cluster.ask, found.message_id
+    tracks, copies, trace = await asyncio.gather(
+        ask("who consumed it", admin.message_track(found), limits=3),
+        ask("its copies", admin.messages_by_unique_key(queue.topic, message_id), limits=2),
+        ask("its trace", _trace(parts, message_id), limits=2),
+    )
+    names = [one.group for one in tracks.value or ()][:_MOST_GROUPS]
+    again = await asyncio.gather(*(_again(parts, name, message_id) for name in names))
+    missing = [one for one in (tracks.missing, copies.missing, trace.missing) if one is not None]
+    missing += [why for _, whys in again for why in whys]
+    rows = [
+        {
+            "group": one.group,
+            "track": _TRACKS.get(one.track_type, "unknown"),
+            "copies": next((rows for name, (rows, _) in zip(names, again, strict=True) if name == one.group), []),
+        }
+        for one in tracks.value or ()
+    ]
+    return page(
+        request,
+        "message_fate.html",
+        topic=queue.topic,
+        rows=rows,
+        tracked=tracks.is_known,
+        copies=[message_line(one, parts) for one in copies.value or ()],
+        trace=trace.value,
+        steps=_STEPS,
+        missing=missing,
+    )
+
+
+async def _trace(parts: ConsoleParts, message_id: str) -> list[Any]:
+    try:
+        return list(await parts.cluster.admin.message_trace(message_id))
+    except TopicNotExist:  # nobody has traced anything yet
+        return []
+
+
+async def _again(parts: ConsoleParts, group: str, message_id: str) -> tuple[list[dict[str, Any]], list[str]]:
+    """The copies of a message in the retry topic and among the dead letters of a group, and what could not be learned."""
+    rows: list[dict[str, Any]] = []
+    missing: list[str] = []
+    for kind, topic in (("retry", retry_topic(group)), ("dead letter", dlq_topic(group))):
+
+        async def search(topic: str = topic) -> list[MessageExt]:
+            try:
+                return await parts.cluster.admin.messages_by_unique_key(topic, message_id)
+            except TopicNotExist:  # it never needed one
+                return []
+
+        found = await parts.cluster.ask(f"copies in {topic}", search(), limits=2)
+        if found.missing is not None:
+            missing.append(found.missing)
+        for one in found.value or ():
+            reason = one.properties.get(props.RETRY_REASON)
+            rows.append(
+                {
+                    "kind": kind,
+                    "tries": one.reconsume_times,
+                    "href": message_address(one),
+                    "at_ms": one.store_timestamp_ms,
+                    "reason": parts.mask.text(reason) if reason else None,
+                }
+            )
+    return rows, missing

@@ -1,0 +1,71 @@
+"""Changes: each is written into the audit log before and after it is made, and its outcome is said."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from sprocketmq.console.pages.page import page, parts_of
+from sprocketmq.errors import RocketMQError, StoreNotWritable
+
+__all__ = ["Outcome", "body_facts", "changing", "outcome_response"]
+
+_LIMITS: Final = 3  # a send is tried again at another broker
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How one change ended: of ``what``, as ``sentence`` says."""
+
+    is_done: bool
+    what: str
+    sentence: str
+
+
+def body_facts(body: bytes) -> dict[str, Any]:
+    """What the audit log says of a body."""
+    return {"body_bytes": len(body), "body_sha256": hashlib.sha256(body).hexdigest()}
+
+
+async def changing(
+    request: Request, action: str, carry_out: Callable[[], Awaitable[str]], *, what: str = "", **facts: Any
+) -> Outcome:
+    """Make a change.
+
+    Args:
+        action: its name in the audit log.
+        carry_out: makes it, and returns how it ended, as the end of a sentence.
+        what: what is changed, for who reads the outcome.
+        facts: of the change, for the audit log.
+    """
+    parts = parts_of(request)
+    peer = request.client.host if request.client is not None else "unknown"
+    title = what or action.capitalize()
+    try:
+        change = parts.audit.begins(action, request.state.session.number, peer, **facts)
+    except StoreNotWritable as error:
+        return Outcome(False, title, str(error))
+    try:
+        async with asyncio.timeout(parts.settings.limit_ms * _LIMITS / 1000):
+            outcome = Outcome(True, title, await carry_out())
+    except TimeoutError as error:  # RequestTimeout is one
+        outcome = Outcome(False, title, f"{error or 'there was no answer in time'}; it may have been carried out")
+    except RocketMQError as error:
+        outcome = Outcome(False, title, str(error))
+    try:
+        parts.audit.ended(change, outcome.sentence)
+    except StoreNotWritable as error:
+        return Outcome(outcome.is_done, title, f"{outcome.sentence}; the audit log does not say so: {error}")
+    return outcome
+
+
+def outcome_response(request: Request, outcomes: list[Outcome], *, dry_run: bool = False) -> Response:
+    """What became of changes: a part of the page for htmx, else a page of its own."""
+    template = "outcome.html" if request.headers.get("hx-request") == "true" else "outcome_page.html"
+    return page(request, template, outcomes=outcomes, dry_run=dry_run)

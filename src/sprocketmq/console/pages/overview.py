@@ -1,0 +1,107 @@
+"""The overview: what is red, and after that all groups. And the stream that tells open pages that something was seen."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from sprocketmq.console.pages.entry import sign_in_by_link
+from sprocketmq.console.pages.page import page, parts_of
+from sprocketmq.console.show.sparkline import sparkline
+from sprocketmq.console.watch.group_state import GroupState, Level
+from sprocketmq.console.watch.watcher import ClusterView, Watcher
+from sprocketmq.core.resource_names import is_system_group
+
+__all__ = ["events", "overview", "overview_live"]
+
+_MOST_SHOWN: Final = 300
+_KEEP_ALIVE_S: Final = 15.0
+
+
+async def overview(request: Request) -> Response:
+    """The page."""
+    if token := request.query_params.get("token"):
+        return sign_in_by_link(request, token)
+    return page(request, "overview.html", **_context(request))
+
+
+async def overview_live(request: Request) -> Response:
+    """What of it changes."""
+    return page(request, "overview_live.html", **_context(request))
+
+
+def _context(request: Request) -> dict[str, Any]:
+    parts = parts_of(request)
+    view = parts.watcher.view
+    with_all = "all" in request.query_params
+    wanted = request.query_params.get("q", "").strip()
+    groups = [one for one in view.groups.values() if with_all or not is_system_group(one.group)]
+    fitting = [one for one in _by_urgency(groups) if wanted.lower() in one.group.lower()]
+    return {
+        "view": view,
+        "trend": lambda group: sparkline(parts.watcher.history.of((group, None)) or ()),
+        "red": [one for one in _by_urgency(groups) if one.level is Level.BAD],
+        "groups": fitting[:_MOST_SHOWN],
+        "fitting": len(fitting),
+        "q": wanted,
+        "with_all": with_all,
+        "silent": [one for one in view.brokers if not one.is_up],
+        "summary": summary(view, groups),
+        "mood": mood(view, groups).value,
+    }
+
+
+def _by_urgency(groups: list[GroupState]) -> list[GroupState]:
+    """The most urgent first, and of those the ones that are furthest behind."""
+    return sorted(groups, key=lambda one: (one.level.rank, -(one.lag or 0), one.group))
+
+
+def summary(view: ClusterView, groups: list[GroupState]) -> str:
+    """What a person wants to hear first, in a sentence."""
+    if view.at_ms is None:
+        return "The cluster is being asked."
+    if not view.brokers:
+        return "The cluster does not answer."
+    counts = {level: sum(one.level is level for one in groups) for level in Level}
+    down = sum(not one.is_up for one in view.brokers)
+    told = [
+        (counts[Level.BAD], "group needs attention", "groups need attention"),
+        (down, "broker does not answer", "brokers do not answer"),
+        (counts[Level.WARN], "group to look at", "groups to look at"),
+        (counts[Level.UNKNOWN], "group is not known yet", "groups are not known yet"),
+    ]
+    parts = [f"{count} {one if count == 1 else many}" for count, one, many in told if count]
+    well = counts[Level.WELL] + counts[Level.IDLE]
+    parts.append(f"{well} {'group is' if well == 1 else 'groups are'} well" if parts else "All is well")
+    sentence = ", ".join(parts)
+    return f"{sentence}."
+
+
+def mood(view: ClusterView, groups: list[GroupState]) -> Level:
+    """The most urgent level of all that is seen."""
+    if view.at_ms is None:
+        return Level.UNKNOWN
+    if not view.brokers or not all(one.is_up for one in view.brokers):
+        return Level.BAD
+    levels = {one.level for one in groups} | ({Level.UNKNOWN} if view.missing else set())
+    return min(levels - {Level.IDLE}, key=lambda level: level.rank, default=Level.WELL)
+
+
+async def events(request: Request) -> Response:
+    """Server-sent events: ``tick`` whenever there is a new view."""
+    return StreamingResponse(
+        _ticks(parts_of(request).watcher), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"}
+    )
+
+
+async def _ticks(watcher: Watcher) -> AsyncIterator[str]:
+    version = -1
+    yield "retry: 3000\n\n"
+    while not watcher.is_closed:
+        watcher.is_watched()
+        now = await watcher.change(version, _KEEP_ALIVE_S)
+        yield f"event: tick\ndata: {now}\n\n" if now > version else ": still here\n\n"
+        version = max(version, now)

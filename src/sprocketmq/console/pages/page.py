@@ -1,0 +1,129 @@
+"""What all pages stand on: the parts of the console, a page out of a template, a form that was checked."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from starlette.datastructures import FormData
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import HTMLResponse
+
+from sprocketmq.console.cluster.cluster import Cluster
+from sprocketmq.console.safety.audit import Audit
+from sprocketmq.console.safety.mask import Mask
+from sprocketmq.console.safety.sessions import Session, Sessions
+from sprocketmq.console.settings import ConsoleSettings
+from sprocketmq.console.show.templates import Templates
+from sprocketmq.console.watch.watcher import Watcher
+from sprocketmq.errors import RocketMQError
+
+__all__ = [
+    "FORM_KEY",
+    "ConsoleParts",
+    "Refused",
+    "address",
+    "change_of",
+    "form_of",
+    "given",
+    "now_ms",
+    "page",
+    "parts_of",
+]
+
+FORM_KEY: Final = "form_key"
+_MOST_FIELDS: Final = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class ConsoleParts:
+    """The parts of one console."""
+
+    settings: ConsoleSettings
+    cluster: Cluster
+    watcher: Watcher
+    sessions: Sessions
+    mask: Mask
+    audit: Audit
+    templates: Templates
+    cookie: str
+
+
+class Refused(Exception):
+    """What was asked for is not done; a page says why."""
+
+    def __init__(self, status: int, title: str, sentence: str) -> None:
+        self.status, self.title, self.sentence = status, title, sentence
+        super().__init__(sentence)
+
+
+def now_ms() -> int:
+    """The time of day."""
+    return time.time_ns() // 1_000_000
+
+
+def parts_of(request: Request) -> ConsoleParts:
+    """The parts of the console that serves this request."""
+    parts: ConsoleParts = request.app.state.parts
+    return parts
+
+
+def given(request: Request, name: str) -> str:
+    """A parameter of the address. Raises Refused: it is not there."""
+    value = request.query_params.get(name, "")
+    if not value:
+        raise Refused(404, "There is no such page", f"The address names no {name}.")
+    return value
+
+
+def address(path: str, **parameters: object) -> str:
+    """The address of a page; what is None is left out."""
+    named = {name: value for name, value in parameters.items() if value is not None}
+    return f"{path}?{urlencode(named)}" if named else path
+
+
+def page(request: Request, template: str, *, code: int = 200, **context: Any) -> HTMLResponse:
+    """A page out of a template."""
+    parts = parts_of(request)
+    session: Session = request.state.session
+    parts.watcher.is_watched()
+    return parts.templates.response(template, code=code, path=request.url.path, form_key=session.form_key, **context)
+
+
+async def form_of(request: Request) -> FormData:
+    """The fields of a form that one of our pages sent.
+
+    Raises:
+        Refused: it has not the key of the session.
+    """
+    try:
+        form = await request.form(max_fields=_MOST_FIELDS, max_files=0)
+    except ClientDisconnect as error:
+        raise Refused(413, "That is too much", "Nothing was changed.") from error
+    key = form.get(FORM_KEY)
+    if not isinstance(key, str) or not Sessions.form_is_of(request.state.session, key):
+        raise Refused(
+            403, "That form is not from this session", "Open the page again and repeat it. Nothing was changed."
+        )
+    return form
+
+
+async def change_of(request: Request) -> FormData:
+    """``form_of`` for what changes the cluster.
+
+    Raises:
+        Refused: the console is read-only, or as ``form_of``.
+    """
+    form = await form_of(request)
+    if not parts_of(request).settings.allow_changes:
+        raise Refused(
+            403, "This console is read-only", "Start it with --allow-changes to change something. Nothing was changed."
+        )
+    return form
+
+
+def sentence_of(error: RocketMQError) -> str:
+    """What went wrong, as a person reads it."""
+    return str(error)

@@ -1,0 +1,1 @@
+"""Who may look, who may change, what is hidden, and what is written down."""

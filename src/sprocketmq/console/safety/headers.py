@@ -1,0 +1,24 @@
+"""The headers of each answer. The browser runs and shows nothing but the console's own files, whatever a message says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+__all__ = ["DOWNLOAD", "PAGE", "STATIC"]
+
+_ALWAYS: Final[Mapping[str, str]] = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
+        "base-uri 'none'; frame-ancestors 'none'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+}
+PAGE: Final[Mapping[str, str]] = {**_ALWAYS, "Cache-Control": "no-store"}
+STATIC: Final[Mapping[str, str]] = {**_ALWAYS, "Cache-Control": "private, max-age=3600"}
+DOWNLOAD: Final[Mapping[str, str]] = {**PAGE, "Content-Security-Policy": "default-src 'none'; sandbox"}

@@ -1,0 +1,51 @@
+"""Which names the console answers to: a page of another site that lets its name point to 127.0.0.1 is refused (DNS rebinding)."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Collection
+from urllib.parse import urlsplit
+
+__all__ = ["Hosts"]
+
+
+class Hosts:
+    """Args: ``listens`` is the address that the console listens on, ``further`` are names that the operator allows."""
+
+    def __init__(self, listens: str, further: Collection[str] = ()) -> None:
+        self._names = {"localhost", _bare(listens), *map(_bare, further)}
+        self._any_address = _bare(listens) in ("0.0.0.0", "::")
+
+    def allows(self, header: str) -> bool:
+        """Whether a ``Host`` header names this console. The port does not matter: a proxy has another one."""
+        name = _bare(header)
+        if name in self._names:
+            return True
+        address = _address(name)
+        # No name can be rebound to something else that is an address: what a browser calls by its address, it reached by that.
+        return address is not None and (address.is_loopback or self._any_address)
+
+    def allows_origin(self, origin: str, host: str) -> bool:
+        """Whether ``Origin`` is the console that ``Host`` names: the page that sent a form is ours."""
+        try:
+            parts = urlsplit(origin)
+            return parts.scheme in ("http", "https") and parts.netloc.lower() == host.lower()
+        except ValueError:
+            return False
+
+
+def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(name)
+    except ValueError:
+        return None
+
+
+def _bare(host: str) -> str:
+    """Without port and brackets, in small letters."""
+    host = host.strip().lower()
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    if _address(host) is not None:  # an IPv6 address without brackets
+        return host
+    return host.rpartition(":")[0] if ":" in host else host.rstrip(".")

@@ -1,0 +1,97 @@
+"""Who is signed in: one token opens the console, and each browser then has a session of its own.
+
+Laws
+    1. Token, session and form key are compared in constant time.
+    2. There are at most ``MOST_SESSIONS``; the one that was used least recently ends first. Each ends after half a day without use.
+    3. A session has its own key for forms, which another site cannot know.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from sprocketmq.errors import ConfigurationError
+
+__all__ = ["Session", "Sessions"]
+
+MOST_SESSIONS: Final = 64
+_IDLE_S: Final = 12 * 3600
+_LEAST_TOKEN: Final = 16
+
+
+@dataclass(slots=True)
+class Session:
+    """One browser that is signed in.
+
+    Attributes:
+        number: its name in the audit log.
+        key: its cookie.
+        form_key: what its forms carry.
+        used_s: when it was used last.
+    """
+
+    number: int
+    key: str
+    form_key: str
+    used_s: float
+
+
+class Sessions:
+    """All sessions of one console.
+
+    Args:
+        token: what opens it; None makes one.
+        now_s: a clock that only goes forward.
+
+    Raises:
+        ConfigurationError: the token is too short.
+    """
+
+    def __init__(self, token: str | None, now_s: Callable[[], float]) -> None:
+        if token is not None and len(token) < _LEAST_TOKEN:
+            raise ConfigurationError(
+                f"the token has {len(token)} characters; {_LEAST_TOKEN} or more are allowed, as 'openssl rand -hex 24' makes them"
+            )
+        self.token = token or secrets.token_urlsafe(32)
+        self._now_s = now_s
+        self._sessions: dict[str, Session] = {}
+        self._count = 0
+
+    def open(self, token: str) -> Session | None:
+        """A new session, or None where the token is wrong."""
+        if not _equal(token, self.token):
+            return None
+        if len(self._sessions) >= MOST_SESSIONS:
+            oldest = min(self._sessions.values(), key=lambda session: session.used_s)
+            del self._sessions[oldest.key]
+        self._count += 1
+        session = Session(self._count, secrets.token_urlsafe(32), secrets.token_urlsafe(32), self._now_s())
+        self._sessions[session.key] = session
+        return session
+
+    def find(self, key: str) -> Session | None:
+        """The session of a cookie, which counts as used; None for a cookie that is none, or too old."""
+        now_s = self._now_s()
+        for known, session in list(self._sessions.items()):
+            if now_s - session.used_s > _IDLE_S:
+                del self._sessions[known]
+        found = next((session for known, session in self._sessions.items() if _equal(key, known)), None)
+        if found is not None:
+            found.used_s = now_s
+        return found
+
+    def close(self, session: Session) -> None:
+        """Sign out."""
+        self._sessions.pop(session.key, None)
+
+    @staticmethod
+    def form_is_of(session: Session, form_key: str) -> bool:
+        """Whether a form came from a page of this session."""
+        return _equal(form_key, session.form_key)
+
+
+def _equal(given: str, known: str) -> bool:
+    return secrets.compare_digest(given.encode("utf-8", "replace"), known.encode())

@@ -1,0 +1,134 @@
+"""Serving a console: on the running loop, beside whatever else runs there, or alone."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import time
+from collections.abc import Iterator
+from typing import Any, Final
+
+import uvicorn
+
+from sprocketmq.console.app import make_app
+from sprocketmq.console.cluster.cluster import Cluster
+from sprocketmq.console.pages.page import ConsoleParts, now_ms
+from sprocketmq.console.safety.audit import Audit
+from sprocketmq.console.safety.mask import Mask
+from sprocketmq.console.safety.sessions import Sessions
+from sprocketmq.console.settings import ConsoleSettings
+from sprocketmq.console.show.templates import Templates
+from sprocketmq.console.watch.watcher import Watcher
+from sprocketmq.errors import ConfigurationError
+
+__all__ = ["ConsoleServer"]
+
+_LEAVE_WITHIN_S: Final = 3
+
+
+class _Server(uvicorn.Server):
+    """Uvicorn without its signal handlers, as whoever runs the loop has their own; ``tried`` is set when it listens, or cannot."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.tried = asyncio.Event()
+
+    async def startup(self, sockets: list[Any] | None = None) -> None:
+        try:
+            await super().startup(sockets)
+        finally:
+            self.tried.set()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+class ConsoleServer:
+    """One console. Start and stop it on a running loop.
+
+    Args:
+        settings: what it shows, and to whom.
+
+    Raises:
+        ConfigurationError: the token is too short, or the audit file cannot be written.
+    """
+
+    def __init__(self, settings: ConsoleSettings) -> None:
+        self._settings = settings
+        self._sessions = Sessions(settings.token, time.monotonic)
+        self._audit = Audit(settings.audit_file, now_ms, settings.options.get("access_key"))
+        self._server: _Server | None = None
+        self._serving: asyncio.Task[None] | None = None
+        self._parts: ConsoleParts | None = None
+        self._port = settings.port
+        self.ended = asyncio.Event()
+
+    @property
+    def address(self) -> str:
+        """``host:port``; the port that was bound, once it is started."""
+        host = self._settings.host
+        return f"[{host}]:{self._port}" if ":" in host else f"{host}:{self._port}"
+
+    @property
+    def link(self) -> str:
+        """Opens it in a browser. It has the token in it, so it is for who may look."""
+        return f"http://{self.address}/?token={self._sessions.token}"
+
+    async def astart(self) -> ConsoleServer:
+        """Listen, and begin to look at the cluster.
+
+        Raises:
+            ConfigurationError: the address cannot be listened on.
+        """
+        settings = self._settings
+        cluster = Cluster(settings.options, settings.limit_ms)
+        parts = self._parts = ConsoleParts(
+            settings,
+            cluster,
+            Watcher(cluster, now_ms, settings.interval_ms),
+            self._sessions,
+            Mask(settings.masks),
+            self._audit,
+            Templates(cluster_name=cluster.name, allow_changes=settings.allow_changes),
+            # Cookies know no ports: two consoles of one host would take each other's.
+            f"sprocketmq_console_{secrets.token_hex(4)}",
+        )
+        self._server = _Server(
+            uvicorn.Config(
+                make_app(parts),
+                host=settings.host,
+                port=settings.port,
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                lifespan="off",
+                timeout_graceful_shutdown=_LEAVE_WITHIN_S,
+            )
+        )
+        self._serving = asyncio.ensure_future(self._serve(self._server))
+        await self._server.tried.wait()
+        if not self._server.started:
+            await cluster.shutdown()
+            raise ConfigurationError(
+                f"the console cannot listen on {self.address}; give another --console-port or --port, 0 for any free one"
+            )
+        self._port = self._server.servers[0].sockets[0].getsockname()[1]
+        parts.watcher.start()
+        return self
+
+    async def _serve(self, server: _Server) -> None:
+        # Uvicorn ends the process where it cannot listen.
+        with contextlib.suppress(SystemExit):
+            await server.serve()
+
+    async def astop(self) -> None:
+        """Leave. Pages that are being loaded have a moment to end."""
+        if self._server is not None and self._serving is not None and self._parts is not None:
+            await self._parts.watcher.close()
+            self._server.should_exit = True
+            await self._serving
+            await self._parts.cluster.shutdown()
+            self._server = None
+        self.ended.set()

@@ -1,0 +1,88 @@
+"""What a console is started with."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from sprocketmq.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from sprocketmq.client.keyword_options import CommonOptions
+
+__all__ = ["ConsoleSettings", "compiled_masks"]
+
+_LEAST_INTERVAL_MS: Final = 500
+
+
+@dataclass(frozen=True)
+class ConsoleSettings:
+    """What a console is started with.
+
+    Args:
+        options: of the clients that ask the cluster, ``namesrv_addr`` among them.
+        host: address to listen on.
+        port: 0 for any free one.
+        allow_changes: whether messages may be sent and dead letters replayed.
+        allowed_hosts: further names by which browsers may call the console, as a reverse proxy's.
+        masks: what of bodies, keys and properties is hidden.
+        audit_file: where each change is written, as a line of JSON; None only logs them.
+        limit_ms: for one question to the cluster.
+        interval_ms: how often lag is looked at.
+
+    Raises:
+        ConfigurationError: a value is not allowed.
+    """
+
+    options: CommonOptions
+    host: str = "127.0.0.1"
+    port: int = 9877
+    allow_changes: bool = False
+    allowed_hosts: tuple[str, ...] = ()
+    masks: tuple[re.Pattern[str], ...] = ()
+    audit_file: Path | None = None
+    limit_ms: int = 5_000
+    interval_ms: int = 5_000
+    token: str | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.interval_ms < _LEAST_INTERVAL_MS:
+            raise ConfigurationError(
+                f"the interval is {self.interval_ms} ms; {_LEAST_INTERVAL_MS} ms or more are allowed"
+            )
+        if self.limit_ms <= 0:
+            raise ConfigurationError(f"the limit is {self.limit_ms} ms; more than 0 are allowed")
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine can reach it."""
+        if self.host == "localhost":
+            return True
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+
+def compiled_masks(texts: Sequence[str]) -> tuple[re.Pattern[str], ...]:
+    """Regular expressions out of options.
+
+    Raises:
+        ConfigurationError: one is none, or fits the empty text.
+    """
+    found = []
+    for text in texts:
+        try:
+            mask = re.compile(text)
+        except re.error as error:
+            raise ConfigurationError(
+                f"the mask is {text!r}, which is no regular expression: {error}; one such as '[0-9]{{16}}' is allowed"
+            ) from error
+        if mask.fullmatch("") is not None:
+            raise ConfigurationError(f"the mask {text!r} fits an empty text, too; give one that needs a character")
+        found.append(mask)
+    return tuple(found)

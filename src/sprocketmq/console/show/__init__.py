@@ -1,0 +1,1 @@
+"""How values and bodies become text on a page."""

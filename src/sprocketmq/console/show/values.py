@@ -1,0 +1,90 @@
+"""Values as text: numbers, times, sizes, rates. None is "unknown", never 0."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Final
+
+from sprocketmq.core.replay.story_records import duration
+
+__all__ = ["FILTERS", "number", "size", "span", "time_of_day"]
+
+_PERMISSIONS: Final = {6: "read, write", 7: "read, write", 4: "read", 5: "read", 2: "write", 3: "write"}
+_UNKNOWN: Final = "unknown"
+
+
+def number(value: float | None) -> str:
+    """1,234 or 1,234.5."""
+    if value is None:
+        return _UNKNOWN
+    return f"{value:,.1f}" if isinstance(value, float) else f"{value:,}"
+
+
+def span(span_ms: int | None) -> str:
+    """12.5 s, 3 h 5 min."""
+    return _UNKNOWN if span_ms is None else duration(span_ms)
+
+
+def size(bytes_: int | None) -> str:
+    """12 bytes, 3.4 KiB, 4.0 MiB."""
+    if bytes_ is None:
+        return _UNKNOWN
+    if bytes_ < 1024:
+        return f"{bytes_} bytes"
+    scaled = float(bytes_)
+    for unit in ("KiB", "MiB", "GiB", "TiB"):
+        scaled /= 1024
+        if scaled < 1024 or unit == "TiB":
+            break
+    return f"{scaled:,.1f} {unit}"
+
+
+def percent(part: float | None) -> str:
+    """85 % of 0.85."""
+    return _UNKNOWN if part is None else f"{part * 100:.0f} %"
+
+
+def permission(perm: int) -> str:
+    """What clients may do with a topic."""
+    return _PERMISSIONS.get(perm, "neither read nor write")
+
+
+def local_time(time_ms: int | None) -> str:
+    """2026-11-24 06:12:31, in the zone of the console's machine."""
+    if time_ms is None:
+        return _UNKNOWN
+    moment = _moment(time_ms)
+    return _UNKNOWN if moment is None else moment.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def time_of_day(time_ms: int) -> str:
+    """06:12:31, in the zone of the console's machine."""
+    moment = _moment(time_ms)
+    return _UNKNOWN if moment is None else moment.astimezone().strftime("%H:%M:%S")
+
+
+def iso_time(time_ms: int | None) -> str:
+    """For machines."""
+    moment = None if time_ms is None else _moment(time_ms)
+    return "" if moment is None else moment.isoformat(timespec="milliseconds")
+
+
+def _moment(time_ms: int) -> datetime | None:
+    """None for what no calendar has; a message may say any number."""
+    try:
+        return datetime.fromtimestamp(time_ms / 1000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+FILTERS: Final = {
+    "number": number,
+    "span": span,
+    "size": size,
+    "percent": percent,
+    "permission": permission,
+    "local_time": local_time,
+    "time_of_day": time_of_day,
+    "iso_time": iso_time,
+}
+"""By their names in templates."""

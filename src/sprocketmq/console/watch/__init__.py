@@ -1,0 +1,1 @@
+"""What is watched in the background: lag over time, brokers, verdicts."""

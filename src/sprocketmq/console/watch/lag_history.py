@@ -1,0 +1,68 @@
+"""Lag over time, in bounded memory: one ring of moments, and beside it one ring of numbers for each group and queue.
+
+    times     12:00:00  12:00:05  12:00:10 ...        the same for all
+    series    120       unknown   80       ...        8 bytes each
+
+Laws
+    1. At most ``moments`` * ``series`` numbers are kept. A series that is too many is not kept, and ``is_full`` says so.
+    2. What was not known at a moment is None there, not 0, and not the number before it.
+    3. A series with nothing known in any moment that is kept is forgotten.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections.abc import Hashable, Mapping
+from typing import Generic, TypeVar
+
+__all__ = ["LagHistory"]
+
+K = TypeVar("K", bound=Hashable)
+
+
+class LagHistory(Generic[K]):
+    """Args: how many ``moments`` and how many ``series`` are kept."""
+
+    def __init__(self, moments: int, series: int) -> None:
+        self._moments, self._most = moments, series
+        self._times: array[int] = array("q", [0] * moments)
+        self._series: dict[K, array[float]] = {}
+        self._last_known: dict[K, int] = {}
+        self._count = 0
+        self.is_full = False
+
+    def add(self, now_ms: int, lags: Mapping[K, int]) -> None:
+        """The lag of each series at this moment; those that are not named are not known."""
+        slot = self._count % self._moments
+        self._times[slot] = now_ms
+        for values in self._series.values():
+            values[slot] = math.nan
+        for key, lag in lags.items():
+            found = self._series.get(key)
+            if found is None:
+                if len(self._series) >= self._most:
+                    self.is_full = True
+                    continue
+                found = self._series[key] = array("d", [math.nan]) * self._moments
+            found[slot] = lag
+            self._last_known[key] = self._count
+        self._count += 1
+        for key in [key for key, last in self._last_known.items() if last < self._count - self._moments]:
+            del self._series[key], self._last_known[key]
+            self.is_full = False
+
+    def times(self) -> list[int]:
+        """The moments that are kept, the oldest first, milliseconds since 1970."""
+        return [self._times[slot] for slot in self._slots()]
+
+    def of(self, key: K) -> list[int | None] | None:
+        """The lag at each of ``times``; None for a series that is not kept."""
+        found = self._series.get(key)
+        if found is None:
+            return None
+        return [None if math.isnan(value) else int(value) for value in (found[slot] for slot in self._slots())]
+
+    def _slots(self) -> list[int]:
+        first = max(0, self._count - self._moments)
+        return [number % self._moments for number in range(first, self._count)]

@@ -1,0 +1,72 @@
+"""Lag over time in bounded memory, and how urgent a verdict is."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sprocketmq.console.watch.group_state import GroupState, Level, QueueLag, Verdict, level_of
+from sprocketmq.console.watch.lag_history import LagHistory
+from sprocketmq.core.doctor.group_doctor import GroupDiagnosis, GroupVerdict
+from sprocketmq.wire.records.message import MessageQueue
+
+
+@given(st.lists(st.dictionaries(st.sampled_from("abc"), st.integers(0, 10**9)), max_size=30), st.integers(1, 8))
+def test_a_history_is_the_last_moments_and_unknown_is_none(looks: list[dict[str, int]], moments: int):
+    history: LagHistory[str] = LagHistory(moments, 10)
+    for number, look in enumerate(looks):
+        history.add(number * 1_000, look)
+    kept = list(enumerate(looks))[-moments:]
+    assert history.times() == [number * 1_000 for number, _ in kept]
+    for key in "abc":
+        known = [look.get(key) for _, look in kept]
+        assert history.of(key) == (known if any(value is not None for value in known) else None)
+
+
+def test_a_history_is_bounded_and_says_when_it_is_full():
+    history: LagHistory[int] = LagHistory(3, 2)
+    history.add(0, {1: 1, 2: 2, 3: 3})
+    assert history.is_full
+    assert history.of(3) is None
+    for moment in range(1, 4):
+        history.add(moment, {2: 5})
+    assert history.of(1) is None, "nothing of it is known any more, so it is forgotten"
+    assert not history.is_full
+    history.add(5, {3: 7})
+    assert history.of(3) == [None, None, 7]
+
+
+def of(verdict: GroupVerdict, advice: str = "") -> Verdict:
+    return Verdict(0, GroupDiagnosis(verdict, "a sentence", advice=advice))
+
+
+@pytest.mark.parametrize(
+    ("verdict", "lag", "level"),
+    [
+        (None, 5, Level.UNKNOWN),
+        (Verdict(0, None, "no answer"), 5, Level.UNKNOWN),
+        (of(GroupVerdict.UNKNOWN), 5, Level.UNKNOWN),
+        (of(GroupVerdict.OFFLINE), 5, Level.BAD),
+        (of(GroupVerdict.OFFLINE), 0, Level.IDLE),
+        (of(GroupVerdict.LISTENER_STUCK), 0, Level.BAD),
+        (of(GroupVerdict.LISTENER_FAILS), 0, Level.BAD),
+        (of(GroupVerdict.FLOW_CONTROL), 9, Level.WARN),
+        (of(GroupVerdict.MOVING, "add members"), 9, Level.WARN),
+        (of(GroupVerdict.MOVING), 9, Level.WELL),
+        (of(GroupVerdict.NOTHING_WAITS), 0, Level.WELL),
+    ],
+)
+def test_a_verdict_is_as_urgent_as_what_waits(verdict: Verdict | None, lag: int, level: Level):
+    assert level_of(verdict, lag) is level
+
+
+def test_every_verdict_has_a_level_and_every_level_a_text():
+    assert {level_of(of(one), 1) for one in GroupVerdict} == {Level.BAD, Level.UNKNOWN, Level.WARN, Level.WELL}
+    assert all(level.text for level in Level)
+
+
+def test_lag_is_unknown_where_nobody_told_of_progress():
+    assert GroupState("g").lag is None
+    queue = MessageQueue("t", "b", 0)
+    assert GroupState("g", {queue: QueueLag(10, None)}, retry_lag=2).lag == 12
