@@ -131,7 +131,12 @@ def serve(**settings: Any) -> None:
 @click.option("--port", type=_PORT, default=9877, show_default=True, help="Port; 0 for any free port.")
 @_console_options
 @click.option(
-    "--interval", "interval_ms", type=DURATION, default="5s", show_default=True, help="Time between two looks at the cluster."
+    "--interval",
+    "interval_ms",
+    type=DURATION,
+    default="5s",
+    show_default=True,
+    help="Time between two looks at the cluster.",
 )
 @connects
 def console(target: Target, host: str, port: int, interval_ms: int, **given: Any) -> None:

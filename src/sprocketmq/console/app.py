@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import Final
 
@@ -20,8 +19,6 @@ from sprocketmq.console.pages.page import ConsoleParts, Refused
 from sprocketmq.console.safety.hosts import Hosts
 
 __all__ = ["make_app"]
-
-log = logging.getLogger("sprocketmq.console")
 
 _STATIC: Final = Path(__file__).parent / "static"
 

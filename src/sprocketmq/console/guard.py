@@ -22,10 +22,9 @@ from sprocketmq.console.safety.hosts import Hosts
 from sprocketmq.console.safety.sessions import Sessions
 from sprocketmq.console.show.templates import Templates
 
-__all__ = ["FORM_KEY_HEADER", "MOST_FORM_BYTES", "SIGN_IN", "Guard"]
+__all__ = ["MOST_FORM_BYTES", "SIGN_IN", "Guard"]
 
 MOST_FORM_BYTES: Final = 2 << 20
-FORM_KEY_HEADER: Final = "x-form-key"
 SIGN_IN: Final = "/sign-in"
 _STATIC: Final = "/static/"
 _SAFE_METHODS: Final = frozenset(("GET", "HEAD"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import secrets
 import time
 from collections.abc import Iterator
@@ -23,6 +24,8 @@ from sprocketmq.console.watch.watcher import Watcher
 from sprocketmq.errors import ConfigurationError
 
 __all__ = ["ConsoleServer"]
+
+log = logging.getLogger("sprocketmq.console")
 
 _LEAVE_WITHIN_S: Final = 3
 
@@ -115,6 +118,8 @@ class ConsoleServer:
                 f"the console cannot listen on {self.address}; give another --console-port or --port, 0 for any free one"
             )
         self._port = self._server.servers[0].sockets[0].getsockname()[1]
+        if not settings.is_local:
+            log.warning("the console listens on %s without TLS: everybody on the way can read its token", self.address)
         parts.watcher.start()
         return self
 

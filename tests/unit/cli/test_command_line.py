@@ -16,6 +16,7 @@ from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, Req
 READING = ("list", "show", "get", "find", "trace", "track", "members", "stack", "doctor", "lag", "tail", "bench")
 OF_THIS_MACHINE = (
     "serve",
+    "console",
     "namesrv",
     "run",
     "demo",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -58,46 +57,27 @@ async def group_verdict(request: Request) -> Response:
 # -- members -------------------------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Member:
-    """One member: how brokers see it, and what it says of itself, or why it says nothing."""
-
-    connection: Connection
-    broker: str
-    info: Known[ConsumerRunningInfo]
-
-    @property
-    def version(self) -> str | None:
-        return self.info.value.properties.get(PROP_CLIENT_VERSION) if self.info.value else None
-
-    @property
-    def rates(self) -> tuple[float, float] | None:
-        """Messages consumed and failed, a second; None where it does not say."""
-        if self.info.value is None or not self.info.value.status_table:
-            return None
-        statuses = self.info.value.status_table.values()
-        return sum(one.consume_ok_tps for one in statuses), sum(one.consume_failed_tps for one in statuses)
-
-    @property
-    def cached(self) -> int | None:
-        if self.info.value is None:
-            return None
-        return sum(one.cached_msg_count + one.transaction_msg_count for one in self.info.value.mq_table.values())
-
-    @property
-    def queues(self) -> list[MessageQueue] | None:
-        if self.info.value is None:
-            return None
-        held = self.info.value.mq_table.items()
-        return sorted(queue for queue, one in held if not one.droped and not is_retry_topic(queue.topic))
-
-    @property
-    def last_failure(self) -> tuple[str, int | None] | None:
-        """What a listener of it raised last, and when; only our members tell."""
-        if self.info.value is None or LAST_FAILURE not in self.info.value.user_consumer_info:
-            return None
-        at_ms = self.info.value.user_consumer_info.get(LAST_FAILURE_TIMESTAMP, "")
-        return self.info.value.user_consumer_info[LAST_FAILURE], int(at_ms) if at_ms.isdigit() else None
+def _member(connection: Connection, broker: str, info: Known[ConsumerRunningInfo]) -> dict[str, Any]:
+    """One member: how brokers see it, and what it says of itself; None is what it does not say."""
+    row = {"connection": connection, "broker": broker, "missing": info.missing, "version": None, "rates": None}
+    told = info.value
+    if told is None:
+        return {**row, "cached": None, "queues": None, "failure": None, "failure_ms": None}
+    statuses = told.status_table.values()
+    failure_ms = told.user_consumer_info.get(LAST_FAILURE_TIMESTAMP, "")
+    return {
+        **row,
+        "version": told.properties.get(PROP_CLIENT_VERSION),
+        "rates": (sum(one.consume_ok_tps for one in statuses), sum(one.consume_failed_tps for one in statuses))
+        if statuses
+        else None,
+        "cached": sum(one.cached_msg_count + one.transaction_msg_count for one in told.mq_table.values()),
+        "queues": sorted(
+            queue for queue, held in told.mq_table.items() if not held.droped and not is_retry_topic(queue.topic)
+        ),
+        "failure": told.user_consumer_info.get(LAST_FAILURE),
+        "failure_ms": int(failure_ms) if failure_ms.isdigit() else None,
+    }
 
 
 async def group_members(request: Request) -> Response:
@@ -113,16 +93,16 @@ async def group_members(request: Request) -> Response:
         for one in connection.connection_set if connection is not None else ():
             seen.setdefault(one.client_id, (one, broker))
 
-    async def look(connection: Connection, broker: str) -> _Member:
+    async def look(connection: Connection, broker: str) -> dict[str, Any]:
         ask = admin.running_info(name, connection.client_id, broker=broker)
-        return _Member(connection, broker, await parts.cluster.ask("the member", ask, limits=2))
+        return _member(connection, broker, await parts.cluster.ask("the member", ask, limits=2))
 
     shown = [seen[client_id] for client_id in sorted(seen)[:_MOST_MEMBERS]]
     members = await asyncio.gather(*(look(*one) for one in shown))
     owners: dict[MessageQueue, list[str]] = {}
     for member in members:
-        for queue in member.queues or ():
-            owners.setdefault(queue, []).append(member.connection.client_id)
+        for queue in member["queues"] or ():
+            owners.setdefault(queue, []).append(member["connection"].client_id)
     state = view.groups.get(name)
     announced = next((one for one in told.values() if one is not None), None)
     return page(
@@ -132,7 +112,7 @@ async def group_members(request: Request) -> Response:
         members=members,
         count=len(seen),
         queues=_queue_rows(state, owners),
-        owners_known=not missing and all(member.queues is not None for member in members),
+        owners_known=not missing and all(member["queues"] is not None for member in members),
         missing=missing,
         announced=announced,
         subscriptions=_subscriptions(announced),

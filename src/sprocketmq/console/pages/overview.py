@@ -75,7 +75,10 @@ def summary(view: ClusterView, groups: list[GroupState]) -> str:
     ]
     parts = [f"{count} {one if count == 1 else many}" for count, one, many in told if count]
     well = counts[Level.WELL] + counts[Level.IDLE]
-    parts.append(f"{well} {'group is' if well == 1 else 'groups are'} well" if parts else "All is well")
+    if not parts:
+        parts.append("All is well")
+    elif well:
+        parts.append(f"{well} {'group is' if well == 1 else 'groups are'} well")
     sentence = ", ".join(parts)
     return f"{sentence}."
 

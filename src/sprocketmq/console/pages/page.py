@@ -18,7 +18,6 @@ from sprocketmq.console.safety.sessions import Session, Sessions
 from sprocketmq.console.settings import ConsoleSettings
 from sprocketmq.console.show.templates import Templates
 from sprocketmq.console.watch.watcher import Watcher
-from sprocketmq.errors import RocketMQError
 
 __all__ = [
     "FORM_KEY",
@@ -122,8 +121,3 @@ async def change_of(request: Request) -> FormData:
             403, "This console is read-only", "Start it with --allow-changes to change something. Nothing was changed."
         )
     return form
-
-
-def sentence_of(error: RocketMQError) -> str:
-    """What went wrong, as a person reads it."""
-    return str(error)

@@ -23,11 +23,6 @@ class Mask:
     def __init__(self, patterns: Sequence[re.Pattern[str]] = ()) -> None:
         self._patterns = tuple(patterns)
 
-    @property
-    def hides(self) -> bool:
-        """Whether there is a rule at all."""
-        return bool(self._patterns)
-
     def text(self, text: str) -> str:
         """``text`` without what is hidden."""
         for pattern in self._patterns:

@@ -7,8 +7,8 @@ from typing import Final
 
 __all__ = ["HEIGHT", "WIDTH", "sparkline"]
 
-WIDTH: Final = 96
-HEIGHT: Final = 22
+WIDTH: Final = 100
+HEIGHT: Final = 24
 
 
 def sparkline(values: Sequence[int | None]) -> list[str]:

@@ -260,7 +260,7 @@ class Watcher:
                 self._verdicts[group] = Verdict(self._now_ms(), None, "the doctor failed; the console's log says how")
 
     def _next_patient(self) -> str | None:
-        """The next one: without a verdict, with lag, with the oldest verdict, in that order; None where nobody looks or all are new enough."""
+        """The next group: without a verdict, with lag, with the oldest verdict, in that order; None if nobody looks or all are new."""
         now_ms = self._now_ms()
         if now_ms - self._watched_ms > _WATCHED_FOR_MS:
             return None
