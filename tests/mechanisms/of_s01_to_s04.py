@@ -583,7 +583,7 @@ S01_TO_S04 = [
         "no message passes the filter (NO_MATCHED_MESSAGE): the pull continues at once behind the messages that the broker has checked",
         "D NO_MATCHED_MSG",
         "store/queue_log_store.py",
-        f"{BROKER_PULL}::test_tags_of_the_request_filter_and_an_unmatched_stretch_moves_on",
+        f"{BROKER_PULL}::test_tags_of_the_request_filter_and_the_pull_moves_past_unmatched_messages",
         CORRECTED,
     ),
     Mechanism(

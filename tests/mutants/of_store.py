@@ -17,11 +17,11 @@ STORE_MUTANTS = [
     ),
     Mutant(
         "S4",
-        "a stretch that the filter does not want is looked at again and again",
+        "messages that the filter does not match are checked again by each pull",
         "src/sprocketmq/store/queue_log_store.py",
         "            result.next_offset += 1\n",
         "            result.next_offset += bool(result.count)\n",
-        "tests/inproc/broker/test_broker_pull.py::test_tags_of_the_request_filter_and_an_unmatched_stretch_moves_on",
+        "tests/inproc/broker/test_broker_pull.py::test_tags_of_the_request_filter_and_the_pull_moves_past_unmatched_messages",
     ),
     Mutant(
         "S4",

@@ -10,7 +10,7 @@ from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.options.sink_options import sink_options
 from sprocketmq.spark.transactions.ledger_merge import merge_ledger
 from sprocketmq.spark.transactions.responder import Responder
-from sprocketmq.spark.transactions.settling import LeftHalves, Settling
+from sprocketmq.spark.transactions.settling import Settling, UncheckedHalfMessages
 
 __all__ = ["merge_ledgers", "settle_half_messages"]
 
@@ -39,7 +39,7 @@ def settle_half_messages(
     responder = _member(group, topics, target, assignments)
     try:
         ends = responder.engine.run(responder.half_queue_ends())
-        settling = Settling(responder, {queue: LeftHalves(end) for queue, end in ends.items()})
+        settling = Settling(responder, {queue: UncheckedHalfMessages(end) for queue, end in ends.items()})
         unsettled = responder.engine.run(settling.wait(int(timeout_s * 1000)))
         answers = dict(sorted(responder.answers.items()))
     finally:

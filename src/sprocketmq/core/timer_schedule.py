@@ -129,7 +129,7 @@ class TimerRules(Struct, frozen=True):
         if ahead_ms < window_ms:
             return out_ms, False
         if ahead_ms - window_ms < self.window_slots // 3 * self.precision_ms:
-            return write_ms + self.window_slots // 2 * self.precision_ms, True  # leaves the last stretch long enough
+            return write_ms + self.window_slots // 2 * self.precision_ms, True  # so that the last wait is long enough
         return write_ms + window_ms, True
 
 

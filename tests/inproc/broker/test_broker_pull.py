@@ -76,7 +76,7 @@ def test_one_pull_is_limited_in_bytes_but_the_first_message_always_goes(client):
     assert [len(body) for body in bodies(client.pull("g", "flights", 0, 1))] == [300, 300]
 
 
-def test_tags_of_the_request_filter_and_an_unmatched_stretch_moves_on(client):
+def test_tags_of_the_request_filter_and_the_pull_moves_past_unmatched_messages(client):
     for tag in ("UA", "AA", "UA", "DL", "B6"):
         client.send("flights", tag.encode(), tags=tag)
     answer = client.pull("g", "flights", expression="UA || DL")

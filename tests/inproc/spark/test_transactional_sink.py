@@ -38,7 +38,7 @@ from sprocketmq.net.connection import Connection
 from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.spark.transactions import transactional_write
 from sprocketmq.spark.transactions.decision_topic import DecisionTopic
-from sprocketmq.spark.transactions.half_messages import Half, HalfPositions
+from sprocketmq.spark.transactions.half_messages import HalfMessage, HalfPositions
 from sprocketmq.spark.transactions.responder import Responder
 from sprocketmq.spark.transactions.transactional_write import TransactionalTaskResult
 from sprocketmq.spark.transactions.visible_rows import HALF_TOPIC
@@ -244,7 +244,7 @@ def lost_ends(start_send: Any) -> Any:
 def test_rows_of_one_key_keep_their_order() -> None:
     with rocketmq(**NEVER_ASKED) as mq:
         sent = write(stream_writer(mq), range(200), key="N14228")
-        assert [lane.in_order for lane in sent[0].half_positions] == [True]
+        assert [positions.in_order for positions in sent[0].half_positions] == [True]
         stream_writer(mq).commit(sent, 0)
         stored = mq.messages("flights")
         assert len({message.queue_id for message in stored}) == 1
@@ -313,11 +313,11 @@ def test_a_delayed_row_is_refused_and_what_was_sent_is_taken_back() -> None:
         assert open_halves(mq) == 0
 
 
-def test_lanes_are_small_and_come_back_as_they_were() -> None:
-    halves = [Half(1000 + at, 5_000_000 + 300 * at, 1_700_000_000_000 + at // 7) for at in range(10_000)]
-    lane = HalfPositions.of("flights", "broker-a", False, halves)
-    assert list(lane) == halves
-    assert len(lane.packed) < 20_000
+def test_positions_are_small_and_come_back_as_they_were() -> None:
+    halves = [HalfMessage(1000 + at, 5_000_000 + 300 * at, 1_700_000_000_000 + at // 7) for at in range(10_000)]
+    positions = HalfPositions.of("flights", "broker-a", False, halves)
+    assert list(positions) == halves
+    assert len(positions.packed) < 20_000
 
 
 def test_a_task_says_what_it_did_in_its_message() -> None:

@@ -56,7 +56,7 @@ def test_a_window_out_of_range_is_a_week_less_a_minute(given_slots, effective):
     assert TimerRules(1000, given_slots).window_slots == effective
 
 
-def test_a_roll_leaves_the_last_stretch_long_enough():
+def test_a_roll_leaves_the_last_wait_long_enough():
     rules = TimerRules(1000, 300)
     assert rules.place(299_000, 0) == (299_000, False)
     assert rules.place(300_000, 0) == (150_000, True)

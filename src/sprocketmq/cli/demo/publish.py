@@ -34,31 +34,31 @@ async def publish(namesrv_addr: str, flights: Flights, advance: Callable[[int], 
     """Create the topic and send all flights: JSON body, tag carrier, key tail number. ``advance(n)`` runs at each acknowledgement."""
     async with rmq.AsyncAdmin(namesrv_addr=namesrv_addr) as admin:
         await admin.create_topic(TOPIC, queues=QUEUES)
-    lanes: list[list[tuple[str, str | None, bytes]]] = [[] for _ in range(QUEUES)]
+    by_queue: list[list[tuple[str, str | None, bytes]]] = [[] for _ in range(QUEUES)]
     table = flights.table
     tails = table["tailnum"].astype(object).where(table["tailnum"].notna(), None)
     for key, carrier, tail, body in zip(flights.sharding_keys, table["carrier"], tails, flights.bodies(), strict=True):
-        lanes[queue_of(key, QUEUES)].append((carrier, tail, body))
+        by_queue[queue_of(key, QUEUES)].append((carrier, tail, body))
     async with rmq.AsyncProducer("flights-publisher", namesrv_addr=namesrv_addr) as producer:
         queues = sorted(await producer.publish_queues(TOPIC))
         started_s = time.perf_counter()
         sent = await asyncio.gather(
-            *(_send_lane(producer, queue, lane, advance) for queue, lane in zip(queues, lanes, strict=True))
+            *(_send_to_queue(producer, queue, part, advance) for queue, part in zip(queues, by_queue, strict=True))
         )
         return Published(sum(sent), time.perf_counter() - started_s)
 
 
-async def _send_lane(
+async def _send_to_queue(
     producer: rmq.AsyncProducer,
     queue: rmq.MessageQueue,
-    lane: list[tuple[str, str | None, bytes]],
+    flights: list[tuple[str, str | None, bytes]],
     advance: Callable[[int], object],
 ) -> int:
-    for start in range(0, len(lane), _BATCH_MESSAGES):
+    for start in range(0, len(flights), _BATCH_MESSAGES):
         batch = [
             rmq.Message(TOPIC, body, tags=carrier, keys=tail)
-            for carrier, tail, body in lane[start : start + _BATCH_MESSAGES]
+            for carrier, tail, body in flights[start : start + _BATCH_MESSAGES]
         ]
         await producer.send_batch(batch, queue=queue)
         advance(len(batch))
-    return len(lane)
+    return len(flights)

@@ -1,22 +1,22 @@
 """Orderly consumption: one listener call at a time for each queue, in offset order (Java: ConsumeMessageOrderlyService).
 
-    Dispatch --> turn due? --> stretch: the next batches, to one worker --> settle in order --> next stretch, pause, or end of turn
+    Dispatch --> turn due? --> portion: the next batches, to one worker --> settle in order --> next portion, pause, or end of turn
                     |                                                            |
                     `-- lock not valid: ask the broker, come again               `-- over the retry limit: dead letter
 
-``core.consume.orderly_turn`` decides; this file runs it. A *stretch* is a sequence of batches that one worker takes in one step, so that a
-fast listener does not cost a step for each message. Between two batches the worker checks the queue, its lock and the time. After a batch
-that did not succeed it stops, and the batches behind it are put back.
+``core.consume.orderly_turn`` decides; this file runs it. A *portion* is a sequence of batches that one worker gets at once, so that a
+fast listener does not need a step of the loop for each message. Between two batches the worker checks the queue, its lock and the time.
+After a batch that did not succeed it stops, and the batches behind it are put back.
 
 Laws
-1. Each queue has at most one stretch with a worker, so at most one listener call runs (``ProcessQueue.consuming``). Rebalance unlocks a
+1. Each queue has at most one portion with a worker, so at most one listener call runs (``ProcessQueue.consuming``). Rebalance unlocks a
    queue only when none runs.
 2. No listener call begins after a drop, or without a valid lock (clustering).
-3. Batches that succeeded before a failure in the same stretch are committed before the failure is handled.
+3. Batches that succeeded before a failure in the same portion are committed before the failure is handled.
 4. Progress is written only while no other member can have the lock. A result from before a restart of the queue (another member had
    consumed it) settles nothing.
 5. While a dead letter is being stored, the queue counts as being consumed and is not dropped.
-6. A call that has ended counts, even if a later one of its stretch still runs: before progress is written or read, and before a queue is
+6. A call that has ended counts, even if a later one of its portion still runs: before progress is written or read, and before a queue is
    dropped, ``record_ended`` settles it. (Java settles after each call.)
 """
 
@@ -50,13 +50,13 @@ log = logging.getLogger("sprocketmq.client")
 
 OrderlyListener = Callable[[Sequence[MessageExt], ConsumeOrderlyContext], Any]
 
-# Bounds of one stretch: progress shows at its end, and a lost lock takes back what was not read.
-_STRETCH_BATCHES: Final = 64
-_STRETCH_S: Final = 0.1
+# The limits of a portion. Progress changes at its end, and batches that were not consumed are put back if the lock is lost.
+_PORTION_BATCHES: Final = 64
+_PORTION_S: Final = 0.1
 
 
 class _Batch:
-    """One listener call of a stretch; ``status`` None means it was not called."""
+    """One listener call of a portion; ``status`` None means it was not called."""
 
     __slots__ = ("began_ms", "context", "failure", "messages", "returned_none", "spent_s", "status", "told", "turn")
 
@@ -73,7 +73,7 @@ class _Batch:
 
 
 class _Turn:
-    """The turn of a queue, which is also the work item of the pool (one stretch)."""
+    """The turn of a queue, which is also the work item of the pool (one portion)."""
 
     __slots__ = ("batches", "calling", "ended", "machine", "process_queue", "settled", "timer")
 
@@ -83,7 +83,7 @@ class _Turn:
         self.batches: list[_Batch] = []
         self.calling: _Batch | None = None  # noted by the worker
         self.ended = 0  # how many batches plainly succeeded; noted by the worker, each when its call is over
-        self.settled = 0  # how many of these were settled while the stretch went on
+        self.settled = 0  # how many of these were settled while the portion went on
         self.timer: Timer | None = None
 
 
@@ -97,7 +97,7 @@ class OrderlyService:
     ) -> None:
         self._group, self._stream = group, stream
         # An iteration asks for one message at a time: what it has not asked for must not leave the process queue.
-        self._stretch_batches = _STRETCH_BATCHES if stream is None else 1
+        self._portion_batches = _PORTION_BATCHES if stream is None else 1
         self._listener = ListenerCall(
             group,
             listener,
@@ -154,7 +154,7 @@ class OrderlyService:
         self._pool.resize(workers)
 
     def record_ended(self) -> None:
-        """Settle the calls of running stretches that have ended (law 6)."""
+        """Settle the calls of running portions that have ended (law 6)."""
         for turn in self._turns.values():
             ended, batches = turn.ended, turn.batches
             if batches and ended > turn.settled and not turn.process_queue.dropped:
@@ -201,7 +201,7 @@ class OrderlyService:
     # -- the turn --------------------------------------------------------------------------------------------------------------
 
     def _next(self, turn: _Turn) -> None:
-        """Do what the machine says next: begin a stretch, pause, ask for the lock or end."""
+        """Do what the machine says next: begin a portion, pause, ask for the lock or end."""
         if self._closing:
             return
         turn.timer = None
@@ -211,7 +211,7 @@ class OrderlyService:
         effect = turn.machine.next(self._clock.now_ms())
         while isinstance(effect, orderly_turn.ConsumeBatch):
             batches.append(_Batch(effect.messages, ConsumeOrderlyContext(queue)))
-            if len(batches) == self._stretch_batches or not turn.process_queue.pending_count:
+            if len(batches) == self._portion_batches or not turn.process_queue.pending_count:
                 break
             effect = turn.machine.next(self._clock.now_ms())
         if batches:
@@ -252,7 +252,7 @@ class OrderlyService:
     # -- in a worker -----------------------------------------------------------------------------------------------------------
 
     def _run(self, turn: _Turn, origin: None = None) -> _Turn:
-        end_s = time.perf_counter() + _STRETCH_S
+        end_s = time.perf_counter() + _PORTION_S
         for batch in turn.batches:
             if not self._may_begin(turn, end_s):
                 break
@@ -264,7 +264,7 @@ class OrderlyService:
         return turn
 
     async def _run_async(self, turn: _Turn, origin: None = None) -> _Turn:
-        end_s = time.perf_counter() + _STRETCH_S
+        end_s = time.perf_counter() + _PORTION_S
         for batch in turn.batches:
             if not self._may_begin(turn, end_s):
                 break

@@ -1,8 +1,8 @@
 """Heartbeats to the brokers, each independent of the others (Java: MQClientInstance.sendHeartbeatToAllBrokerWithLock,
 sendHeartbeatToBroker).
 
-    send_to_all, send_to --+            +--> broker-a: one under way, one behind it for all later calls
-    soon ------ pace ------+--> lanes --+--> broker-b: the same, independent of broker-a
+    send_to_all, send_to --+----------+--> broker-a: one under way, one behind it for all later calls
+    soon ------ pace ------+          +--> broker-b: the same, independent of broker-a
 
 Laws
 1. One heartbeat at a time to a broker: two that overtake each other would leave it with the older subscription.
@@ -35,7 +35,7 @@ log = logging.getLogger("sprocketmq.client")
 _MIN_INTERVAL_MS: Final = 1_000
 
 
-class _Lane(msgspec.Struct):
+class _BrokerHeartbeats(msgspec.Struct):
     """The heartbeats to one broker."""
 
     under_way: asyncio.Task[None]
@@ -43,11 +43,11 @@ class _Lane(msgspec.Struct):
 
 
 class Heartbeats:
-    """Of one client instance; belongs to its loop.
+    """The heartbeats of one client instance. Belongs to its loop.
 
     Args:
-        targets: the brokers that have to hear of us now.
-        data: who we are now.
+        targets: returns the addresses of the brokers that must get heartbeats now.
+        data: returns the data of a heartbeat.
         spawn: starts a task that ends with the instance.
     """
 
@@ -60,7 +60,7 @@ class Heartbeats:
         spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Task[Any]],
     ) -> None:
         self._api, self._targets, self._data, self._spawn = api, targets, data, spawn
-        self._lanes: dict[str, _Lane] = {}
+        self._by_broker: dict[str, _BrokerHeartbeats] = {}
         self._silent: set[str] = set()
         self._soon = CoalescedWork(clock, _MIN_INTERVAL_MS, self._begin_all, spawn)
 
@@ -82,34 +82,34 @@ class Heartbeats:
 
     def begin(self, address: str) -> asyncio.Task[None]:
         """The next heartbeat to one broker that has not begun yet; its task never fails."""
-        lane = self._lanes.get(address)
-        if lane is None:
+        broker = self._by_broker.get(address)
+        if broker is None:
             task = self._spawn(self._send(address))
-            self._lanes[address] = _Lane(task)
+            self._by_broker[address] = _BrokerHeartbeats(task)
             return task
-        if lane.following is None:
-            lane.following = self._spawn(self._send_after(address, lane))
-        return lane.following
+        if broker.following is None:
+            broker.following = self._spawn(self._send_after(address, broker))
+        return broker.following
 
     @property
     def under_way(self) -> set[str]:
         """The brokers with a heartbeat under way."""
-        return set(self._lanes)
+        return set(self._by_broker)
 
     async def wait_for(self, address: str) -> None:
         """Wait until the heartbeat that is under way to this broker has been answered or has failed."""
-        lane = self._lanes.get(address)
-        if lane is not None:
-            await asyncio.wait([lane.under_way])
+        broker = self._by_broker.get(address)
+        if broker is not None:
+            await asyncio.wait([broker.under_way])
 
     async def _begin_all(self) -> None:
         for address in self._targets():
             self.begin(address)
 
-    async def _send_after(self, address: str, lane: _Lane) -> None:
-        await asyncio.wait([lane.under_way])
-        assert lane.following is not None
-        lane.under_way, lane.following = lane.following, None
+    async def _send_after(self, address: str, broker: _BrokerHeartbeats) -> None:
+        await asyncio.wait([broker.under_way])
+        assert broker.following is not None
+        broker.under_way, broker.following = broker.following, None
         await self._send(address)
 
     async def _send(self, address: str) -> None:
@@ -121,5 +121,5 @@ class Heartbeats:
                 self._silent.add(address)
                 log.warning("heartbeat to %s failed: %s", address, error)
         finally:
-            if self._lanes[address].following is None:
-                del self._lanes[address]
+            if self._by_broker[address].following is None:
+                del self._by_broker[address]

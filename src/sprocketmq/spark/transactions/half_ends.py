@@ -24,7 +24,7 @@ from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.core.transactions.decision_ledger import can_end_directly
 from sprocketmq.core.transactions.open_transactions import LocalTransactionState
 from sprocketmq.errors import RocketMQError
-from sprocketmq.spark.transactions.half_messages import Half, HalfPositions
+from sprocketmq.spark.transactions.half_messages import HalfMessage, HalfPositions
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.end_frames import EndTransactionTemplate
@@ -45,7 +45,7 @@ async def end_half_messages(
     positions: HalfPositions,
     state: LocalTransactionState,
     direct_end_window_ms: int | None,
-) -> list[Half]:
+) -> list[HalfMessage]:
     """Tell the broker at ``address`` how the half messages of ``positions`` end.
 
     Args:
@@ -71,8 +71,8 @@ async def end_half_messages(
             if not await _is_acknowledged(ends.begin(half)):
                 return halves[at:]
         return []
-    left: list[Half] = []
-    flight: deque[tuple[Half, asyncio.Future[Any] | None]] = deque()
+    left: list[HalfMessage] = []
+    flight: deque[tuple[HalfMessage, asyncio.Future[Any] | None]] = deque()
     for half in halves:
         if len(flight) >= _IN_FLIGHT:
             first, answer = flight.popleft()
@@ -91,7 +91,7 @@ class _EndSender:
         self._api, self._address, self._header, self._direct_end_window_ms = api, address, header, direct_end_window_ms
         self._template = EndTransactionTemplate(header)
 
-    def begin(self, half: Half) -> asyncio.Future[Any] | None:
+    def begin(self, half: HalfMessage) -> asyncio.Future[Any] | None:
         """Send the END of ``half``; None if it is too old."""
         if self._direct_end_window_ms is not None and not can_end_directly(
             time.time_ns() // 1_000_000 - half.sent_ms, self._direct_end_window_ms
@@ -104,7 +104,7 @@ class _EndSender:
         frame = self._template.frame(opaque, half.queue_offset, half.commit_log_offset)
         return connection.start_send(opaque, frame, RequestCode.END_TRANSACTION, _TIMEOUT_MS)
 
-    async def _by_command(self, half: Half) -> Command:
+    async def _by_command(self, half: HalfMessage) -> Command:
         header = msgspec.structs.replace(
             self._header, tran_state_table_offset=half.queue_offset, commit_log_offset=half.commit_log_offset
         )

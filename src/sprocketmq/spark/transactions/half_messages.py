@@ -37,10 +37,10 @@ from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import MessageQueue
 from sprocketmq.wire.send_frames import StoredAnswer
 
-__all__ = ["Half", "HalfPositions", "HalfSender"]
+__all__ = ["HalfMessage", "HalfPositions", "HalfSender"]
 
 # Topic, broker, and the queue that rows were bound to (or -1).
-Lane = tuple[str, str, int]
+Destination = tuple[str, str, int]
 
 _NUMBERS: Final = 3
 _FOREVER_MS: Final = (1 << 63) - 1
@@ -49,7 +49,7 @@ _MAX_UNANSWERED: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
-class Half:
+class HalfMessage:
     """The position of a half message, and when its send began (this machine's clock)."""
 
     queue_offset: int
@@ -70,7 +70,7 @@ class HalfPositions:
     packed: bytes
 
     @classmethod
-    def of(cls, topic: str, broker_name: str, in_order: bool, halves: Iterable[Half]) -> HalfPositions:
+    def of(cls, topic: str, broker_name: str, in_order: bool, halves: Iterable[HalfMessage]) -> HalfPositions:
         """Stores the differences between successive numbers, which are small."""
         numbers = array("q")
         before = (0, 0, 0)
@@ -82,13 +82,13 @@ class HalfPositions:
             before = now
         return cls(topic, broker_name, in_order, oldest_ms, zlib.compress(numbers.tobytes(), 1))
 
-    def __iter__(self) -> Iterator[Half]:
+    def __iter__(self) -> Iterator[HalfMessage]:
         numbers = array("q")
         numbers.frombytes(zlib.decompress(self.packed))
         place = [0] * _NUMBERS
         for at in range(0, len(numbers), _NUMBERS):
             place = [old + new for old, new in zip(place, numbers[at : at + _NUMBERS], strict=True)]
-            yield Half(*place)
+            yield HalfMessage(*place)
 
 
 class HalfSender(RowSender):
@@ -108,7 +108,7 @@ class HalfSender(RowSender):
     ) -> None:
         super().__init__(options, producer)
         self._marks, self._attempt = marks, attempt
-        self._halves: dict[Lane, list[Half]] = {}
+        self._halves: dict[Destination, list[HalfMessage]] = {}
         self.lost: set[str] = set()
 
     @property
@@ -156,7 +156,7 @@ class HalfSender(RowSender):
 
     async def store(
         self, row: OutgoingRow, queue: MessageQueue | None, sequence: int, begun: PendingHalf | None, sent_ms: int
-    ) -> tuple[Lane, Half]:
+    ) -> tuple[Destination, HalfMessage]:
         """Send a row until it is stored, after its first try did not store it or did not begin.
 
         Raises:
@@ -181,7 +181,7 @@ class HalfSender(RowSender):
             else:
                 if half.status is SendStatus.SEND_OK:
                     where = half.message_queue
-                    return _lane_of(row, where.broker_name, where.queue_id), Half(
+                    return _destination_of(row, where.broker_name, where.queue_id), HalfMessage(
                         place.queue_offset, place.commit_log_offset, sent_ms
                     )
                 if time.monotonic() + pause_s > deadline_s:
@@ -203,8 +203,8 @@ class _RowsInFlight:
     def __init__(self, sender: HalfSender, most: int) -> None:
         self._sender, self._most = sender, most
         self._begun: deque[tuple[int, OutgoingRow, MessageQueue | None, int, int, PendingHalf]] = deque()
-        self._stored: list[tuple[Lane, Half] | None] = []
-        self._retries: dict[asyncio.Task[tuple[Lane, Half]], int] = {}
+        self._stored: list[tuple[Destination, HalfMessage] | None] = []
+        self._retries: dict[asyncio.Task[tuple[Destination, HalfMessage]], int] = {}
         self._failures: list[BaseException] = []
 
     async def take(self, row: OutgoingRow, queue: MessageQueue | None, sequence: int) -> None:
@@ -228,7 +228,7 @@ class _RowsInFlight:
             await self._wait_for_retries(0)
         return self._failures
 
-    def halves(self) -> Iterator[tuple[Lane, Half]]:
+    def halves(self) -> Iterator[tuple[Destination, HalfMessage]]:
         """The half messages that are stored."""
         return (stored_half for stored_half in self._stored if stored_half is not None)
 
@@ -241,8 +241,8 @@ class _RowsInFlight:
         if type(answer) is StoredAnswer:
             stored, where = answer.extFields, begun.pending.target
             # An offset message id ends with the offset in the commit log.
-            half = Half(stored.queue_offset, int(stored.msg_id[-16:], 16), sent_ms)
-            self._stored[at] = _lane_of(row, where.broker_name, stored.queue_id), half
+            half = HalfMessage(stored.queue_offset, int(stored.msg_id[-16:], 16), sent_ms)
+            self._stored[at] = _destination_of(row, where.broker_name, stored.queue_id), half
         else:
             await self._retry(at, row, queue, sequence, begun, sent_ms)
 
@@ -263,7 +263,7 @@ class _RowsInFlight:
                     self._failures.append(failure)
 
 
-def _lane_of(row: OutgoingRow, broker_name: str, queue_id: int) -> Lane:
+def _destination_of(row: OutgoingRow, broker_name: str, queue_id: int) -> Destination:
     return row.message.topic, broker_name, queue_id if row.is_bound else -1
 
 

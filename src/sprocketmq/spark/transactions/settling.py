@@ -41,7 +41,7 @@ from sprocketmq.wire.records.record import decode_records
 if TYPE_CHECKING:
     from sprocketmq.spark.transactions.responder import Responder
 
-__all__ = ["LeftHalves", "Settling"]
+__all__ = ["Settling", "UncheckedHalfMessages"]
 
 log = logging.getLogger("sprocketmq.spark")
 
@@ -55,7 +55,7 @@ _ANSWER_S: Final = 1.0
 _EARLIER_MS: Final = 3_600_000
 
 
-class LeftHalves(NamedTuple):
+class UncheckedHalfMessages(NamedTuple):
     """Half messages that are left to a broker's check-back.
 
     Attributes:
@@ -86,7 +86,7 @@ class Settling:
         resumed: how many half messages were put back that a broker had given up.
     """
 
-    def __init__(self, responder: Responder, left: Mapping[MessageQueue, LeftHalves]) -> None:
+    def __init__(self, responder: Responder, left: Mapping[MessageQueue, UncheckedHalfMessages]) -> None:
         self._unsettled = responder.unsettled
         self._brokers = [_Broker(responder, queue, *halves) for queue, halves in left.items()]
 

@@ -46,9 +46,9 @@ from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, Req
 from sprocketmq.spark.options.sink_options import SinkOptions
 from sprocketmq.spark.transactions.decision_topic import DecisionTopic
 from sprocketmq.spark.transactions.half_ends import end_half_messages
-from sprocketmq.spark.transactions.half_messages import Half, HalfPositions, HalfSender
+from sprocketmq.spark.transactions.half_messages import HalfMessage, HalfPositions, HalfSender
 from sprocketmq.spark.transactions.responder import BATCH, LEDGER, PARTITION, QUERY, Responder
-from sprocketmq.spark.transactions.settling import LeftHalves, Settling
+from sprocketmq.spark.transactions.settling import Settling, UncheckedHalfMessages
 from sprocketmq.spark.transactions.visible_rows import HALF_TOPIC
 from sprocketmq.wire.records.message import Message, MessageQueue
 
@@ -193,15 +193,18 @@ class TransactionalWrite:
         log.info("%s: %d rows sent, decided", what, sum(task.sent for task in tasks if task.attempt in settled.commit))
 
     @staticmethod
-    def _half_queue_ends(responder: Responder, what: str) -> dict[MessageQueue, LeftHalves]:
+    def _half_queue_ends(responder: Responder, what: str) -> dict[MessageQueue, UncheckedHalfMessages]:
         """What a process that died may have left at each broker; since when is unknown."""
         try:
-            return {queue: LeftHalves(end) for queue, end in responder.cluster.run(responder.half_queue_ends).items()}
+            return {
+                queue: UncheckedHalfMessages(end)
+                for queue, end in responder.cluster.run(responder.half_queue_ends).items()
+            }
         except RocketMQError as error:  # decided long ago: nothing may fail any more
             log.warning("%s: was decided before, and its remaining half messages cannot be queried: %s", what, error)
             return {}
 
-    def _wait(self, responder: Responder, left: dict[MessageQueue, LeftHalves], what: str) -> None:
+    def _wait(self, responder: Responder, left: dict[MessageQueue, UncheckedHalfMessages], what: str) -> None:
         names = ", ".join(queue.broker_name for queue in left)
         log.info("%s: waiting until %s asked about half messages that could not be ended", what, names)
         timeout_ms = self._options.settle_timeout_ms
@@ -317,7 +320,7 @@ class TransactionalWrite:
 
     async def _end(
         self, responder: Responder, half_positions: Sequence[HalfPositions], state: LocalTransactionState
-    ) -> dict[MessageQueue, LeftHalves]:
+    ) -> dict[MessageQueue, UncheckedHalfMessages]:
         """End the half messages, and return those that are left to the brokers, by their half queues."""
         cluster, group = responder.cluster, self._options.group
         # A rollback is not retried: without it the half messages are rolled back by check-backs.
@@ -336,20 +339,20 @@ class TransactionalWrite:
         keys = sorted({(positions.topic, positions.broker_name) for positions in half_positions})
         places = dict(zip(keys, await asyncio.gather(*(place(*key) for key in keys)), strict=True))
 
-        async def one(positions: HalfPositions) -> list[Half]:
+        async def one(positions: HalfPositions) -> list[HalfMessage]:
             found = places[positions.topic, positions.broker_name]
             if found is None:
                 return list(positions)
             return await end_half_messages(cluster.api, found[0], group, positions, state, found[1])
 
-        left: dict[MessageQueue, LeftHalves] = {}
+        left: dict[MessageQueue, UncheckedHalfMessages] = {}
         for positions, halves in zip(half_positions, await asyncio.gather(*map(one, half_positions)), strict=True):
             if halves:
                 queue = MessageQueue(HALF_TOPIC, positions.broker_name, 0)
                 end = max(half.queue_offset for half in halves) + 1
                 since_ms = min(half.sent_ms for half in halves)
-                known = left.get(queue, LeftHalves(end, since_ms))
-                left[queue] = LeftHalves(max(end, known.end), min(since_ms, known.since_ms))
+                known = left.get(queue, UncheckedHalfMessages(end, since_ms))
+                left[queue] = UncheckedHalfMessages(max(end, known.end), min(since_ms, known.since_ms))
         return left
 
 
