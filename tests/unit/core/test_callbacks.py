@@ -68,7 +68,7 @@ def test_what_can_be_called_is_taken(function: Callable[..., Any]) -> None:
     [
         (of_two, r"is of_two\(message, context\), a function of \(message\) is allowed: missing a required argument"),
         (lambda: None, r"<lambda>\(\), a function of \(message\) is allowed: too many positional arguments"),
-        (by_name, r"by_name\(message, \*, context\).*missing a required argument: 'context'"),
+        (by_name, r"by_name\(message, \*, context\).*missing a required (keyword-only )?argument: 'context'"),
         (Listener.method, r"Listener\.method\(self, message\).*missing a required argument: 'message'"),
         (functools.partial(of_one, 1), r"\(\).*too many positional arguments"),
         (functools.partial(of_two), r"\(message, context\)"),
