@@ -1,12 +1,13 @@
-"""Functions that users hand over, looked at when they are handed over.
+"""The check of a user's function when it is registered.
 
-One with other parameters would fail each time it is called, and many a caller takes a failure for something to be tried again: a listener
-of two parameters given to ``on_message`` costs each message all its retries.
+A function with the wrong parameters fails at each call. Where a failure means a retry, this is expensive: with a listener of two parameters
+given to ``on_message``, each message goes through all its retries.
 
 Laws
-    1. Only what cannot be called as it will be called is refused. What says nothing of its parameters (some functions of C) is taken.
-    2. A decorated function is judged by its wrapper, which is what is called. A wrapper of ``*args`` takes anything.
-    3. An ``async def`` function is refused where nobody would await it: a call would run nothing of it.
+    1. A function is refused only if it cannot be called with the arguments that it will get. A function without a signature (some C
+       functions) is accepted.
+    2. A decorated function is checked by its wrapper, because that is what will be called. A wrapper with ``*args`` accepts anything.
+    3. An ``async def`` function is refused where its coroutine would not be awaited.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ def check_callback(name: str, value: object, parameters: str, advice: str = "", 
     """Check that ``value`` can be called with the arguments that it will get, all by position.
 
     Args:
-        name: what the sentence calls it.
-        parameters: names for the arguments, as in ``"messages, context"``.
-        advice: what to do, for the sentence.
-        may_be_async: whether the caller awaits what an ``async def`` function returns.
+        name: its name in the error.
+        parameters: names of the arguments, as in ``"messages, context"``.
+        advice: what to do, for the error.
+        may_be_async: whether the caller awaits the result of an ``async def`` function.
 
     Raises:
-        ConfigurationError: it is no function, one of other parameters, or one that nobody would await.
+        ConfigurationError: it is not a function, has other parameters, or is async where nobody awaits it.
     """
     todo = f"; {advice}" if advice else ""
     if not callable(value):
@@ -51,7 +52,7 @@ def check_callback(name: str, value: object, parameters: str, advice: str = "", 
 
 
 def is_async(value: object) -> TypeGuard[Callable[..., Coroutine[Any, Any, Any]]]:
-    """Whether a call gives something to await: ``async def``, a partial of one, or an object with ``async def __call__``."""
+    """Whether a call returns a coroutine: ``async def``, a partial of it, or an object with ``async def __call__``."""
     return callable(value) and any(inspect.iscoroutinefunction(call) for call in (value, type(value).__call__))
 
 

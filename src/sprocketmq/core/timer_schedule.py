@@ -1,6 +1,6 @@
 """When a timer message is due, and which second's slot it waits in. Java: HookUtils.transformTimerMessage, TimerMessageStore.
 
-    asked for              TIMER_DELAY_SEC, else TIMER_DELAY_MS, else TIMER_DELIVER_MS (the moment itself); a delay level outdoes all three
+    asked for              TIMER_DELAY_SEC, else TIMER_DELAY_MS, else TIMER_DELIVER_MS (the moment itself); a delay level has priority
         |  deliver_ms
         +-- not in the future ------> an ordinary message
         +-- too far, no number -----> refused
@@ -13,7 +13,7 @@
 
 Laws
     1. ``slot_of(d) < d <= slot_of(d) + p``: an exact multiple of p belongs to the slot before it.
-    2. A slot is read no earlier than p after its begin, so no message comes before the moment it was asked for.
+    2. A slot is read no earlier than p after its begin, so no message is delivered before the requested time.
     3. ``place`` never answers a slot farther than the roll window, and a roll gains at least half of it: waiting ends.
 """
 

@@ -1,1 +1,1 @@
-"""What name servers know of brokers, and what brokers of one group hand each other."""
+"""What name servers know of brokers; replication between the brokers of one group."""

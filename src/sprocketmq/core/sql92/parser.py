@@ -1,6 +1,6 @@
-"""From the text of a SQL92 filter to its tree. Java: SelectorParser.jj (its lexer, its grammar, its habits).
+"""From the text of a SQL92 filter to its tree. Java: SelectorParser.jj (its lexer, its grammar, its peculiarities).
 
-Habits that must be kept, because expressions which Apache accepts are out there:
+Peculiarities that are kept, because users have expressions that rely on them:
 
     NOT a = 1          is (NOT a) = 1: NOT and the signs bind tightest
     a = 1 anything     is a = 1: reading stops at the first word that cannot go on, if what stands before it is complete

@@ -1,21 +1,22 @@
-"""Transactions of one producer that are open now, and who may end them (Java: DefaultMQProducerImpl, which keeps nothing of the kind).
+"""Open transactions of one producer, and who may end them (Java: DefaultMQProducerImpl, which keeps no such table).
 
                          begin                    finished: COMMIT, ROLLBACK, UNKNOWN
     half stored ----------------> local transaction runs ----------------------------> END to the broker, naming the newest copy
                                             |  (the broker asks, and makes a copy of the half)
     half of a member that died --asked--> the check runs --checked: COMMIT, ROLLBACK, UNKNOWN--> END
 
-A broker that asks has put a copy of the half at the end of its queue, and knows the transaction by that copy from then on. An Apache broker
-takes an END that names an older one all the same, delivers the message, and asks for the copy later: the message is delivered twice.
+A broker that asks has stored a copy of the half message at the end of its queue, and identifies the transaction by that copy from then on.
+If an END names an older copy, an Apache broker accepts it, delivers the message, and later asks about the new copy. Then the message is
+delivered twice.
 
 Laws
-1. An end (commit or rollback) is told at most once from ``begin`` or ``asked`` on, until nothing of the transaction is kept; UNKNOWN ends
-   nothing.
-2. What is told names the newest copy that the half's own broker has named.
-3. At most one check of a transaction runs at a time; one that comes meanwhile only names a newer copy.
-4. While the local transaction runs here a check may commit, but not roll back: that nothing is there yet says nothing.
-5. At most ``hold_max`` checks wait or run; the broker will ask again for what is dropped.
-6. Nothing is kept of a transaction that neither runs here nor is being checked.
+1. An end (commit or rollback) is sent at most once between ``begin`` or ``asked`` and the moment when the transaction is forgotten. UNKNOWN
+   ends nothing.
+2. An end names the newest copy that the broker of the half message has named.
+3. At most one check of a transaction runs at a time. A second question of the broker only names a newer copy.
+4. While the local transaction runs here, a check may commit but not roll back: its result may only not be visible yet.
+5. At most ``hold_max`` checks wait or run. Others are dropped, and the broker asks again.
+6. A transaction that neither runs here nor is being checked is forgotten.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What becomes of half messages: when to ask their producer, when to give up, what is settled (Java: TransactionalMessageServiceImpl).
+"""Half messages at the broker: when to ask their producer, when to give up, and which are settled (Java: TransactionalMessageServiceImpl).
 
     half queue   RMQ_SYS_TRANS_HALF_TOPIC, queue 0       op queue   RMQ_SYS_TRANS_OP_HALF_TOPIC, queue 0
     ... | settled | open | settled | copy of an open one    | "d": half offset | "d": half offset, half offset |
@@ -11,9 +11,9 @@
                                   CHECK     a copy goes to the end, one more check counted, and its producer is asked
                                   DISCARD   asked too often, or too old: a copy goes to TRANS_CHECK_MAX_TIME_TOPIC
 
-Both queues only grow, so progress is two offsets, and a round passes each settled half once and each open one once: a broker that settled a
-million transactions pays for the open ones. Copies have other offsets than the half that the producer knows, so a transaction is told by
-what all its copies share (:class:`TransactionId`); Apache goes by the offset and may deliver such a transaction twice.
+Both queues only grow, so progress is two offsets. A round passes each settled half once and looks at each open one once, so its cost
+depends on the open ones, not on how many were settled. A copy has another offset than the half that the producer knows, so a transaction
+is identified by what all its copies share (:class:`TransactionId`). Apache uses the offset, and may deliver such a transaction twice.
 
 Laws
 1. The first END of a transaction counts, whichever of its copies it names; later ones change nothing.
