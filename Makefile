@@ -11,7 +11,7 @@ ROWS ?=
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
 
-setup: $(VENV)/.ready $(VENV)/.compiled $(VENV)/.java ## install pinned dependencies and bin/sprocketmq into .venv, and Java 17 if possible
+setup: $(VENV)/.ready $(VENV)/.compiled $(VENV)/.java $(VENV)/.chromium ## install pinned dependencies and bin/sprocketmq into .venv, and Java 17 and chromium if possible
 
 $(VENV)/.ready: requirements.lock pyproject.toml scripts/setup-python
 	@PYTHON=$(PYTHON) VENV=$(VENV) scripts/setup-python
@@ -26,6 +26,9 @@ $(VENV)/.compiled: $(VENV)/.ready $(shell find src -name '*.py')
 
 $(VENV)/.java: scripts/setup-java | $(VENV)/.ready
 	@scripts/setup-java && touch $@ || true
+
+$(VENV)/.chromium: scripts/setup-chromium | $(VENV)/.ready
+	@scripts/setup-chromium && touch $@ || true
 
 demo: setup ## run a year of flights through broker, consumers and Spark (ROWS=5000 for a short run)
 	@$(BIN)/sprocketmq demo $(if $(ROWS),--rows $(ROWS))

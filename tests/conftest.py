@@ -1,6 +1,6 @@
 """What all tests share: Hypothesis without deadlines, one Spark session, columns side by side, and the counts at the end of a run.
 
-SPROCKETMQ_REQUIRE_PEERS=1   a test of Apache's servers or of Spark that is skipped before it begins counts as failed
+SPROCKETMQ_REQUIRE_PEERS=1   a test of Apache's servers, of Spark or in a browser that is skipped before it begins counts as failed
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    required = os.environ.get("SPROCKETMQ_REQUIRE_PEERS") == "1" and {"peer", "spark"} & set(item.keywords)
+    required = os.environ.get("SPROCKETMQ_REQUIRE_PEERS") == "1" and {"browser", "peer", "spark"} & set(item.keywords)
     if required and report.skipped and report.when == "setup" and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
         report.longrepr = f"skipped although SPROCKETMQ_REQUIRE_PEERS=1: {report.longrepr}"

@@ -6,7 +6,7 @@ import asyncio
 import re
 import threading
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,6 +16,8 @@ from sprocketmq.console import ConsoleServer, ConsoleSettings
 
 if TYPE_CHECKING:
     from typing import Self
+
+    from sprocketmq.client.keyword_options import CommonOptions
 
 __all__ = ["DEADLINE_S", "RunningConsole"]
 
@@ -27,9 +29,10 @@ DEADLINE_S = 60
 class RunningConsole:
     """One console on a free port; ``browser`` is signed in, ``stranger`` is not."""
 
-    def __init__(self, namesrv_addr: str, **settings: Any) -> None:
+    def __init__(self, namesrv_addr: str, *, clients: Mapping[str, Any] | None = None, **settings: Any) -> None:
+        options: CommonOptions = {"namesrv_addr": namesrv_addr, **(clients or {})}  # type: ignore[typeddict-item]
         settings = {"port": 0, "interval_ms": 500, "limit_ms": 2_000, **settings}
-        self.server = ConsoleServer(ConsoleSettings({"namesrv_addr": namesrv_addr}, **settings))
+        self.server = ConsoleServer(ConsoleSettings(options, **settings))
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
 

@@ -30,17 +30,37 @@ log = logging.getLogger("sprocketmq.console")
 _LEAVE_WITHIN_S: Final = 3
 
 
+class _Reason(logging.Filter):
+    """Keeps the last error that uvicorn logs, instead of logging it: why it cannot listen is the end of our sentence."""
+
+    text = ""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno >= logging.ERROR:
+            self.text = record.getMessage()
+        return record.levelno < logging.ERROR
+
+
 class _Server(uvicorn.Server):
-    """Uvicorn without its signal handlers, as whoever runs the loop has their own; ``tried`` is set when it listens, or cannot."""
+    """Uvicorn without its signal handlers, because whoever runs the loop has their own.
+
+    Attributes:
+        tried: set when it listens, or cannot; then ``reason`` says why.
+    """
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
         self.tried = asyncio.Event()
+        self.reason = ""
 
     async def startup(self, sockets: list[Any] | None = None) -> None:
+        reason, logger = _Reason(), logging.getLogger("uvicorn.error")
+        logger.addFilter(reason)
         try:
             await super().startup(sockets)
         finally:
+            logger.removeFilter(reason)
+            self.reason = reason.text
             self.tried.set()
 
     @contextlib.contextmanager
@@ -115,7 +135,7 @@ class ConsoleServer:
         if not self._server.started:
             await cluster.shutdown()
             raise ConfigurationError(
-                f"the console cannot listen on {self.address}; give another --console-port or --port, 0 for any free one"
+                f"the console cannot listen on {self.address} ({self._server.reason}); give another port, 0 for any free one"
             )
         self._port = self._server.servers[0].sockets[0].getsockname()[1]
         if not settings.is_local:

@@ -45,7 +45,7 @@ class ConsoleSettings:
     allowed_hosts: tuple[str, ...] = ()
     masks: tuple[re.Pattern[str], ...] = ()
     audit_file: Path | None = None
-    limit_ms: int = 5_000
+    limit_ms: int = 3_000
     interval_ms: int = 5_000
     token: str | None = field(default=None, repr=False)
 

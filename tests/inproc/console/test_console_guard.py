@@ -138,7 +138,7 @@ def test_every_answer_has_its_headers(console: RunningConsole, path: str):
         assert headers["content-security-policy"].startswith("default-src 'none'; script-src 'self'; style-src 'self'")
         assert "unsafe" not in headers["content-security-policy"]
         assert headers["x-content-type-options"] == "nosniff"
-        assert headers["referrer-policy"] == "no-referrer"
+        assert headers["referrer-policy"] == "same-origin"
         assert "server" not in headers
         if not path.startswith("/static"):
             assert headers["cache-control"] == "no-store"

@@ -1,0 +1,67 @@
+"""``sprocketmq console`` and ``serve --console``: the line with the link, who gets in, and how they end."""
+
+from __future__ import annotations
+
+import re
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx
+
+if TYPE_CHECKING:
+    from .conftest import Cli
+
+READY = re.compile(r"ready (?:namesrv=\S+ broker=\S+ )?console=(http://127\.0\.0\.1:\d+/\?token=\S{43}) pid=\d+\n")
+
+
+def link_of(ready_line: str) -> str:
+    found = READY.fullmatch(ready_line)
+    assert found is not None, ready_line
+    return found[1]
+
+
+def test_the_console_of_a_cluster_is_served_until_it_is_told_to_stop(cli: Cli) -> None:
+    servers = cli.serve()
+    console = cli.start("console", "-n", servers.addresses["namesrv"], "--port", "0", "--interval", "500ms")
+    link = link_of(console.ready_line)
+    with httpx.Client(base_url=link.partition("/?")[0], timeout=30) as browser:
+        assert browser.get("/").status_code == 401
+        assert browser.get(link).status_code == 200
+        assert "read-only" in browser.get("/").text
+        with browser.stream("GET", "/events") as stream:  # a page that is open holds up no end
+            assert next(stream.iter_lines())
+            ended = console.end(signal.SIGTERM)
+    assert (ended.code, ended.out, ended.err) == (0, "", "")
+
+
+def test_serve_has_the_console_of_its_broker(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("a-token-that-nobody-guesses\n")
+    options = ["--console", "0", "--allow-changes", "--token-file", f"{tmp_path}/token"]
+    server = cli.serve(*options)
+    assert server.ready_line.startswith("ready namesrv=")
+    link = server.ready_line.partition("console=")[2].split()[0]
+    assert link.endswith("/?token=a-token-that-nobody-guesses")
+    with httpx.Client(base_url=link.partition("/?")[0], timeout=30) as browser:
+        assert browser.get(link).status_code == 200
+        assert "broker-a" in browser.get("/brokers").text
+    ended = server.end()
+    assert (ended.code, ended.out, ended.err) == (0, "", "")
+
+
+def test_mistakes_are_one_sentence(cli: Cli, tmp_path: Path) -> None:
+    servers = cli.serve()
+    taken = servers.addresses["namesrv"].rpartition(":")[2]
+    (tmp_path / "token").write_text("short")
+    for options, wanted in (
+        (["--port", taken], f"cannot listen on 127.0.0.1:{taken}"),
+        (["--mask", "("], "no regular expression"),
+        (["--token-file", f"{tmp_path}/none"], "--token-file"),
+        (["--token-file", f"{tmp_path}/token"], "16 or more"),
+        (["--audit-file", f"{tmp_path}/no/audit"], "audit file"),
+        (["--interval", "1ms"], "interval"),
+    ):
+        ended = cli.run("console", "-n", "127.0.0.1:1", "--port", "0", *options)
+        assert (ended.code, ended.out) == (2, ""), ended
+        assert wanted in ended.err
+        assert len(ended.err.splitlines()) == 1, ended.err
