@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Our broker and Apache RocketMQ's under the same load, side by side: `python bench/broker_bench.py [--quick] [--json FILE]`.
 
 `--beside DIR` adds the broker of another checkout, for before and after a change.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Our client and the others, side by side: `python bench/client_bench.py [--quick] [--brokers ours,5.4.0] [--json FILE]`.
 
 `--beside DIR` adds our client of another checkout, for before and after a change.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The clients that client_bench.py compares, each as a command that runs one load, and the broker behind Apache's proxy.
 
 Python peers get a venv each below the cache of the interop peers (``SPROCKETMQ_PEERS_CACHE``, default ``~/.cache/sprocketmq/peers``), made

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How late delayed messages come, with 100,000 of them waiting: `python bench/delay_bench.py`, or `make bench-delay`.
 
     load.c --rate R     N messages of one delay level          each waits a minute, so that all wait at once

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The fuzzers of the test suite for as long as one likes: `make fuzz`, or `python bench/fuzz_long.py --seconds 600 [--only sql]`.
 
 Each `test_fuzz_*.py` under tests/unit brings functions that Hypothesis feeds; here each runs for its share of the time with new seeds.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Hostile clients: they write spoilt frames to a broker and a name server as fast as these take them, and see that they are still served.
  *
  *   hostile --corpus FILE --broker-port P --namesrv-port Q [--frames N] [--seconds S] [--seed X] [--connections 300] [--slow 40]

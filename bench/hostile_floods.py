@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Peers that ask for too much in well-formed requests: what `hostile_frames.py` runs beside honest clients, one flood after the other.
 
     python bench/hostile_floods.py --kind NAME --broker-port P --namesrv-port Q [--seconds S]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Millions of hostile frames against `sprocketmq serve` while honest clients work: `make hostile`.
 
     python bench/hostile_frames.py [--frames 10000000] [--seconds 3600] [--seed N]

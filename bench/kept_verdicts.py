@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What it costs to keep the verdicts of a batch (docs/decisions/0025-verdicts-in-the-checkpoint.md): ``foreach_batch`` beside the same work
 with ``persist()`` in the place of the checkpoint, by turns on the same rows in one batch of one stream.
 

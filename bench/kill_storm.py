@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hundreds of kills at random moments under a mixed load, each followed by an audit: `make crash`.
 
     python bench/kill_storm.py [--kills 500] [--seconds 1800] [--seed N] [--sync-flush]

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* A load generator for a RocketMQ broker: it writes ready-made frames and reads answers, so that its own cost hides nobody's.
  *
  *   load --host 127.0.0.1 --port 10911 --mode send|batch|pull --topic T [--queues 8] [--messages N] [--seconds S]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How long one request, or one periodic task, holds the loop of a broker with large tables: `make loop-share`.
 
     python bench/loop_share.py [--topics 10000] [--groups 10000] [--offsets 200000] [--members 1000]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Name servers and brokers in trouble by turns, beside clients that must keep their promises: `make outage`.
 
     python bench/outage.py [--minutes 20] [--seed N] [--servers ours]

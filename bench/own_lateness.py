@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the machine itself takes from two processes that do nothing but answer each other: measured beside what hostile_frames.py times.
 
 A child of its own asks another one each 20 ms over a socket, as the honest producer asks the server, and keeps the longest time between

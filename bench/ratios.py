@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A ratio beside the goal it is held to, as every benchmark here prints it."""
 
 from __future__ import annotations

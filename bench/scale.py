@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What grows and what must not: start and memory, restart after a kill, and the cost of a message beside much of everything.
 
 Start, memory and restart are compared with Apache's name server and broker on the same machine. The other rows compare our broker with

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What each form of a send costs a broker beside a plain one: `python bench/send_forms.py [--rounds 200]`.
 
 No socket: frames are given to a connection of the broker, as they come out of one read. The forms take turns in one process, and what is

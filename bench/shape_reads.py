@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The second table of shapes_bench.py: the same messages, stored at a broker of ours and read whole by Spark into nothing, by two tasks.
 
 Each shape has a server of its own, filled before it starts, and is read by turns with the uniform one in the same session. The *ceiling* of

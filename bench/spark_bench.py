@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Our Spark source and sink beside Spark's Kafka connector: `python bench/spark_bench.py [--quick] [--rows NAME] [--json FILE]`.
 
 One Spark session (local, two cores), one broker of each kind with eight queues, the same rows in both; the ways (see spark_ways) take

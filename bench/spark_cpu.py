@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The processor time of a Spark session's processes, and of others beside it (Linux)."""
 
 from __future__ import annotations

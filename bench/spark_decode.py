@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How fast pull bodies become Arrow batches on one core: `python bench/spark_decode.py [--quick] [--rounds N] [--json FILE]`.
 
 The bodies are made here as a broker stores them (32 records each, four properties, one producer's host), a Spark task's worth per batch;

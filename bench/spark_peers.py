@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What spark_bench.py compares with: a Kafka broker of our own, Spark's Kafka connector, and a source that reads nothing.
 
 The jars come from Maven Central by the pom files below maven/, into the cache of the interop peers. What cannot be had is left out, with

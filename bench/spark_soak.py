@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An hour of streaming at a steady rate with rows that fail at random: `make spark-soak`.
 
     python bench/spark_soak.py [--minutes 60] [--rate 400] [--trigger "2 seconds"] [--seed N] [--json FILE]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The works of spark_bench.py and the ways of doing them: our source and sink, Spark's Kafka connector as it comes and tuned, the ceiling.
 
     default   Spark's Kafka connector as it comes

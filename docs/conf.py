@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sphinx: Markdown guides and the reference generated from docstrings."""
 
 from sprocketmq.version import __version__

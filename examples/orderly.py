@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Messages of one order stay in order: NAMESRV_ADDR=127.0.0.1:9876 python examples/orderly.py"""
 
 import logging

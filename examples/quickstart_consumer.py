@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Print what quickstart_producer.py sends, until Ctrl-C: NAMESRV_ADDR=127.0.0.1:9876 python examples/quickstart_consumer.py"""
 
 import logging

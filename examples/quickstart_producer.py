@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Send ten messages: NAMESRV_ADDR=127.0.0.1:9876 python examples/quickstart_producer.py"""
 
 import sprocketmq as rmq

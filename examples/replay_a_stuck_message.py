@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A stuck message, recorded and explained.
 
 A listener hangs, progress waits for it, the consume timeout makes a retry copy, progress goes on.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A span of time out of a topic into Parquet, one folder for each hour: the night that a bug spoilt, done anew.
 
     python examples/spark_backfill.py                                    # brings its own broker, with flights in it

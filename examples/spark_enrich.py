@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Topic to topic, exactly once: each flight gets the name of its airline on the way, in the order of its plane.
 
     python examples/spark_enrich.py                                      # brings its own broker, with flights in it

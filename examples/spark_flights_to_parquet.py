@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Flights from a topic into a table of Parquet. One that cannot be read comes again twice, then it is a dead letter; good ones flow on.
 
     python examples/spark_flights_to_parquet.py                          # brings its own broker, with flights in it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A change stream kept as a table: inserts, updates and deletes merged into a folder of Parquet, each batch once.
 
     python examples/spark_merge_changes.py                               # brings its own broker, with changes in it

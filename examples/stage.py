@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the Spark examples stand on: arguments, a session, and a broker of their own where none is named.
 
 Not part of any pipeline: copy the function ``run`` of an example into a job of yours and leave this here.

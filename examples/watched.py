@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A producer and a consumer that are watched: message trace, metrics for Prometheus, spans, a hook of one's own.
 
 NAMESRV_ADDR=127.0.0.1:9876 python examples/watched.py

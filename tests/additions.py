@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One example of each kind of addition that docs/adding.md describes: which files it touches, and a program that uses what was added.
 
 An addition is made in a copy of the sources (``added``), so the number of files is what such a change takes today. Edits look for one

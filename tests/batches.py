@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bodies of batches for tests: of any bytes, of messages that look alike with odd ones among them, of what real producers write."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The command line in this process: what a command prints, and how it ends."""
 
 from __future__ import annotations

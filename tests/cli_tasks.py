@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The 25 tasks that operators and developers do most, each one line: run by tests at our servers and at Apache's, printed by the guide.
 
 They are one story. In the guide the topic is ``orders``, the group ``billing``; a run gives both names of its own. A member of the group is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the program says, as the pages quote it: each text of src, with … for its values."""
 
 from __future__ import annotations

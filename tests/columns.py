@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Two columns of tests side by side (pytest -n 2): who runs which file, and what each column cost.
 
 Tests that need Apache's servers stay together in one worker, so that each shared server starts once there; tests that need the shared

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What all tests share: Hypothesis without deadlines, one Spark session, columns side by side, and the counts at the end of a run.
 
 SPROCKETMQ_REQUIRE_PEERS=1   a test of Apache's servers, of Spark or in a browser that is skipped before it begins counts as failed

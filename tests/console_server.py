@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A console that serves on a thread, asked over HTTP as a browser asks it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finds definitions of the package that only tests use.
 
 A name of a module is used where its own module reads it, or where another imports it from there, through as many packages

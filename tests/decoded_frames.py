@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A stream of bytes as the commands in it, decoded one by one: as a connection does that has no short way."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pull bodies as the Spark source shows them, read record by record with the client's decoder: what its columns are compared with."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a power cut leaves of a folder: everything that was synced, and any part of the rest.
 
 The model promises no more than POSIX does. ``fsync`` of a file keeps its bytes and its length, not its name; ``fsync`` of a folder keeps

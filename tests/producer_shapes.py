@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Messages as different producers make them, for tests and benches of what reads many of them.
 
 Properties of Java's producers are those that Apache 5.4.0 and 4.9.7 stored (tests/golden), with ids, keys and numbers that go on. Whatever

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Registrations of brokers: taken as a name server's handler takes them, and in the compressed form that Java's brokers send."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A broker with accounts, and the file with the keys of one of them, to be renewed while clients run."""
 
 from __future__ import annotations

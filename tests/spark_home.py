@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A home of Spark whose Python processes start in a third of the time.
 
 Spark puts ``$SPARK_HOME/python/lib/pyspark.zip`` before all else on the path of each Python process that it starts. What is imported from a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How tests start Spark: small, on this machine alone, patient on a busy one. The fixture `spark` (conftest.py) is one for a whole run."""
 
 from __future__ import annotations

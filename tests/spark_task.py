@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What Spark tells a task of itself, and a death: for tests that call the transactional sink as Spark calls it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How many files an addition touches (docs/adding.md): each kind is made in a copy of the sources, used, and its files are counted."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/file-map.md names every module, docs/architecture.md every room; what they name exists. No file imports itself by way of others."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/asked-for.md answers each of the forty-four points, and what it points at is there."""
 
 from __future__ import annotations

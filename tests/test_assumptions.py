@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/spark/exactly-once.md: each assumption has a test that is there, or a sentence that is the code's own; so are all sentences that the
 page quotes. In a quoted sentence … stands for a value, or for words that are left out."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who runs which file of tests when two workers share them (`columns.py`)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Nothing in the package is there for tests alone."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/glossary.md: each module that it names is there, and so is each Java class; each term has one line."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a forge, an installer and a contributor read says the same in each place."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/spark/kafka-cases.md: each case of Spark's Kafka connector has an answer, and each test that it names is there."""
 
 from __future__ import annotations

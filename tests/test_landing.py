@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `.ci/run` makes of failures: told, counted, run again when they are few; and skipped is failed where it can run."""
 
 from __future__ import annotations

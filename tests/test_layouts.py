@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What bytes are made of is told in tables (``wire.layout``): no other file has a format or a place of its own."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `make mechanisms` goes by: each mechanism has statements that must run, and only tests of the public API are run for it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/mechanisms.md says the truth: what it names is there, what it calls broken on purpose is, and what it shows at Apache runs there."""
 
 from __future__ import annotations

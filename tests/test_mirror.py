@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Unit tests are where their modules are: ``core/consume/flow_control.py`` has its tests in ``tests/unit/core/consume``."""
 
 from __future__ import annotations

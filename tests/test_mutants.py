@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What ``make mutants`` breaks is in the code, and the tests that have to notice are there: no mutant goes stale unseen."""
 
 from __future__ import annotations

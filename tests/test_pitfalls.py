@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/spark/pitfalls.md: each pitfall has an answer and a test, and each test that it names is there."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`make test` runs one quick test of each row of Spark's table, and the table says so (docs/decisions/0011)."""
 
 from __future__ import annotations

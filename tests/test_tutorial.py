@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/tutorial.md, walked word by word. Its last part, with Spark, is walked by tests/system/spark/test_tutorial_table.py."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pages for users say what is true: sentences of the program are its own, options and commands are there."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A page of the documentation, walked as a reader walks it: files are saved, commands are run, outputs are compared.
 
 What the fences of a page mean, by the words behind the language:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What one load of a client showed, taken by the program itself: rate, latencies, CPU.
 
 Standard library only: peers run it in venvs of their own.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One load by our own client; see load_clock.py for what it prints and client_bench.py for what it is compared with.
 
 send-one        blocking, one thread, one at a time            send-64         64 coroutines, each one at a time

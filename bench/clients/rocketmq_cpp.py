@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One load by the PyPI package `rocketmq` 0.4.4 (C++ inside, loaded by ctypes); runs in a venv of its own, see load_clock.py.
 
 send-one, send-64 (64 threads, each one at a time: its asynchronous send keeps a list that it searches for each answer), push, orderly, idle

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The module by which Spark finds ``format("rocketmq")``.
 
 Spark imports every installed module whose name begins with ``pyspark_`` and registers its ``DefaultSource``. So ``format("rocketmq")`` and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SprocketMQ: a RocketMQ client in pure Python, an embedded broker, and a Spark pipeline.
 
 ``import sprocketmq as rmq`` gives the client's public names. They load when they are first used (``sprocketmq.names``), so that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every exception of SprocketMQ, as one tree.
 
     RocketMQError

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The libraries of the extras (``sprocketmq[broker]``), and one sentence where a part's are not installed.
 
 A client needs msgspec alone, and uvloop where it exists. Who installs that should not read a traceback when he starts a broker.

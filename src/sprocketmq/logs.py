@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What peers say is never a line of the log: names, client ids, remarks and texts of errors are told with their line breaks written out.
 
 A filter on each of this package's loggers, so that it works for whatever handlers an application has. Import this module in the

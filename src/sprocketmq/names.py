@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Packages whose names load with their first use, because a program that imports one name should not pay for all the others.
 
 The one pattern of ``sprocketmq``, ``sprocketmq.wire.bodies`` and ``sprocketmq.wire.headers``. Type checkers see plain imports, the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Golden bytes: what Apache RocketMQ 5.4.0 and 4.9.7 really wrote, on the wire and on disk. Captured by capture.py, never edited.
 
 frames(version="5.4.0", code=310)        whole frames, with their four length bytes, from frames/<version>/*.bin

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Captures the golden bytes again: `python tests/golden/capture.py` (a JDK, Maven and about five minutes).
 
 Java clients and admin tools talk to a Java broker and name server, of the same version, through recording proxies:

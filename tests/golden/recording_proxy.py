@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A TCP proxy that hands every whole remoting frame it passes on to a recorder. Used by capture.py only, between two Java peers."""
 
 from __future__ import annotations

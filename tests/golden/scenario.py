@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the Java clients and admin tools do while capture.py records: each thing a client can ask, at least once."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Takes what a repository can carry out of an Apache store: the written heads of its preallocated files, all of the small ones.
 
 commitlog-head.bin                        the first commit log file up to the last record

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The golden bytes are whole, indexed, and read by our decoder just as by the independent one of the interop tests."""
 
 from __future__ import annotations

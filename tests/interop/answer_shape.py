@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What of an answer two servers must agree on: code, header fields, the shape of the body. Addresses, times and ids are taken out.
 
 Bodies are read with a reader of its own, not with the code under test. Apache writes three JSON dialects: plain, with bare numbers as

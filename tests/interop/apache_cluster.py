@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A real Apache RocketMQ on this machine: one name server and one master broker, each a JVM, on free ports of 127.0.0.1.
 
 4.9 knows no `bindAddress`: its servers listen on every address of the machine, 5.x only on 127.0.0.1.

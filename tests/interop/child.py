@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A child process that speaks in lines: started, read with a deadline, stopped by its own pid. Java programs and our server alike."""
 
 from __future__ import annotations

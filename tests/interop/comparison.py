@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Asks one server everything of `compatibility_requests`, in the same order and from the same state as every other server is asked.
 
 One connection to the broker and one to the name server, kept as long as the server keeps them; a member (raw connection with a

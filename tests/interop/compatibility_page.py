@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/compatibility.md out of what the comparisons found: the same findings make the same page, to the byte."""
 
 from __future__ import annotations

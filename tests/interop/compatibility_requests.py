@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The requests that are sent alike to Apache's servers and to ours, as data: one line each, in the order in which they are sent.
 
 `<word>` in a value is filled in while it runs: addresses, and what earlier answers brought (`keeps`). A request is well-formed, as a

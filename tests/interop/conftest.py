@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fixtures of the interop tests. A shared server is started once for each version and settings (`shared_servers`).
 
 SPROCKETMQ_REQUIRE_PEERS=1              a peer that cannot be had fails the test instead of skipping it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cases for SQL92 filters: expressions by a seeded grammar, many of them damaged, each with properties that may or may not fit."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`sprocketmq serve` again and again, in processes forked from one that has imported everything: for who kills it hundreds of times.
 
 Each child runs the command's own entry point on its arguments, just without waiting half a second for imports; a SIGKILL hits it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A broker on a small disk that another process fills under load, and the audit of what it acknowledged.
 
 fill       the disk runs full in the middle of sends of all sizes; sends are refused with code 14, pulls are answered

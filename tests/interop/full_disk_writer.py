@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Append to a store until the disk is full, in a process of its own: a bus error shall end this one and not the test.
 
     python full_disk_writer.py STORE MESSAGES

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a consumer group may do, whoever its members are: a history of it, and the laws that it must keep. Pure functions, no I/O.
 
 Laws

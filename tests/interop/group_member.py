@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Our consumer as a process whose history is recorded; speaks the lines of java/peers/GroupMember.java, and "allocated" when that changed.
 
 python group_member.py NAMESRV GROUP TOPIC concurrent|orderly WORK_MS

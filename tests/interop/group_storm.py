@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A group of Java and Python members through random joins, leaves and kills, under load; everything seen goes into a `History`.
 
 Each step sends a burst, lets one thing happen to the group, and goes on when some more messages were consumed. A member that may be killed

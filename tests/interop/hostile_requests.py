@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests of every served code as frames, well-formed and then spoilt: what hostile_frames.py and the tests of bad values send.
 
 The well-formed ones are those of `compatibility_requests`, and a few codes that Apache's tools do not ask. Nothing here names what honest

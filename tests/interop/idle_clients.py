@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clients that only wait, in a process whose processor time is somebody's to judge: ``idle_clients.py NAMESRV_ADDR TOPIC``."""
 
 from __future__ import annotations

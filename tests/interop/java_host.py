@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One JVM per client version for all our Java programs (java/peers/Host.java): a program starts in milliseconds, not in seconds."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where the Java peers come from: jars from Maven Central by the pom files beside this module, our own programs compiled against them.
 
 Both land in a cache (`SPROCKETMQ_PEERS_CACHE`, default `~/.cache/sprocketmq/peers`), made once and shared by every run:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One of our Java programs (java/peers/*.java), running against Apache's own client library of a given version."""
 
 from __future__ import annotations

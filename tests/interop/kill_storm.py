@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A broker under a mixed load that is killed again and again, at moments of all kinds, and audited after each restart.
 
     under load       SIGKILL while everything is under way

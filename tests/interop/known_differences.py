@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Why an answer of ours is not Apache's, as data. A difference that nobody explains here fails the tests, and so does a reason that
 explains nothing any more.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Large tables for a broker and a name server, the largest requests that peers may send, and all periodic tasks.
 
 For `bench/loop_share.py` and `tests/inproc/broker/test_loop_share.py`: what they measure, or count the steps of.

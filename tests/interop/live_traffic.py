@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Traffic that stops for nothing: a producer, a concurrent group, an orderly group of two members, and what each of them saw."""
 
 from __future__ import annotations

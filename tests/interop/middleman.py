@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A TCP middleman between clients and a server: passes bytes on, counts what is asked, and can be as bad as a network is.
 
 pass         as if it were not there

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The mqadmin commands of both versions, in the order in which they are run: what each is given, or why it is not run.
 
 `<word>` is filled in: addresses, the topic, the group, a message id. Commands that ask for ever are given the option that ends them.

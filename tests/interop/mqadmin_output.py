@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What mqadmin prints, without what differs between two runs of the same server: addresses, dates, counters."""
 
 from __future__ import annotations

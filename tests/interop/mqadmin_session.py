@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """mqadmin in one long-lived JVM: a command costs milliseconds instead of a JVM start."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bad weather over two name servers and two brokers, ours or Apache's, beside clients that must keep their promises: `make outage`.
 
 In turns one of the servers, or both brokers, is frozen (SIGSTOP), killed, cut off, slow, silent, deaf or half-closed for some seconds

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The clients of the outage drill, and what they saw: senders of all kinds, a concurrent group, an orderly group whose queues move.
 
 senders --took, acked--> Ledger <--consumed, in_order, rounds, lives-- consumers

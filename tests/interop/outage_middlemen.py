@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The middlemen of the outage drill, in a process of their own so that they take no time from the clients that are judged.
 
     outage_middlemen.py NAME=UPSTREAM=LISTEN ...

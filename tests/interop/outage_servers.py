@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Name servers and brokers of the outage drill, ours or Apache's, each a process of its own behind a middleman.
 
 clients --> middlemen (127.0.0.2) --> two name servers, two brokers (127.0.0.1)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The real peers, in one place to import from: clusters, Java programs, mqadmin, and our own server beside them."""
 
 from __future__ import annotations

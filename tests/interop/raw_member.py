@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A member of a consumer group in raw frames: sends heartbeats, keeps what the broker asks of it, and answers as it was told.
 
 It speaks the protocol without the code under test, so the same member can stand before an Apache broker and before ours.

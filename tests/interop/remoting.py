@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Just enough of the remoting protocol to look at a server from outside, without the code under test: one request, one answer."""
 
 from __future__ import annotations

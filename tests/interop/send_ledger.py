@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A sender that keeps books while the broker is killed under it, and the audit of what a broker holds afterwards.
 
     send_until_killed    16 sends under way: single ones, batches, delayed ones, the old request code 10, one-way; then SIGKILL

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The forms in which official clients send, and what a broker makes of each: its answer, the records it stores, the records it delivers.
 
 The requests are those that Java clients of both generations wrote (golden frames), to the byte where nothing in them belongs to one broker,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Servers that all tests of a run share, one for each kind and settings, and the watch over their settings.
 
 A test names what it needs, and gets a server that was started with exactly that: who ran before does not matter. A test may change

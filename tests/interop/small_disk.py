@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A disk of a few dozen megabytes that a test may fill: an ext4 or XFS image on a loop device, or a tmpfs. Needs root and mount(8)."""
 
 from __future__ import annotations

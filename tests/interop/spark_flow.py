@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the tests of Spark at Apache's brokers share: topics of numbered messages, batch reads, and streams that keep what they saw.
 
 A message's body is its number, padded with blanks where its size matters.

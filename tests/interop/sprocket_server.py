@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Our own name server and broker as a user starts them: the `sprocketmq serve` command in a process of its own."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Books about a mixed load while its broker is killed over and over, and the laws that the broker's store must keep.
 
 ``load`` runs all kinds of work at once over four connections until the broker goes away: single sends, batches, delayed messages,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What administrators make, change and delete while servers are killed over and over: groups, users, policies, keys. `StormLedger` has
 the other laws; about these:
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Topics that are made, used and deleted while their broker is killed over and over. `StormLedger` has the first laws; about topics:
 
 8. A topic whose deletion was acknowledged is not there after a kill, and no group has an offset in it. One whose creation was acknowledged

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Access control and TLS as Java sees them: Apache's clients with keys, its tools for accounts, users and policies, its TLS.
 
 With SPROCKETMQ_INTEROP_SERVER the users are Apache 5.4.0's and the accounts Apache 4.9.7's: what fails there is wrong in the test.

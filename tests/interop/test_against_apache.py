@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The same questions of a Java client to Apache's servers and to ours must get the same answers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The six allocation strategies against Apache's own classes, of both versions: ten thousand made-up groups, number for number."""
 
 from __future__ import annotations

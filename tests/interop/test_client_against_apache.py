@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Our client against Apache's own servers, both generations: what it sends they store, what they hold it consumes, and refusals show."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The command line at Apache's own servers, both generations: the 25 tasks, and what a broker lacks, said in one sentence."""
 
 from __future__ import annotations

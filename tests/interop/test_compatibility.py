@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every request code that Apache's servers know: the same requests to Apache 4.9.7, to 5.4.0 and to ours get the same answers, or
 `known_differences` says why not. What was found is docs/compatibility.md."""
 

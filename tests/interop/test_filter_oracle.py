@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SQL92 filters against Apache's own parser and evaluator, of both versions, on thousands of made-up cases."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Filters, heartbeats and the checks of a pull: one conversation, held with Apache's broker and with ours, gets the same answers."""
 
 from __future__ import annotations

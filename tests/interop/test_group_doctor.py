@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The doctor of `sprocketmq group doctor`: each verdict brought about with Java's members and with ours, at Apache's brokers and at ours.
 
 What needs a broker with long delay levels (only retries wait) is in tests/inproc/cli/test_cli_doctor.py.

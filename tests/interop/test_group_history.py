@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The history checker itself: it accepts what is right, and names each way of being wrong."""
 
 from __future__ import annotations

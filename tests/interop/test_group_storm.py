@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The storm's members themselves: which failure of a Java program is the machine's, and which is a failure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The move to an Apache master while messages flow (docs/guides/grow-out.md), step by step as the guide says."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Our broker is killed, Apache's goes on with the store and is killed, ours goes on: each of them finds every message by its key."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Apache's own Java clients, 5.4.0 and 4.9.7, at our name server and broker: send, filter, retry, order, transactions, request-reply."""
 
 from __future__ import annotations

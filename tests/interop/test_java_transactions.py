@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Java's TransactionMQProducer at a broker of ours that asks often and gives up soon."""
 
 from __future__ import annotations

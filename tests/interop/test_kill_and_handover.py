@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A store that was killed twenty times changes hands: Apache's brokers open it, serve every message, write on; ours takes it back."""
 
 from __future__ import annotations

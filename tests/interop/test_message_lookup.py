@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """mqadmin's three ways to find a message, of both versions, against our broker."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Name servers and brokers of ours and of Apache in one cluster, and mqadmin's questions to either name server."""
 
 from __future__ import annotations

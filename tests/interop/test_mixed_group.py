@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A Java and a Python member of one group: they share a topic's queues without overlap or gap, and each takes over from the other.
 
 Both allocate for themselves from the same two lists, so they only agree when each sorts queues and client ids as the other does.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mixed groups through a storm of joins, leaves and kills, judged by a history of all that was sent and consumed.
 
 A few steps by default; SPROCKETMQ_STORM_STEPS=200 (`make mixed-groups`) is the full size, with kills in orderly groups, too, whose queues

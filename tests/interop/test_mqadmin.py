@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every mqadmin command of 4.9.7 and 5.4.0 that applies to one master and its name server prints the same at Apache's servers and at ours.
 
 One JVM per version runs all commands, first against Apache, then against ours (`mqadmin_commands` says which, and which not and why).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Our Admin against Apache's own servers, both generations: each request is understood, and its answer is what it should be."""
 
 from __future__ import annotations

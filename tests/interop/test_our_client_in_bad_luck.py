@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Our client while bad luck strikes an Apache cluster of either generation: nothing acknowledged is lost, each ordered queue stays in
 order, and is in one hand as long as the broker keeps its locks.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Our client with TLS and access keys at a real Apache 5.4.0, which makes its own certificate and wants a user."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Our producer at Apache's brokers, 4.9 and 5.x: transactions with check-back, request and reply with Java on the other side, batching,
 namespaces, the second port, and timer messages taken back."""
 

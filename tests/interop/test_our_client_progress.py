@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Our client's progress, stuck messages, retries and dead letters on Apache's servers and beside Java's client, both generations."""
 
 from __future__ import annotations

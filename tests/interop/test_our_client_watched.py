@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Our clients under the eyes of Apache's tools, both generations: traces, running info with stacks, direct consumption; and Java's traces
 under ours."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Our pull consumer against Apache's own servers, both generations: shared and assigned queues, seek, commit, time, rebalance."""
 
 from __future__ import annotations

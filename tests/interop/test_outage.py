@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Some turns of the outage drill at Apache's servers; `make outage` makes twenty minutes of them, at ours as well."""
 
 from __future__ import annotations

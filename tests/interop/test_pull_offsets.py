@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where a pull goes on: each offset outside of a queue is answered as Apache's GetMessageStatus and response codes have it."""
 
 from __future__ import annotations

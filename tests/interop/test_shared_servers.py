@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A shared server is chosen by its settings, whoever came first, and is left with them. And what of mqadmin's output is compared."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An SQL92 expression that Apache's servers cannot parse: a pull with it brings everything, so a read with it is refused before."""
 
 from __future__ import annotations

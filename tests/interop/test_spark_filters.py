@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """P6 through a real Spark at Apache's brokers, both generations: tags and SQL92 filtered there, whatever gaps that leaves."""
 
 from __future__ import annotations

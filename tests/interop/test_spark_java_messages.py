@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """P13 at Apache's brokers, both generations: what Java's clients send, as Spark shows it: compressed, in batches, with all properties."""
 
 from __future__ import annotations

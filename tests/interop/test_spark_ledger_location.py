@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The ledger of transactional Spark writes beside Apache's brokers: they keep its place, and their name server says so."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Half messages that Apache's brokers gave up: a batch of them is not decided, and decided ones are taken up again."""
 
 from __future__ import annotations

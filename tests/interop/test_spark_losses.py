@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """P9, and a broker that is away, through a real Spark at Apache's brokers, both generations: what is gone is named, or counted.
 
 The brokers of this module keep their log in files of 64 KB, so that Apache itself deletes messages when it is told to

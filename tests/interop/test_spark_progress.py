@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """P7 and P8 through a real Spark at Apache's brokers, both generations: what Apache's tools see of a stream, and what it says of itself."""
 
 from __future__ import annotations

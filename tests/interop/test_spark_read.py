@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Spark source against Apache's own servers, both generations, called as Spark calls it: starts by time, loss, a deleted topic."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """P12 through a real Spark at Apache's brokers, both generations: retry by row, in Apache's own terms, as Java's clients see it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """P2 and P3 through a real Spark at Apache's brokers, both generations: where a read begins and ends, also after its first batch failed."""
 
 from __future__ import annotations

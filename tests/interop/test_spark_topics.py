@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """P1 through a real Spark at Apache's brokers, both generations: a topic, a list, a pattern; queues and topics that come while it runs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The transactional sink at Apache's brokers, both generations, called as Spark calls it: what an ordinary consumer gets.
 
 The servers of these tests ask each second about halves that are older than 6 s (4.9 rounds up to a minute); 5.4 notes what was ended only

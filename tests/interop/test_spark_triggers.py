@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """P4 and P5 through a real Spark at Apache's brokers, both generations: how much a micro-batch holds, and how it is shared out to tasks."""
 
 from __future__ import annotations

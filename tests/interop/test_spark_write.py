@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """P10 through a real Spark at Apache's brokers, both generations: what Spark writes is what Java's clients read and mqadmin finds."""
 
 from __future__ import annotations

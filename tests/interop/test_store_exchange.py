@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A store goes from Apache to ours and back, through all that can have happened to it: nothing is lost, nothing comes twice.
 
 Apache writes plain, batched, delayed, transactional and keyed messages, and is stopped or killed. Then something happens to the directory.

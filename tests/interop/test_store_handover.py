@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One store directory, two servers: what ours wrote opens in Apache RocketMQ, and the other way round, with its progress."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Delayed messages and timer messages wait on while their store moves between Apache and us, both ways, stopped or killed."""
 
 from __future__ import annotations

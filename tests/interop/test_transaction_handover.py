@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Open transactions move with the store between Apache and us, both ways, over a kill: commits arrive once, rollbacks never."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A transactional producer in raw frames: sends half messages, ends them, and answers the broker's checks as it was told."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Time that the machine withheld from a thread: it was ready to run and did not, because others ran or the hypervisor had the processor.
 
 A promise of the client is judged with it: who is not let run can keep none. What the client itself waits for, blocks, or computes is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One mechanism of the five articles: what it does, which passage describes it, where it is here, and which tests notice when it breaks."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """S1 instance, S2 start, S3 rebalance, S4 pull."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """S5 concurrent consumption, S6 progress, S7 stuck messages, S8 retry."""
 
 from __future__ import annotations

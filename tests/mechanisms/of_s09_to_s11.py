@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """S9 the broker's side of retry, S10 orderly consumption, S11 statistics."""
 
 from __future__ import annotations

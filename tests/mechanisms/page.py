@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/mechanisms.md: every mechanism of the five articles, one line each.
 
 ``scripts/mechanisms`` writes it, ``tests/test_mechanisms.py`` compares it with the code.

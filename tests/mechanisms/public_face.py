@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tests that use SprocketMQ as its users do: by the names of docs/reference.rst and the command line, and by nothing behind them.
 
 A test counts when neither it, nor what it uses of its own file, nor a fixture of its folder, nor a module beside it imports a module of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What production has to run for a mechanism to be there: the statements that its mutants break, the function of core that decides it.
 
 row --its tests--> mutants that they notice --old and new text--> changed lines --> statements of functions

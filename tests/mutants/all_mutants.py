@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """All mutants: what the modules ``of_<part>.py`` beside this one hold in their lists ``..._MUTANTS``."""
 
 from __future__ import annotations

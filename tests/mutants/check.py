@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Breaks each mechanism on purpose and expects its test to fail: `make mutants`, or `make mutants MUTANTS="S5 remoting/sender.py 110-"`:
 a word is a mechanism, the end of a path (with a slash in it), or a number and a dash: the list from there on.
 With REASONS=1 in the environment it adds how each test failed: a mutant should die of what it breaks, not of something else.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One way to break one mechanism, and the test that must notice."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The broker and the name server."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The client: instances, rebalance, pulls, progress, sends."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Constants of core, which mutmut does not change."""
 
 from __future__ import annotations

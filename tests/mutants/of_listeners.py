@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The client: running listeners and taking what they answer."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A Python that has pytest and its plug-ins loaded already, and forks for each run: half of a short test's cost would else be that.
 
 Nothing of the project is loaded before the fork, so each run sees the code as it is then. A run's output goes to a file; its whole process

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Log lines: what a peer says stays inside of its line, whatever handler an application has."""
 
 from __future__ import annotations

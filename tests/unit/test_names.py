@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What type checkers see of the packages whose names load when they are used is what the interpreter has."""
 
 from __future__ import annotations

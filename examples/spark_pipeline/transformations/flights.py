@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The topic as a streaming table, and late flights to another topic. Nothing is registered, no jar is named."""
 
 from pyspark import pipelines as dp

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The embedded RocketMQ: a name server and a broker that official remoting clients can talk to, startable inside any process.
 
 Each runs on one owner loop: handlers are plain functions of (broker, connection, request, now), so no state here has a lock.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The time by which files, filters and half messages expire."""
 
 from __future__ import annotations

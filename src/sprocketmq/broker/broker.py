@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The broker as users start it: its arguments, and which handler serves which request (Java: BrokerStartup).
 
     connection --command--> the gate, with access control --> handlers/<family>(broker, connection, command, now)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Long work in chunks. All requests share one event loop, so long work returns to the loop after each chunk.
 
 The size of a chunk is a number of items, not a time. It does not depend on the machine, and a test can count the chunks.

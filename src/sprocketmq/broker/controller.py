@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The broker: one store, one loop, the tables and timers around them (Java: BrokerController).
 
     connection --command--> handlers/<family> --> topics groups offsets consumers locks        tables, no I/O

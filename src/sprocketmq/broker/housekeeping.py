@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Periodic tasks of a broker: write offsets, remove silent clients, delete old files (Java: ClientHousekeepingService and the
 scheduled tasks of BrokerController and DefaultMessageStore).
 

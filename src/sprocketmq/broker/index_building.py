@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Keeps the store's index by key close behind the log, in the background (Java: ReputMessageService).
 
 Nothing is done for a single message. While messages arrive, the records of the last few milliseconds are indexed together: a limited number

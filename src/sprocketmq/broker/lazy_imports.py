@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Libraries that few requests need; they are imported on a thread with the first of these requests.
 
 lark (SQL92 filters, with the tables of its parser) and NumPy (queries by key) take a tenth of a second to import, on a busy machine more

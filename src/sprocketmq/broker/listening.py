@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TLS and limits of connections from the settings of broker and name server (Java: NettyServerConfig, TlsHelper)."""
 
 from __future__ import annotations

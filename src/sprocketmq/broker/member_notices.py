@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Notices that a consumer group has changed, pushed in steps (Java: NotifyConsumerIdsChanged, DefaultConsumerIdsChangeListener).
 
 One heartbeat may join a thousand groups, and one closed connection may leave them, each with members to notify. A turn of the loop sends a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The two ports of a broker: the one that is reported to clients, and the one two below it (Java: remotingServer, fastRemotingServer).
 
 Slaves request topics on the lower one, and clients with ``vipChannelEnabled`` send to it; it is opened only with replication.

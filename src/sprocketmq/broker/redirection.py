@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Redirected messages: stored in a topic of the broker's own with their destination in their properties, or copied from their record.
 
 Delay levels, the timer and half messages do this in the same way: REAL_TOPIC and REAL_QID hold the destination (which

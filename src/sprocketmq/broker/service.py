@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The common base of broker and name server: starting inside a running loop (``astart``) or on an engine of their own (``start``)."""
 
 from __future__ import annotations

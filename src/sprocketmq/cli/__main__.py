@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The script ``sprocketmq``; ``python -m sprocketmq.cli`` does the same."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``sprocketmq spark-checkpoint``: shows and changes the checkpoint of a stopped stream, queue by queue."""
 
 from __future__ import annotations

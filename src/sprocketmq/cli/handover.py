@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``sprocketmq handover``: a slave takes over from its master (docs/guides/grow-out.md)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The table of commands, and the exit codes and messages for errors. ``sprocketmq --help`` lists the commands.
 
 Laws

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``sprocketmq replay FILE``: replays a consumer's decision record, and prints a summary or what happened to a message or in a queue."""
 
 from __future__ import annotations

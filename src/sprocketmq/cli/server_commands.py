@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The commands ``serve``, ``console``, ``namesrv``, ``broker run``, ``demo`` and ``handover`` with their options."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``sprocketmq settle`` answers check-backs for a producer group of transactional Spark writes when no query runs; ``merge-ledger`` merges
 a ledger that is on several brokers."""
 

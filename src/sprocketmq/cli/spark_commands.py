@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The commands ``settle``, ``merge-ledger`` and ``spark-checkpoint``, for stopped Spark queries, with their options."""
 
 from __future__ import annotations

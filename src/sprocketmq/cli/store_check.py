@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``sprocketmq store check DIR``: checks the laws of a store. Prints one line for each problem, then what was checked."""
 
 from __future__ import annotations

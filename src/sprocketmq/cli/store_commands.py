@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The commands ``store check``, ``store inspect`` and ``replay``, for files on this machine, with their options."""
 
 from __future__ import annotations

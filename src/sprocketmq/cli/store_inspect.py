@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``sprocketmq store inspect DIR``: shows a record, a queue, or the records with a key. A broker may have the store open."""
 
 from __future__ import annotations

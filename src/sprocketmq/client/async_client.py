@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Starting and shutting down of every async client. ``core.lifecycle`` decides, this file runs it.
 
     start --> opening (a task) --> parts --> closing (a task) --> nothing is left

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The base of the blocking clients: their methods run on the process's engine thread while the caller waits.
 
 There is no logic of messaging here. A blocking client that was started before a fork cannot be used in the child, because its thread and

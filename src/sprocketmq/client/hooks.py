@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hooks: objects of the user that a client calls around sends, around listener calls, before messages are cached and at the end of a
 transaction (Java: SendMessageHook, CheckForbiddenHook, ConsumeMessageHook, FilterMessageHook, EndTransactionHook).
 

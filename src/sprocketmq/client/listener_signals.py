@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Exceptions by which a listener chooses what happens to its messages: RetryLater and DeadLetter (in Java the context has it).
 
                          concurrent                                        orderly

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How lines of the log name messages: by id, with their keys and the number of the try, which is what people search by."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Metrics of producers and consumers for Prometheus, under the names of Apache's 5.x clients where they have the same number.
 
     hooks around sends, pulls and listener calls --> histograms          a scrape --> one look at the consumers' tables --> gauges, counters

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A message that an iteration hands out: ack, nack and dead_letter say what becomes of it.
 
     ack()                                     done: progress may pass it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the client hands back: outcomes of sends and pulls, and what a listener gets to answer with (Java: SendResult, PullResult)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The web console: a cluster in the browser, for people who would rather look than type.
 
 ``sprocketmq console`` serves it for any cluster, ``sprocketmq serve --console`` for the embedded one. It uses the public client alone.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The console as an ASGI application: which address is which page, and what becomes of an error."""
 
 from __future__ import annotations

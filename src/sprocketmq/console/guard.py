@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What stands before every page: the name it was called by, the session, and for changes the form's key and its size.
 
     Host of another site       421    nothing is looked at

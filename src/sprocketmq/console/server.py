@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Serving a console: on the running loop, beside whatever else runs there, or alone."""
 
 from __future__ import annotations

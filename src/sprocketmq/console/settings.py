@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a console is started with."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How many bytes all connections together buffer for their peers, and which connections are closed when that is too much.
 
 A holder is a connection. It keeps bytes of two kinds: *in* (a frame that has not arrived in full, requests that were read and wait, bodies

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The check of a user's function when it is registered.
 
 A function with the wrong parameters fails at each call. Where a failure means a retry, this is expensive: with a listener of two parameters

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """When work that is requested often runs: at once, but not again within a minimum interval. Requests in between share the next run.
 Java: RebalanceService, with ``rocketmq.client.rebalance.minInterval``.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How the file descriptors of a process are shared out: connections, mapped files of the store, and what is left for everything else.
 
 Java's server does not need this: its virtual machine raises the limit, and its documentation asks for a million. Here each descriptor has

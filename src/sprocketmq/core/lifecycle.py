@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The life of a client: which call does what in which state (Java: ServiceState, and the ``switch`` at the top of each ``start``).
 
                 start                     opened

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pulls that wait for a message at the broker. Java: PullRequestHoldService, ManyPullRequest, NotifyMessageArrivingListener.
 
     PULL_MESSAGE finds nothing, may suspend --> park(topic, queue, offset, deadline) --+-- wake: a message arrived and matches --> re-run

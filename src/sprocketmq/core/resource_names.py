@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names of topics, groups, brokers and clusters: which ones may be given, and which ones are never used (Java: TopicValidator).
 
 Two questions. A name that is about to come into being has Apache's characters and length. A name that is only looked up, or that an Apache

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a consumer did in the last minute, hour and day, per topic. Java: ConsumerStatsManager, StatsItemSet, StatsItem, ConsumeStatus.
 
     event --> running totals (value, times) --each 10 s, 10 min, 1 h--> snapshots: 7, 7 and 25 of them

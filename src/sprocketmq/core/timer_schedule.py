@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """When a timer message is due, and which second's slot it waits in. Java: HookUtils.transformTimerMessage, TimerMessageStore.
 
     asked for              TIMER_DELAY_SEC, else TIMER_DELAY_MS, else TIMER_DELIVER_MS (the moment itself); a delay level has priority

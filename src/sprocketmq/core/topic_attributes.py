@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attributes of topics and groups, and the changes of them that tools send (5.x; Java: AttributeParser, AttributeUtil, TopicAttributes).
 
     "+message.type=FIFO,-reserve.time"  --parse_changes-->  {"+message.type": "FIFO", "-reserve.time": ""}  --alter-->  the new attributes

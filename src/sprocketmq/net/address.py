@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Addresses of this machine and of peers: the address that a client or broker reports to others, and the addresses in records."""
 
 from __future__ import annotations

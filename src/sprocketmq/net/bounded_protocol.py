@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Limits for the bytes that one connection keeps in memory: bytes from its peer and bytes for its peer.
 
     the peer does not read --> unsent bytes --> 64 KiB: counted, notices wait, the newest of each kind    (``backs_up``)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One TCP connection that speaks the remoting protocol in both directions (Java: NettyRemotingAbstract).
 
     BoundedProtocol          how many bytes a connection may keep in memory

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Answers that become ready at the same moment: one write for each connection instead of one for each answer."""
 
 from __future__ import annotations

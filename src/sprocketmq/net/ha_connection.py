@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The replication port, which has a simple protocol of its own (Java: DefaultHAService.AcceptSocketService, DefaultHAConnection).
 
     slave --> master   int64: the slave has the log up to this physical offset

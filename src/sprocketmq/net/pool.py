@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Connections to many addresses, opened on demand, one per address (Java: NettyRemotingClient's channel table).
 
 Two callers that need the same address at the same time wait for one connect. A broken connection is removed at once, and the next call

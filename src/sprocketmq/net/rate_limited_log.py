@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A logger for an event that may happen a thousand times a second: the first is logged at once, later ones counted in one line a minute."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The requests that one side of a connection sends, their answers, and what is written (Java: NettyRemotingAbstract.responseTable).
 
 Laws

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A listening socket whose connections speak the remoting protocol (Java: NettyRemotingServer).
 
 Limits keep one peer from blocking the server for others: a connection above the limit is closed at once, a silent one after a while, and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TLS of a server: Apache's modes and settings, certificates read again when their files change (Java: TlsHelper, TlsSystemConfig).
 
     disabled     plain only

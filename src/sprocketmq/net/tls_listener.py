@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Listening with a check whether the first byte of a connection begins TLS (Java: NettyRemotingServer.TlsModeHandler).
 
     accept --> wait until a byte can be read, look at it without taking it --> 0x16: handshake with the present certificate

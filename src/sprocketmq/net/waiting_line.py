@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A queue of callers that wait for the same thing, a connection or a route. When it is there, they continue in their order.
 
 Laws

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests of one connection that wait for their answers, each until its own deadline (Java: NettyRemotingAbstract's responseTable).
 
 Laws

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """RocketMQ for Spark: ``format("rocketmq")``, retries for single rows, and lag reports.
 
 Spark finds the source through ``pyspark_rocketmq``; import this package for the rest::

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Read and edit the checkpoint of a stream while no query runs.
 
 Used by ``sprocketmq spark-checkpoint``. It needs no PySpark. The files are Spark's:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Messages that a read should have returned and that are gone: which, why, and how many. No I/O.
 
 | reason | found when | missing |

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The offset of a stream, as Spark writes it to the offset log of the checkpoint. No I/O.
 
     {"v":1,"init":"latest"}                                                      before the first batch

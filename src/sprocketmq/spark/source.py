@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: N802 - Spark calls these methods, with these argument names
 """The data source ``format("rocketmq")``, for reading and writing, batch and streaming.
 

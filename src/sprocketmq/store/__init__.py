@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The store of a broker's messages: in the directory format of Apache RocketMQ, or in memory. Start at ``message_store``."""
 
 import sprocketmq.logs  # noqa: F401 - escapes text of peers in log lines

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The broker's small JSON files (topics.json, consumerOffset.json, ...): replaced as a whole, atomically, with one backup. Java:
 ConfigManager.
 

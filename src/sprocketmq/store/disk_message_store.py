@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The message store in Apache RocketMQ's directory format: either side opens what the other has written. Java: DefaultMessageStore.
 
     commitlog/      20-digit files of records                abort        exists while running: the next start is after a crash

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A message store without a disk, for tests and temporary brokers: the same code and the same record bytes, in anonymous memory."""
 
 from __future__ import annotations

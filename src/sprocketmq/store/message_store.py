@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The interface between a broker and its store: append, read by queue or physical offset, search by time, flush. Java: MessageStore.
 
 Two stores implement it: ``MemoryMessageStore`` (tests, temporary brokers) and ``DiskMessageStore`` (the directory format of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A commit log with its consume queues: the common base of both message stores. Java: the core of DefaultMessageStore.
 
 ``append`` first makes room for the record and for its queue entry; if that fails, nothing has changed. Then it writes the record and the

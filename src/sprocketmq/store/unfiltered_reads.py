@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads without a filter: from the entries of a queue to views of their records in the log.
 
 ``read_at_once`` handles the common case for all entries together; ``read_one_by_one`` handles every case.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """RocketMQ for tests: a name server and broker inside the test's process, a clock that the test moves, faults on demand.
 
     from sprocketmq.testing import EmbeddedRocketMQ

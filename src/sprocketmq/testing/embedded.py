@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A whole RocketMQ inside the test's process: name server and broker on free ports of 127.0.0.1, up in milliseconds.
 
 Real sockets, real frames, the real broker; only time is the test's. Servers run on one loop on a thread of their own, clients made by the

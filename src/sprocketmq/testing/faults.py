@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Faults on demand: what a network or a sick broker does to a request, asked for by request code and counted.
 
 The injector sits in front of the request handlers of the embedded broker and name server (their codes do not overlap, so one injector

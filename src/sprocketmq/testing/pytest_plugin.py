@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The pytest fixture ``rocketmq``: an embedded RocketMQ of the test's own, on a clock that the test moves.
 
     def test_orders_are_retried(rocketmq): ...

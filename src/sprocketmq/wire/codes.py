@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Numbers of the remoting protocol: request codes, response codes, languages, versions (Java: RequestCode, ResponseCode, MQVersion).
 
 Only numbers that this package sends, answers or has to recognise are listed; add a number together with the code that uses it.

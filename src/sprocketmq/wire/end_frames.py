@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """END_TRANSACTION frames for many half messages of one topic, written from a template: only three numbers differ.
 
 Law: a template's frame is the same, byte for byte, as that of ``encode_command`` for the same header.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Java's String.hashCode, which tag filters and the message index are built on.
 
 hash = c[0]*31^(n-1) + c[1]*31^(n-2) + ... + c[n-1]     over UTF-16 code units, wrapped to int32

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows of big-endian fields of fixed length, described once: struct formats, positions, sizes and NumPy types are derived from the table.
 
 Every format with fixed fields has one such table, in the module for that format. Everything is derived when modules are imported.

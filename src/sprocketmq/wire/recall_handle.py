@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The handle by which a producer recalls a timer message: in the answer to its send, and in RECALL_MESSAGE. Java: RecallMessageHandle.
 
     URL-safe base64, padded, of   "v1" topic brokerName deliverMs uniqueKey   joined by spaces

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The two frames of a send, written and read without a Command between (Java: RemotingCommand of SEND_MESSAGE_V2 and its answer).
 
 All but six values of a send's request stay the same from message to message of one queue: they are written once, and the six are put

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Message trace: records of sends and consumptions, as messages of the trace topic (Java: TraceDataEncoder, TraceContext, TraceBean).
 
     body = record*        record = field (0x01 field)* 0x02        a missing value is the text "null"

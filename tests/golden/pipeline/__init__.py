@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Frames of sends, batches and pulls, each with what the broker answered and stored.
 
 The frames and the answers are in ``recording.jsonl.xz``, one scene a line; ``record.py`` wrote it, and ``scenes.py`` has

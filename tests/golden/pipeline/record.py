@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Write ``recording.jsonl.xz`` anew: ``python tests/golden/pipeline/record.py``.
 
 Only when a change of answers or of stored bytes is meant, and then with a look at what changed: the recording is what holds them.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the recording is made of: sends, batches and pulls with one odd thing each, under both encodings of a header."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Name server and broker on a manual clock, asked over real connections by clients that speak raw requests."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Frames that a new broker reads without a socket, the same on each machine: what it answers, and what it holds then."""
 
 from __future__ import annotations

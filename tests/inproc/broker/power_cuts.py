@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What tests of power cuts have in common: settings under which nothing is synced but what must be, and the start after a cut."""
 
 from __future__ import annotations

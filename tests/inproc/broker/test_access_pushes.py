@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pushes past the gate of access control: each was seen to succeed once. And what stays allowed: all that official clients do."""
 
 from __future__ import annotations

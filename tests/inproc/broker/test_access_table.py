@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every request code x who asks x 4.9 and 5.x x fields missing, empty, of other types, paths: refused, nothing done, nothing read.
 
 A request that an account may not make never reaches its handler, has no effect on the broker's tables or on any byte on its disk, and its

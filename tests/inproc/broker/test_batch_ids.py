@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Batches as Java clients of both generations send them (golden frames) keep the id of each message, whatever they look like.
 
 What Apache 5.4.0 makes of such a batch is in its golden commit log: each message with the properties that it came with, and nothing else.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whoever reads the messages of a Java client's batch finds each by its own id; a record with two ids is read as Java reads it.
 
 Records with two ids are what Apache 4.9.7, and our broker before it did as 5.4.0, made of a batch of a 5.x client.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A broker that wants to know who asks: 4.9's accounts and 5.x's users, refused and served, changed while it runs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What administrators and tools ask."""
 
 from __future__ import annotations

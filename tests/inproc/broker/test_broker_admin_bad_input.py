@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Missing, non-numeric, negative and huge values in every header field, and broken bodies, of every request that tools make.
 
 Each gets an answer: success where the value is harmless, else a failure code with one sentence; never a traceback, never a closed

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bytes that are not the protocol cost their own connection, never the server."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Delay levels over time: levels that change, clocks that are set, kills between two steps, stores that refuse; send-back's refusals."""
 
 from __future__ import annotations

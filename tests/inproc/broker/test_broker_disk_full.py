@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A disk that runs full: sends are refused with Apache's code, reads go on, and all is well again when there is room."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Filters other than tags, end to end in the broker: heartbeats, pulls, held pulls, CHECK_CLIENT_CONFIG, the file, what a pull may do."""
 
 from __future__ import annotations

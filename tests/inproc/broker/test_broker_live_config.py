@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Settings read and changed while running: codes 25 and 26."""
 
 from __future__ import annotations

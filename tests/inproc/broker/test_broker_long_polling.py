@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Long polling: a pull that finds nothing is held until a matching message comes, or its time is over."""
 
 from __future__ import annotations

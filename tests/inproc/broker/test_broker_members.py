@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Heartbeats, member lists, notifications, liveness, and the locks of queues."""
 
 from __future__ import annotations

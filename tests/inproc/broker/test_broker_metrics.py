@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The page that Prometheus scrapes: read over HTTP, in its text format."""
 
 from __future__ import annotations

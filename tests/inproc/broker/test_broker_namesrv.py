@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The name server, and how a broker registers with it."""
 
 from __future__ import annotations

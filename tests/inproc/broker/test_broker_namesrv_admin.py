@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What administrators and 5.x brokers ask of a name server: texts, write permission, lists, settings, groups of brokers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Moving a group by an administrator (222), cloning (314), correction (308), all offsets (43)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Consumer offsets and the offsets of queues: codes 14, 15, 29 to 32."""
 
 from __future__ import annotations

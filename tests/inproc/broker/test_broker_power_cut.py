@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Power cuts under SYNC_FLUSH, whole brokers: whatever was acknowledged is there when the broker starts on what the disk has left.
 
 Every file of a broker takes part (``power_disk`` says what may be lost); the laws between them are the table in docs/robustness.md. Nothing

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """PULL_MESSAGE: checks in their order, statuses, limits, tags, and offsets committed on the way."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Asking members on a tool's behalf: codes 307, 309 and 223."""
 
 from __future__ import annotations

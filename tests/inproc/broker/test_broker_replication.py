@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The replication port, sends that wait for a slave, and handing over: a slave of bare sockets copies from a real broker."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Request-reply: SEND_REPLY_MESSAGE in both spellings, pushed to the requester's producer connection, stored, answered."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What survives: a clean restart, a kill without any goodbye, and what SYNC_FLUSH waits for."""
 
 from __future__ import annotations

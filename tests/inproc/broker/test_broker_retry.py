@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Retry and delay: CONSUMER_SEND_MSG_BACK, delay levels, retry and dead letter topics, to the millisecond of the manual clock."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SEND_MESSAGE, V2, batch and one-way, with the checks in their order."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a peer's texts may take of a broker's memory: what is remembered is short, and what waits is counted as what it is."""
 
 from __future__ import annotations

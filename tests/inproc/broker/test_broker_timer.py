@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Timer messages: any moment, to the second and never early; taken back; the answers about them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What tools list, page through, look into and tidy up."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Transactions: half messages, END_TRANSACTION, check rounds on a manual clock, progress over restarts and kills."""
 
 from __future__ import annotations

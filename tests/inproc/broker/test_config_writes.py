@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Topics and groups on the disk: one write for all changes that came meanwhile, and nobody is told before his write has ended."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A unit of the timer log, or a slot of the wheel, whose bits have flipped: what it points to is no message that waits."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a broker does for peers that do not read: nothing is kept for them beyond the mark, and who asked for it is told."""
 
 from __future__ import annotations

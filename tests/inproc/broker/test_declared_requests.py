@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a request and its answer carry is declared once: well-formed requests, and what the servers answer, are held to it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What was deleted and acknowledged stays deleted: each road by which it could come back while the broker runs, or with its next start."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the groups of one connection subscribe to is limited in all, however many heartbeats bring it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names that are paths, in every field of every request and in every text of its body, at a broker and a name server with a disk.
 
 Whatever is answered: nothing is deleted, made or changed outside of the store, what is inside keeps its shape, and no table knows a name

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a stranger may tell a name server of a broker: queue numbers, odd JSON and the key that says who may change something."""
 
 from __future__ import annotations

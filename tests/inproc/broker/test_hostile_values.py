@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every header field of every code that broker and name server serve, with values that cannot be.
 
 An answer comes, with a sentence when it is a refusal; no exception is logged; and a refusal has changed nothing: topics, groups, offsets,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A batch of more messages than the broker takes is refused before anything is done, whatever its messages look like."""
 
 from __future__ import annotations

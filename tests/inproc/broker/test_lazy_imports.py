@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A library that a request needs is loaded beside the loop, and the request waits for it alone."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names of any length: none stays in a table of broker or name server, and long lists are no frame that nobody can read."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The name server's keys on the disk: one write for all changes that came during the one before, and each is acknowledged after its own."""
 
 from __future__ import annotations

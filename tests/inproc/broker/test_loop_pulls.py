@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pulls that are woken by the thousand, and filters that cost much: the loop is shared, nobody is forgotten."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests about topics of very many queues, long settings, and frames of large requests: none holds the loop for long."""
 
 from __future__ import annotations

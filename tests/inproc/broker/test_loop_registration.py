@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Registrations: a broker with many topics is known with all of them, and a large registration lets others come in between."""
 
 from __future__ import annotations

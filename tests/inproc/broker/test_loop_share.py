@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests and tasks over large tables are done in steps; `make loop-share` measures all of them with tables five times as large."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where a group's members are (223): their answers may be long, and are read in steps, within limits."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables that strangers fill: ten times the bound is asked for, and the table is no longer than its bound."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Many requests in one write of one peer: the others have their turn before all of them are served, and every one is answered."""
 
 from __future__ import annotations

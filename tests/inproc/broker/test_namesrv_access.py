@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who may change something at the name server: by address, as it has no users; everybody may look."""
 
 from __future__ import annotations

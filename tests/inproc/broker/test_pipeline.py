@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the broker answers to sends, batches and pulls, and what it stores, is what it was: the recording of ``tests/golden/pipeline``."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A batch is stored and answered as its messages one by one, whatever they look like; all are refused for the sake of one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Power cuts right after an answer: what was made, changed or deleted is as the answer said, in each table of administrators."""
 
 from __future__ import annotations

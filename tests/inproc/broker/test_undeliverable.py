@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Messages that wait and can never be delivered: each kind of waiting with each reason. The next is delivered, the bad one is found."""
 
 from __future__ import annotations

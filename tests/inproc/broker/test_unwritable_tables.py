@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Changes that an administrator asks for while their file cannot be written: an error, and the disk gets them as soon as it can."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A connection without a socket: what a broker writes to it can be looked at."""
 
 from __future__ import annotations

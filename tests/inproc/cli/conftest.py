@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One server for a module of tests of commands."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``broker``, ``user``, ``acl``, ``context``, ``bench``; credentials and TLS of every command."""
 
 from __future__ import annotations

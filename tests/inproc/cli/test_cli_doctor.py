@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each verdict of the doctor, brought about with our members and found by the command."""
 
 from __future__ import annotations

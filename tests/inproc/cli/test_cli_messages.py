@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``send``, ``tail``, ``request``, ``message`` and ``dead-letters`` beyond the 25 tasks."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The 25 tasks at our own servers, and the guide that prints them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``topic``, ``group`` and ``lag`` beyond the 25 tasks: what a dry run leaves alone, what is refused, what JSON says, exit codes."""
 
 from __future__ import annotations

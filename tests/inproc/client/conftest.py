@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shared by the client's tests: started consumers and producers, and a second broker."""
 
 from __future__ import annotations

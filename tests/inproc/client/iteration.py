@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An iteration over a consumer's messages in a thread of its own, with an event loop or without; the test decides what becomes of each."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A listener that remembers what it saw, and a short way to send."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Admin against the embedded broker: each request does what its mqadmin command does, and says so in types."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What Admin changes in part, sees at a glance, and reads on: alter_topic, alter_group, topic_summaries, read_onward, purge."""
 
 from __future__ import annotations

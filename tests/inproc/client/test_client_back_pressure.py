@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Back-pressure: how many sends may be under way, whose turn is next, and what happens to those that wait too long."""
 
 from __future__ import annotations

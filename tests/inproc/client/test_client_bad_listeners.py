@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Listeners that answer nonsense, raise what nobody catches, touch what is not theirs, hang or leak: it costs their messages a retry."""
 
 from __future__ import annotations

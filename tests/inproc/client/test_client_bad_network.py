@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A network and brokers that misbehave under a consumer: connections cut in either half of a request, answers late, twice, out of order,
 for somebody else, or in part. No message is lost, none comes twice for it, and an ordered queue stays in order."""
 

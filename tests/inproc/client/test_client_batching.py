@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Automatic batching: what travels together, each message's own result, order, failures, routes that change."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Copies of messages whose body cannot be opened here: the copy says that it is compressed, as the message does."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Concurrent consumption end to end: success, every kind of failure, send-back and its ways out, stuck listeners, flow control."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Dead letters: read without a trace, narrowed down, replayed as they were first sent."""
 
 from __future__ import annotations

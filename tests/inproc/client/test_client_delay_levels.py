@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Delay levels that no broker has: it would take its highest one and say nothing."""
 
 from __future__ import annotations

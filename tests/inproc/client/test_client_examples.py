@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The examples run as they are written, against a broker that NAMESRV_ADDR names."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SQL92 subscriptions of our clients at our broker."""
 
 from __future__ import annotations

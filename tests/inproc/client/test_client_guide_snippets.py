@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs in the guides run: each by itself, with the names that its page takes for granted, against a broker that has messages."""
 
 from __future__ import annotations

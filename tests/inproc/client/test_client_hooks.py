@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hooks of producers and consumers: who is called, with what, and what they may change."""
 
 from __future__ import annotations

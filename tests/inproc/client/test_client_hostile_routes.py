@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A name server that tells numbers of queues no broker has: they become lists in clients, so such a route is refused."""
 
 from __future__ import annotations

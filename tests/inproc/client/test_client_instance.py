@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a running member does without being asked, and what tools learn of it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Starting, sharing, shutting down: what a client takes it gives back."""
 
 from __future__ import annotations

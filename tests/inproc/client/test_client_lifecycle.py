@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every call of a client's life beside every other, for each client class: what a client takes it gives back, whoever interrupts whom.
 
 A keeper stays in the client instance, so that its connection to the broker stays open: only who says that it leaves is gone.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Messages whose properties leave no room for what a copy needs: they are tried a bounded number of times and end as a dead letter."""
 
 from __future__ import annotations

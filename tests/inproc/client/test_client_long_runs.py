@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Long lives in short time: many rebalances under load, and days of the manual clock. Order and at-least-once hold, and nothing piles up.
 
 A little of it by default; `make soak` runs 1,000 rebalances and 24 hours (SPROCKETMQ_REBALANCES, SPROCKETMQ_SIMULATED_HOURS).

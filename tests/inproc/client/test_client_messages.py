@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``consumer.messages()``: ack, nack and their absence, by ``async for`` and by ``for``."""
 
 from __future__ import annotations

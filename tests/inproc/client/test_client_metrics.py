@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Metrics of clients: what a scrape shows after sends, pulls and listener calls."""
 
 from __future__ import annotations

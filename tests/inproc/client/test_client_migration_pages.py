@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Programs of the pages for those who come from other clients: ours are run and print what the page says."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Topics, queues and groups that do not exist: each read by an administrator says so, where brokers answer as for empty ones."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Namespaces: equal names of two tenants stay apart, and a user only ever sees the short ones."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Orderly consumption end to end: order, suspension, commit and rollback, the lock, the retry limit."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Progress of an orderly queue whose listener runs while it is given up, shut down, reset or looked at: nothing that ended comes again."""
 
 from __future__ import annotations

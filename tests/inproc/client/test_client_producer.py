@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every form of sending, and what happens when a broker does not take it."""
 
 from __future__ import annotations

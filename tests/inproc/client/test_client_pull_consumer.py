@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Consuming by poll: shared and assigned queues, commit and auto commit, seek."""
 
 from __future__ import annotations

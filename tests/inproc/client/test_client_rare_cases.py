@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a client meets seldom, or only after long: each by the public API alone, so that `make mechanisms` sees production go there."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Members of a group share the queues: no overlap, none left, take-over when one leaves or dies; progress and where it begins."""
 
 from __future__ import annotations

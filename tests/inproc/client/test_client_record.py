@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """record=: whole runs of a consumer, written down and run again."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/guides/replay.md shows what its example's record really says; SPROCKETMQ_WRITE_PAGE=1 writes the page anew."""
 
 from __future__ import annotations

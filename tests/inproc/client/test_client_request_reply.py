@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Request and reply: who gets which answer, what a broker must know before, and what is left when nobody answers."""
 
 from __future__ import annotations

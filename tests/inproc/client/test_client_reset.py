@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Offset resets while members run: pushed by a 4.9 broker (code 220), and by the answer to the next pull (5.x)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Retry delays by the group's policy on the broker: followed, asked for once, and never in the way of a send-back."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What tools learn of our consumers through a broker: running info with stacks, consumer status, and one message consumed directly."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a producer can be told beyond the forms of sending: retries, slow brokers, delays, recall, compression, the second port, routes."""
 
 from __future__ import annotations

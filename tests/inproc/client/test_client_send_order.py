@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sends of one queue that nobody waits for are stored in the order of the calls, also while a first route is asked for."""
 
 from __future__ import annotations

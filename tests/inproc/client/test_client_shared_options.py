@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clients of one instance name share one client: what may differ between them, and what is refused by its name."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The ordinary send waits once; whatever else happens to its first try, the rules of failing take it up where it stands."""
 
 from __future__ import annotations

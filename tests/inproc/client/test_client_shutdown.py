@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shutting down from within, half way, twice, too early; and clients that nobody shuts down."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Listeners that raise RetryLater or DeadLetter, concurrent and orderly, with and without the broker's help."""
 
 from __future__ import annotations

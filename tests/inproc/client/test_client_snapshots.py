@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a client shows of itself: values as they are at one moment, never a part that its loop goes on changing."""
 
 from __future__ import annotations

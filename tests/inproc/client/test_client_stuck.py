@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A listener call over the consume timeout: who is told, with which stack, and that exactly one copy of the message comes back."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a group wants, said by several members and changed while it runs: nothing that matches is skipped for good."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Times that users give: milliseconds or datetimes; seconds, which would be 1970, and times of no zone are refused."""
 
 from __future__ import annotations

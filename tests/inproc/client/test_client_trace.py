@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Message trace end to end: what stands in the trace topic after sends and listener calls."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """OpenTelemetry spans end to end: who is whose parent, what they say, and that they end."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Transactions from the producer's side: halves, local work, check-backs, and what a broker hears of them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A queue whose pulls are answered with what cannot be used: it waits, and says so at ERROR, again each minute.
 
 Bodies that cannot be opened go the way that was chosen.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Servers of another kind than the one that was meant: a broker given as name server, TLS at a plain port, and the other way round."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Values that no parameter can mean: each parameter of the public API is given each of them, and answers in a sentence that names it.
 
 The parameters are read from the signatures, so a new one is tried without being asked for; what it takes is read from its annotation.

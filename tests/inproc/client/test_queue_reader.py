@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The bulk reader against a real broker: everything once and in order, whatever pulls bring, fail or lose."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who gets in, and what is refused before a page is asked."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Calls a stream reader as Spark does."""
 
 from __future__ import annotations

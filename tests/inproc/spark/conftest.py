@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An embedded RocketMQ and stream readers on it, each as new as after a restart of the query."""
 
 from __future__ import annotations

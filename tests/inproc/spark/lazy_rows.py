@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stands in for a DataFrame where a test needs no Spark but what makes one treacherous: whoever looks at it has its rows made anew, unless
 somebody asked it to keep them."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A broker beside the one of an embedded RocketMQ."""
 
 from __future__ import annotations

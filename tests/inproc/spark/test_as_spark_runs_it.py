@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Readers in the life that Spark gives them: pickled into other processes, in workers that are forked, with the limits of a trigger."""
 
 from __future__ import annotations

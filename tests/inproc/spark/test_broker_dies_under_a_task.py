@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A broker that goes away under a task: one that comes back costs time, one that does not is told, and neither costs a message."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A topic with fewer queues to write than to read, at a broker whose table names the queues to write alone (Apache before 5.3)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A broker that is away when a query begins, and returns: its queues begin where they would have begun had it been there."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The ledger has one place: its broker may be away when a batch begins, and comes back; two ledgers are made one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The transactional sink when a batch takes long, or its brokers are away: what is decided appears, what cannot appear is not decided."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A process that lives long and meets many accounts, groups and settings keeps few clients: threads, tasks and sockets are counted."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """No name server to be asked: a new query says so, one that has a place to go on from waits, unless its user wants it to fail."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plain rows go to the broker by columns, and come back as they were given."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An SQL92 expression that the brokers do not take is refused while a read is planned: Apache's filter nothing by it in a pull."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows that cannot be messages: the write fails, they are left out, or they become dead letters; and how long rows travel."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Keys that are renewed while clients and queries run: at the broker, and in the file that all of them read."""
 
 from __future__ import annotations

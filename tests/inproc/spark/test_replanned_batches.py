@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A batch that was planned anew under its number, though the ledger has decided the old plan: no row is lost or written twice."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A broker whose master is away and whose replica is behind: nothing that only the master has is lost, skipped or called lost."""
 
 from __future__ import annotations

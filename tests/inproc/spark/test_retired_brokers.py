@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A broker that is taken from the cluster, drained or not: what a stream says, and how it goes on without it."""
 
 from __future__ import annotations

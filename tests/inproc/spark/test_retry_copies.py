@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Retry copies of rows whose stored copies the broker has lost: the broker takes them as it would have made them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """docs/spark/deploy.md, "Rights that an account needs": with users as 5.x has them the rights that it lists are enough. `Get` is needed,
 as a reader asks where a queue ends."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What row retry promises of one batch, without Spark: good rows first, each row judged once, each message back once.
 
 Columns (``_is_bad``, ``_columns_to_fetch``) and the store of verdicts need Spark: tests/system/spark has the same with a real session and

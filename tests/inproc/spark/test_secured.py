@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Source, sink, retry and replay at a broker that wants TLS and access keys, without a JVM: as Spark calls them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The sink's modes ack and replay as Spark calls them, without a JVM: tasks write, the driver commits once for the batch."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How often a stream asks its brokers, and what it learns on the way: sizes for ``maxBytesPerTrigger``, times for the lag."""
 
 from __future__ import annotations

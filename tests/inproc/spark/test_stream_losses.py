@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a stream and a batch say of messages that are gone: before the read, while planning and in the middle of a task."""
 
 from __future__ import annotations

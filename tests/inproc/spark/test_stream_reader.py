@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The stream reader against a real broker, called as Spark calls it, without a Spark session: what is read and what is committed when."""
 
 from __future__ import annotations

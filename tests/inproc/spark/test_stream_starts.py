@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where a stream begins when it is told a group or a time: resolved once against a real broker, then fixed by what was journaled."""
 
 from __future__ import annotations

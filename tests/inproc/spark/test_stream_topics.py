@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A stream of all topics that match a pattern: new ones join from their first message, the broker's own are never meant."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads and writes of one process that differ in their time limits: each keeps its own, and they share what costs a connection."""
 
 from __future__ import annotations

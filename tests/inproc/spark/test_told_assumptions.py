@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What exactly-once writing assumes and does not hold itself is told in a sentence, when it is broken (docs/spark/exactly-once.md)."""
 
 from __future__ import annotations

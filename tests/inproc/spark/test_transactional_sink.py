@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The transactional sink, called as Spark calls it, with a real broker: what appears, and what each kind of death leaves behind."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a broker says beside "stored": rows of a write count as stored when the user accepts the answer."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A broker, and the transactional sink called as Spark calls it: what tests of it share."""
 
 from __future__ import annotations

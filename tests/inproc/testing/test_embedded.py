@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The embedded RocketMQ as users' tests use it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Floods of bytes, each of which once filled a server's memory: raw sockets that ask for much and read nothing, or little.
 
 Every flood is at least ten times as large as the limits that the server of ``test_queued_bytes`` is given.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Our own clients at a broker that wants TLS and access keys, on both generations of access control."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One budget of file descriptors: topics and clients together do not use up what the process may open, on any of its ports."""
 
 from __future__ import annotations

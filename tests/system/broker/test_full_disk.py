@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A real disk that another process fills: sends are refused with code 14, and nothing else happens. Longer: `make full-disk`."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Twenty thousand hostile frames and six short floods beside honest clients; `make hostile` is long."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`kill -9` on the broker in the middle of its work: what it acknowledged is there after the restart, once, at its place."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Twenty kills under a mixed load; `make crash` makes five hundred of them."""
 
 from __future__ import annotations

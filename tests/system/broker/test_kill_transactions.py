@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`kill -9` on the broker between any two steps of a transaction: what its producer decided happens, once, and nothing else does."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests whose names are paths, at a broker process with a disk: everything on the disk is where it was."""
 
 from __future__ import annotations

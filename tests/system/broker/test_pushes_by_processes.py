@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Access control at a broker process: what official clients do with no more rights than they need, and what an intruder gets."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every byte that a server keeps for a peer, or of a peer, has a bound: floods of each kind against a real process, its own memory watched,
 an honest client beside it."""
 

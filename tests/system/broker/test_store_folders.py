@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Folders that a broker may not use, that two brokers would use, and a process without descriptors: one sentence, and nothing half done."""
 
 from __future__ import annotations

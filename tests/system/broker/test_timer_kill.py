@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """`kill -9` while delayed messages and timer messages wait and are being delivered: all arrive, none early, none again and again."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The command line as users run it: child processes, stopped by their own handle when the test ends."""
 
 from __future__ import annotations

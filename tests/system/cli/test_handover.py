@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``sprocketmq handover`` against servers of their own process, with a slave of bare sockets."""
 
 from __future__ import annotations

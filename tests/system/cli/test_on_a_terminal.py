@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The status line where it lives: below the ready line of a server whose stderr is a terminal."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What `pip install sprocketmq` without extras gives: a client that sends and consumes, and one sentence for every other part."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What ``from sprocketmq import Producer, PushConsumer`` does not load: the bench measures the time, this holds the reasons for it."""
 
 from __future__ import annotations

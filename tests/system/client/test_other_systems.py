@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the code asks of a system: a process that lost all that Windows lacks runs a broker in memory and clients all the same.
 
 This is no Windows, and finds only what is missing there: names of modules, calls and event loop. The workflow runs the tests on real ones.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Some turns of the outage drill; `make outage` makes twenty minutes of them, at Apache's servers, too."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is recorded of a consumer whose listener hangs in one call, when the process is killed with ``kill -9``."""
 
 from __future__ import annotations

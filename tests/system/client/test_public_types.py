@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What type checkers say of programs that use the public API: a misspelt or mistyped option, argument or listener is an error, and nothing
 else is. One program, one run of mypy and one of pyright (basedpyright in its standard mode: docs/decisions/0030)."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A consumer that is killed with ``kill -9`` leaves a record that tells its last moments."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Wishes that come by the thousand: consumers whose topics are missing, brokers that forgot everybody. In real time, on real sockets."""
 
 from __future__ import annotations

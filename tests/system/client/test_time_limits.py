@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A send ends within its timeout, and one peer that is silent, deaf or gone costs nobody else. Real sockets, real time.
 
 Limits are several times what is needed: a loaded machine is no failure, a hang is.

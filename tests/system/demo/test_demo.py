@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The demo from end to end, on the first flights of the data set, as a user starts it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Connections over real loopback sockets: both directions, garbage, limits, loss."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The engine's thread, its end, its fork guard; the manual clock's order."""
 
 from __future__ import annotations

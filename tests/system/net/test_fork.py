@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A process that forks with clients in it: the connections stay the parent's, the child is told so or makes its own."""
 
 from __future__ import annotations

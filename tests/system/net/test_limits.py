@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What one peer may take from the others: connections, time, memory. Each with an honest client beside it."""
 
 from __future__ import annotations

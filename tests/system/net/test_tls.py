@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """TLS on real sockets: both kinds on one port, certificates of our own, clients that show theirs, changes while running."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Wheel and sdist: what is in them, what an index would say of them, and what somebody has who installs them into an empty environment.
 
 Nothing is downloaded: what the package depends on is copied from the environment of the tests, by the lists of files of its installer.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One embedded RocketMQ for each test of Spark; the session is one for the whole run (tests/conftest.py)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A server of Spark Connect, a process of its own: on a free port, and for this machine alone."""
 
 from __future__ import annotations

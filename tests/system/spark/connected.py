@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Run by test_deploying as a process of its own, as one Python process holds either a classic session or one of Connect.
 
 SPARK_REMOTE says where the server is, for this session as for the pipeline's command.

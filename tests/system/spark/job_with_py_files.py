@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Run by test_deploying through spark-submit, with Python processes that know our packages from the shipped zip alone."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads and streams of numbered messages, and what a user reads when they fail."""
 
 from __future__ import annotations

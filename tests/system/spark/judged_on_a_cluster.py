@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Run by test_verdict_store as a process of its own: a judge that never says the same twice, on executors that die under it.
 
     executors   two, each a process; both are killed when the good rows are written

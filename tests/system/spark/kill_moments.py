@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Driver and workers of three streams (killed_pipelines) are killed at random moments while rows flow; then all that they wrote is judged.
 
     producer --steady rows--> embedded broker (here, it survives) <--> child: JVM, driver, Spark's Python processes <--SIGKILL-- killer

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What must be true of three streams (killed_pipelines) after all kills, when nothing moves any more.
 
 Laws

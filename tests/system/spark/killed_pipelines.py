@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Three streams that live through kills; run by kill_moments as a process of its own, and imported by Spark's workers.
 
     raw  --copied--> topic copied       at least once; each message says which row of which batch it is (delivery=idempotent)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A stream from topic ``raw`` into topic ``flights``, exactly once, that is killed at a chosen point; run by test_exactly_once as a process
 of its own, and imported by Spark's workers, which do the killing.
 

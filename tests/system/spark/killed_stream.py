@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Run by test_stream as a process of its own, to be killed: one streaming query that never gets past its first batch."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One side of a transactional stream, a process of its own: ``python month_process.py task|driver NAMESRV``, a line in and out for each
 batch.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Run by test_secrets as a process of its own: whatever shows options is asked to show them, in a classic session or one of Connect."""
 
 from __future__ import annotations

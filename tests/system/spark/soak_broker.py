@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Name server and broker of the long stream, a process of its own: files of 16 MiB, which go when they are six minutes old.
 
 ``serve`` is not used because ``fileReservedTime`` is in whole hours. Ends when its standard input does.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What has to become of each row of a long stream, and what became of it.
 
 The fate of a row is written in its number: a hash of (seed, number, tries) says what the pipeline does with it at each try. The pipeline

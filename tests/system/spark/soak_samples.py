@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What processes hold in memory over time, and whether that is flat. Linux: /proc.
 
 Only what a process has for itself counts (RssAnon): the files that a broker maps belong to the page cache, and go with retention.

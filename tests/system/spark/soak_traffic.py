@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows at a steady rate into a long stream, and an ordinary consumer that counts what comes out; the ledger judges.
 
 sender, by the clock --> rows --> (the stream) --> sink, %DLQ% --> counter, a pull consumer --> SoakLedger

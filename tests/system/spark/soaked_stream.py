@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The pipeline of the long stream: topic ``rows`` and its retries, judged row by row, the good ones into topic ``sink``.
 
 ``start`` runs it in a session that is there. As a script it is a driver of its own, which tells each batch in a line of JSON, its heap

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The processes of a Spark application or cluster, found by their session, and what they are for Spark. Linux: /proc."""
 
 from __future__ import annotations

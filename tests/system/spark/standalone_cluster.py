@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A standalone Spark cluster on this machine: a master and two workers, each a process from PySpark's own distribution."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bad input through a real Spark: the sentence is the last thing that a user reads, and no task has begun where it could be known."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Batch reads and writes through a real Spark."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``sprocketmq spark-checkpoint`` on checkpoints that a real Spark wrote, and that it goes on from."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Messages that retention deletes under a read that is planned already, through a real Spark: named, counted, and the rest is read."""
 
 from __future__ import annotations

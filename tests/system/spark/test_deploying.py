@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Spark as it is deployed: packages shipped with --py-files to workers that have them not, and Spark Connect."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The transactional sink through a real Spark: the driver is killed at each point of a batch, and restarted from its checkpoint."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The Spark examples do what they say, on the tests' own session; the pipelines run by their own command (test_pipelines)."""
 
 from __future__ import annotations

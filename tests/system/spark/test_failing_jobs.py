@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What fails under a job of a real Spark, a broker or the user's own function: it is told in its own words, and nothing is lost, as who
 mends the cause and starts again has every row. And what neither other queries nor other triggers may change."""
 

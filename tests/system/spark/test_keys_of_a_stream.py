@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A stream of a real Spark whose keys are renewed while it runs, first at the broker, then in the file: source, tasks and sink go on."""
 
 from __future__ import annotations

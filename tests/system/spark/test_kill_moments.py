@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Driver and workers killed at random moments: what is promised at least once comes, what is promised once comes once, rows are tried as
 often as the dice say, and each row ends once. `make spark-kills` goes on for 200 kills, on a standalone cluster of two workers."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The judge of the kill storm sees what was lost, doubled, or not due: each law is broken once, on purpose. No Spark runs here."""
 
 from __future__ import annotations

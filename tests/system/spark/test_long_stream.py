@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A stream at a steady rate whose rows fail at random: `make spark-soak` for an hour, a few seconds of it here, and its judge itself."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bad rows whose stored copies the broker deletes while the batch runs: they are sent back with their own bodies."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A month of micro-batches of a transactional stream through the sink's own classes, broker, driver and task each a process, called as
 Spark calls them: `make transaction-soak` for 100,000 of them, some hundred here. What a process holds does not grow with the number of
 batches, nor the time of a batch: at the end of each tenth it is held against that of a young stream, with processes and a broker of its

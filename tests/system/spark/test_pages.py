@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every Python snippet of the pages about Spark runs, in the order of its page, and does what the page says."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The declarative pipeline of the examples, run by Spark's own command."""
 
 from __future__ import annotations

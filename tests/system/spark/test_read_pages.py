@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The pages about reading and operating: their snippets run, and a real Spark tells what was lost."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Verdicts by row through a real Spark: reasons, replays, repeats; and secrets, which nothing shows."""
 
 from __future__ import annotations

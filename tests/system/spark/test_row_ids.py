@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a sink wrote again after a crash (delivery=idempotent) is read once, and nothing else is dropped, through a real Spark."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What row retry promises of one batch: good rows first, each row judged once."""
 
 from __future__ import annotations

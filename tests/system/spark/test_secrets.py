@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Keys are nowhere to be read: not in plans, progress, errors, logs, Spark's event log or checkpoints, classic or with Connect."""
 
 from __future__ import annotations

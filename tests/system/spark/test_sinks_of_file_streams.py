@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Streams that do not begin at RocketMQ and end there: the sink and row retry, with PySpark 4.0 and 4.1, too."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The judge of the long stream notices a row that is lost, doubled, tried too often, dead for a wrong reason; and memory that grows."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cluster of the long kill storm is a real one: its master knows two workers, a killed one comes back, and no process stays."""
 
 from __future__ import annotations

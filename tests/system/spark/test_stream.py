@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Streams through a real Spark: AvailableNow, continuous reading, crash in the first batch, sink, row retry, progress on the broker."""
 
 from __future__ import annotations

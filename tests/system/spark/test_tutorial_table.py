@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The whole of docs/tutorial.md, walked word by word, with its table of Spark."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A row is judged once, whoever dies between the write of the good rows and the way back of the others."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A retry keeps its ``bornTimestamp``: a watermark on that column drops it, one on ``storeTimestamp`` does not (docs/spark/retry.md)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """BrokerConfig and NameServerConfig: Apache's keys in, one sentence out for what is wrong."""
 
 from __future__ import annotations

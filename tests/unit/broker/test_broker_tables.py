@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Topics, groups, offsets, members and counters: the broker's tables without a broker."""
 
 from __future__ import annotations

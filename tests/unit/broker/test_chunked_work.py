@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """broker.chunked_work: shares in order, a turn of the loop between two of them, and an end at any of them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The table of filters and what it asks of records, without a broker."""
 
 from __future__ import annotations

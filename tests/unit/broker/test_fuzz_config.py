@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Configuration files of all kinds with anything in them: settings, or one sentence. `make fuzz` runs these for longer."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Notices that a group has changed: a step's worth in a turn of the loop, and everybody hears."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a shape says is what its properties say when they are judged alone."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A message that is parked says where it was going to, once and last, whatever it brought."""
 
 from __future__ import annotations

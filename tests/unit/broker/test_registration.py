@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Registration: a burst of changes costs two rounds, and who waits for his change waits for no later one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Windows over tallies: laws 1 to 3 of broker.statistics."""
 
 from __future__ import annotations

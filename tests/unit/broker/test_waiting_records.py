@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Waiting records read from one view of the log: all kinds of them, damaged ones, and what they say about where they want to go."""
 
 from __future__ import annotations

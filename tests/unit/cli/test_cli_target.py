@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where a command goes and as whom: options, contexts, environment; and that keys never go to another cluster."""
 
 from __future__ import annotations

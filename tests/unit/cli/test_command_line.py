@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What every command has in common: names and near names, help pages, options, modules that are loaded when they are needed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Tables, wide tables and JSON; what is asked before a change; messages as lines."""
 
 from __future__ import annotations

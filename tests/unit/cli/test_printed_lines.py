@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a broker or a message says is printed within its line, and steers no terminal."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``sprocketmq store check`` and ``store inspect``: what they print, their exit codes, their one sentence for a user's mistake."""
 
 from __future__ import annotations

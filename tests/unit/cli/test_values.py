@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Values of options, and how the same are printed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads a docstring as ``help()`` shows it, and says what is missing in it: the rules of the public API (docs/decisions/0030)."""
 
 from __future__ import annotations

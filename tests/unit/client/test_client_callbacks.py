@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Functions that cannot be called as a client would call them are refused when they are handed over, each in a sentence that says how."""
 
 from __future__ import annotations

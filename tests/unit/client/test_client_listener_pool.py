@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The pools that run listeners: once each, all reported, nobody held up by a stuck neighbour."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Options and names: every mistake is one sentence that says what is allowed, before anything is opened."""
 
 from __future__ import annotations

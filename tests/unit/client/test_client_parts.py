@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small parts without a broker: offset files, retry copies, ids, name server choice."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """client.recorder: a bounded file that is readable at any moment, and never in the consumer's way."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Keys in a file: what it may hold, when it is read again, and what is said when it cannot be used."""
 
 from __future__ import annotations

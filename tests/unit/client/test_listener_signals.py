@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """RetryLater and DeadLetter without a broker: what they ask for."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who is a broker's master by a route, a replica that acts as one included."""
 
 from __future__ import annotations

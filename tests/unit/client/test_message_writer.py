@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The header that is written out for each send is the typed one; properties as text are those of the bytes."""
 
 from __future__ import annotations

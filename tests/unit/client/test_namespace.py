@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names within a namespace, and back."""
 
 from __future__ import annotations

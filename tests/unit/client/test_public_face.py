@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The public API explains itself: what can be raised can be caught by name, and what a client can do ``help()`` shows."""
 
 from __future__ import annotations

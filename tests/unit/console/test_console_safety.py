@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Masks, sessions, names, the audit log: what keeps a console to those who may look."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bodies and values on a page: forms, cuts, masks, and a mended body that has the bytes it had where nobody touched it."""
 
 from __future__ import annotations

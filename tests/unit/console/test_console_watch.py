@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lag over time in bounded memory, and how urgent a verdict is."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small builders shared by the tests of core."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """When work that many ask for runs: never sooner than its interval allows, and never too late for anybody."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The life of a client: the table of its calls, and its laws against a driver that may be cancelled anywhere."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """core.long_poll: waiting, waking, giving up; and a model that keeps one flat list."""
 
 from __future__ import annotations

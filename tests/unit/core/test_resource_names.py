@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Names of topics and groups: Apache's characters and lengths, and what no request may use as a name."""
 
 from __future__ import annotations

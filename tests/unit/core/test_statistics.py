@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """core.statistics: what a minute, an hour and a day show, beside a plain model of Java's sampling timers."""
 
 from __future__ import annotations

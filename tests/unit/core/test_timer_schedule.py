@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """When a timer message is due, and where it waits."""
 
 from __future__ import annotations

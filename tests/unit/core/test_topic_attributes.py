@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Attributes of topics and the changes of them: laws 1 to 3 of core.topic_attributes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The laws of net.bounded_protocol and net.queued_bytes, with a transport whose peer reads when it is told to."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """With raised malloc thresholds freed memory stays with the process: large blocks cost their page faults once."""
 
 from __future__ import annotations

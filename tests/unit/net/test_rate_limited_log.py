@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """At most one line a minute; each line counts the events before it that were not logged."""
 
 from __future__ import annotations

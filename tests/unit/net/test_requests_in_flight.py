@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a connection does with its own requests: gathered writes, deadlines, late answers. A transport that only notes what is written."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Keys that are renewed while many requests are under way: each that was refused is signed again, whoever saw the new keys first."""
 
 from __future__ import annotations

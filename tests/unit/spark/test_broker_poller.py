@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The interval of looks at the brokers."""
 
 from __future__ import annotations

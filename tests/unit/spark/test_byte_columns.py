@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Slices of a buffer as a column are what Python's own slices are, whatever their sizes."""
 
 from __future__ import annotations

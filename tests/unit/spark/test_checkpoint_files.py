@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checkpoints of Spark as files: what is edited, what stays, what is refused."""
 
 from __future__ import annotations

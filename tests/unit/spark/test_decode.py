@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A batch holds what its records hold: each of them decoded alone with the client's decoder gives the same row."""
 
 from __future__ import annotations

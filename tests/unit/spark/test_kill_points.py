@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The streams that kill tests run stop at points inside the product, named as the product names them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lag out of progress events: the laws in the head of ``spark.read.lag``."""
 
 from __future__ import annotations

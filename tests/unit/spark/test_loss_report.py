@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The way of a loss from a task to the driver, without the Spark in between (tests/system/spark/test_data_loss.py has it)."""
 
 from __future__ import annotations

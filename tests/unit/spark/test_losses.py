@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Losses: the laws in the head of ``spark.losses``."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The journaled offset: equal offsets are equal text, and the start of every queue in a batch is known from journaled text alone."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every option of the table: its default is what leaving it out means, a wrong value is one sentence in the table's own words, a misspelt
 name is answered with the right one, and the page says what the table says."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Options: names, defaults, values, combinations; every mistake is one sentence that names option, value and what is allowed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every pair of options, each right by itself: either they go together, or one sentence names both; and which pairs do not is all written
 down here, so that no pair begins or ceases to be refused by accident."""
 

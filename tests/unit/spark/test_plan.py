@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Planning: the laws in the head of ``spark.read.plan``, with Hypothesis playing brokers that grow, delete, restart and gain queues."""
 
 from __future__ import annotations

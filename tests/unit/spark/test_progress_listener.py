@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The listener: what it says to the log, to a callback and to Prometheus."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where records start: whichever way fits, it is what walking from one to the next finds."""
 
 from __future__ import annotations

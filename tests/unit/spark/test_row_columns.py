@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows by columns: the same elements as rows one by one, and nothing but plain rows."""
 
 from __future__ import annotations

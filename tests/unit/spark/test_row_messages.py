@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows into messages, and the columns that a write may have."""
 
 from __future__ import annotations

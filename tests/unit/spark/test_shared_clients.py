@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clients of a process that are shared by key: who has one uses it, few stay that nobody uses."""
 
 from __future__ import annotations

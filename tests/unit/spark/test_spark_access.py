@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who a Spark job is: keys from options or a file, TLS; a mistake is one sentence, a secret is in none."""
 
 from __future__ import annotations

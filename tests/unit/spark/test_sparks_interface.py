@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What Spark's interface for Python sources asks of one, in so far as it can be held without a Spark: see docs/spark/pitfalls.md."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How much a micro-batch may hold: the laws in the head of ``spark.read.trigger_limits``."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A judge's verdict of a wrong type is refused before anything is done: Spark would turn 'no' into false, and 'maybe' into nothing."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The fixture ``store`` runs each test on both stores, and checks the store's laws after it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a Java broker does to the index of a store that was killed. Java: IndexService, IndexFile, CommitLog.recoverAbnormally."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Small stores for tests, messages for them, and a crash: what a killed process leaves is what its files read as now."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stores that Apache RocketMQ 4.9.7 and 5.4.0 have written (tests/golden/store): read as they are, rebuilt byte for byte, written on."""
 
 from __future__ import annotations

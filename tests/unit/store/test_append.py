@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Both ways to append a message leave the same bytes, and the record is that of ``encode_record``."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What is stored of a batch is, byte for byte, what is stored of its messages one by one: records, queue entries, their extension."""
 
 from __future__ import annotations

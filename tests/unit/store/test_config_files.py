@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Configuration files: a text is saved whole or not at all, the one before it is kept, and no crash brings an older one back."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Store directories with damage of every kind: opened and repaired, or one StoreError; never another exception, never a hang.
 
 `make fuzz` runs these for longer.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What every message store does, on the memory and on the disk version."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reading judges all entries of a pull together; whatever it finds, it is what reading them one by one finds."""
 
 from __future__ import annotations

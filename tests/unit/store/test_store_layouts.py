@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tables of the store's files against bytes that Java wrote, and against the numbers that Java's sources state."""
 
 from __future__ import annotations

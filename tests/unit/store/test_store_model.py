@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Random histories against a naive model: lists of bodies. Both stores; the disk store is also stopped, killed and reopened."""
 
 from __future__ import annotations

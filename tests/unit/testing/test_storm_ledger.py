@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The books of the kill storm notice what they are there for: each law, broken on purpose."""
 
 from __future__ import annotations

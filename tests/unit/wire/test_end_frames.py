@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """END_TRANSACTION by template: the same bytes as by Command."""
 
 from __future__ import annotations

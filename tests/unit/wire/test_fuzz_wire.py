@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Made-up input to every decoder of the wire: the value, or a ProtocolError; never another exception. `make fuzz` runs these for longer."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Everything that Apache RocketMQ 4.9 and 5.4 put on the wire in the captures is understood field by field, and written back the same."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The handle of a message that can be taken back."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The frames of a send by the short way are those of the long one, whatever is in them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """wire.trace: the records of message trace, byte for byte as Java's TraceDataEncoder writes them."""
 
 from __future__ import annotations

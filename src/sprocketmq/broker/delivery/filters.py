@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The filters of consumer groups other than tags, compiled, one per group and topic (Java: ConsumerFilterManager, ExpressionMessageFilter).
 
     heartbeat --register--> compiled once per expression --> pull (match_record), parked pulls (when a message arrives)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pulls that wait: the driver of core.long_poll (Java: PullRequestHoldService, NotifyMessageArrivingListener).
 
 Laws (those of the waiting room are in core.long_poll)

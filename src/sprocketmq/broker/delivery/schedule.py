@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Delay levels: a delayed message waits in the queue of its level until it is due (Java: ScheduleMessageService).
 
     put(message, level n) --> SCHEDULE_TOPIC_XXXX, queue n-1; REAL_TOPIC and REAL_QID keep the destination

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Timer messages: delivered at any requested time, to the second (Java: TimerMessageStore, HookUtils).
 
     send with TIMER_*  --> rmq_sys_wheel_timer, queue 0     with REAL_TOPIC, REAL_QID and TIMER_OUT_MS for place and time

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Transactions: a half message waits until its producer ends it; the broker asks the producer if it does not.
 
 Java: TransactionalMessageServiceImpl, TransactionalMessageBridge, AbstractTransactionalMessageCheckListener.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Waiting messages that can never be delivered are set aside, so that the messages after them are delivered.
 
     waiting message --deliver--> real topic

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads the records of waiting messages, many from one view of the log, and makes the messages of their copies (Java: messageTimeUp,
 convert).
 

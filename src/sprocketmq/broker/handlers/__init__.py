@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Request families of the broker, one file each: declared request -> ``handle(broker, connection, command, now_ms) -> answer``.
 
 A handler runs on the broker's loop, never awaits and takes no lock. None means that the answer went out already (pull), comes later

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Limits for the names in one request and the content of one heartbeat, each with an error. Apache's broker has no such limits."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pages of a table, as tools and slaves of 5.x request topics and groups (codes 21 and 201). Java: subTopicConfigTable, subGroupTable.
 
 A page begins at a sequence number of the names in their order. The number is valid for one state of the table. A caller that names another

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The name server: brokers register their topics, clients request routes (Java: NamesrvController).
 
 Routes are in memory only, because brokers register again within 30 s; the key-value configuration is stored. The rules are in

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The requests a name server answers: request -> ``handle(name_server, connection, command, now_ms)`` (Java: DefaultRequestProcessor).
 
 brokers         REGISTER_BROKER 103, UNREGISTER_BROKER 104, QUERY_DATA_VERSION 322, GET_BROKER_MEMBER_GROUP 901,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Counters of a broker: totals per topic and per group, and rates over the last 10 s, 1 min and 10 min (Java: StoreStatsService).
 
 Storing and pulling only count here, with one call per request; ``statistics`` reads these counters every ten seconds.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The part of the commit log that counts as being in memory: the newest part, as large as a share of this machine's RAM.
 
 Java: DefaultMessageStore.checkInDiskByCommitOffset, StoreUtil.TOTAL_PHYSICAL_MEMORY_SIZE.

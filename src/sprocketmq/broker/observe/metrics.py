@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Metrics for Prometheus, under the names that Apache RocketMQ 5.x uses where it has the same number (Java: BrokerMetricsManager).
 
     GET /metrics --HTTP thread--> reading the tables on the broker's loop, in steps --> families --> text

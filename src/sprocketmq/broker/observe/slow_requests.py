@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The slow-request log: requests whose handling blocked the event loop of the broker too long.
 
 All requests share one loop, so a slow request delays all others. The log line has the sender, the request and the time; in JSON it also

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Counters in windows of a minute, an hour and a day, as VIEW_BROKER_STATS_DATA shows them (Java: BrokerStatsManager, StatsItem).
 
     Counters (running totals) --every 10 s, 10 min, 1 h--> snapshots: 7, 7 and 25 of them --> sum, per second, per request

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """Slaves, handover, and registration at name servers."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Answers that wait for the disk under SYNC_FLUSH (Java: CommitLog.GroupCommitService).
 
     send --> append --> answer waits with the end of its record --+-- durable: the answer, code 0

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The driver of core.handover: a broker gives its messages to its slave and stops.
 
     HANDOVER 30001 start --> requests 21, 43, 45, 201 are watched --> store frozen --> finish: config/handedOver.json, then the broker stops

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Registration of the broker and its topics at the name servers (Java: BrokerController.registerBrokerAll, BrokerOuterAPI).
 
 The broker sends the whole topic table at the start, every 30 s as a heartbeat, and after each change of topics. A change during a

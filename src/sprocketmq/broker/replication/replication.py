@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Replication: slaves copy the log over the replication port, and sends of a SYNC_MASTER wait for them (Java: DefaultHAService).
 
     append --> log --> pump: slices of the log, as fast as each slave reads        polled every 20 ms, and at once when a send waits

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """All queues of a topic, requested from the name servers for clients that let the broker assign (Java: TopicRouteInfoManager).
 
 A route is cached for 30 s, as Java polls it. This broker's own queues are always up to date, and are the only ones if no name server is

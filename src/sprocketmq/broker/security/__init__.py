@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """Access control, and the check of names in requests."""

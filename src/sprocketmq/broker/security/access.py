@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Access control: the check before each handler, by 4.9's accounts or 5.x's users (Java: RPCHook, RequestPipeline).
 
 Handlers are wrapped once at the start, so a broker without access control has no extra work. A refused request is answered with

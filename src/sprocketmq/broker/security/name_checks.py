@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The check of names: names of topics, groups, brokers and clusters in a request are checked before its handler (Java: TopicValidator).
 
 A name that would lead through the file system is refused here in every request, and so is a line break in any other

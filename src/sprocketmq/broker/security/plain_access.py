@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """4.9's accounts in their YAML files: read, watched, changed by administrators (Java: PlainAccessValidator, PlainPermissionManager,
 AclFileWatchService). "Plain" is Apache's name for this kind of access control; the default file is ``plain_acl.yml``.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """5.x's users and policies, and the decisions made with them (Java: AuthenticationPipeline, AuthorizationPipeline).
 
 Apache keeps both in two RocksDB folders (config/users, config/acls). This broker keeps them in one JSON file of its own,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Settings of broker and name server, under Apache's own key names (Java: BrokerConfig, MessageStoreConfig, NamesrvConfig).
 
 Attributes are snake_case, files and ``from_properties`` use Apache's camelCase (``flushDiskType``), so that an existing ``broker.conf``

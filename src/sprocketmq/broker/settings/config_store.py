@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The broker's tables on disk, in Apache's own files and dialect (Java: ConfigManager and its subclasses).
 
     STORE/config/topics.json            written after a change, beside the loop

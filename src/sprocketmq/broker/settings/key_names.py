@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Keys that are not quite those of a configuration: which one was meant.
 
 unknown in --set, --set-file, the environment    refused: somebody who names one key wants it to count

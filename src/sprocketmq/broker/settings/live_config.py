@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Settings that change while the broker runs (Java: Configuration.update, which changes any field, with or without an effect).
 
     UPDATE_BROKER_CONFIG --key=value lines--> all checked --> new settings replace the old --> the same keys changed in the file of --config

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a broker keeps in addition to the log: topics, groups, offsets, members."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Connected clients: the members of each consumer group with their subscriptions, and of each producer group (Java: ConsumerManager,
 ProducerManager).
 

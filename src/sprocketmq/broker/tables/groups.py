@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The settings of a broker's consumer groups: whether they may consume, how often they retry (Java: SubscriptionGroupManager)."""
 
 from __future__ import annotations

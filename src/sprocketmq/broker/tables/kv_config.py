@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The name server's key-value configuration: texts by namespace and key, written to the disk after each change (Java: KVConfigManager).
 
     kvConfig.json   {"configTable":{"ORDER_TOPIC_CONFIG":{"orders":"broker-a:4;broker-b:4"}}}

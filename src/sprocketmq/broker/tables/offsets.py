@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The progress of each group in each queue (Java: ConsumerOffsetManager).
 
 Laws

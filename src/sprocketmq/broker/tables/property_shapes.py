@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The meaning of a send's properties for the broker, cached by their shape: the text without the values of UNIQ_KEY and KEYS.
 
 A producer sends thousands of messages whose properties differ only in these two, so they are checked once.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The modes in which groups read topics, as an administrator set them (5.x; Java: MessageRequestModeManager).
 
 PULL is the only mode that this broker serves, so the table has no effect: slaves copy it, and tools read it. It is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The answer to a stored send, with a header from constant parts (Java: SendMessageResponseHeader and two additional fields)."""
 
 from __future__ import annotations

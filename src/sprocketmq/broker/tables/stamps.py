@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The data that the broker adds to a message and its answer: its marks, its host, the two ids.
 
 Java: AbstractSendMessageProcessor.buildMsgContext, MessageClientIDSetter, MessageDecoder.createMessageId.

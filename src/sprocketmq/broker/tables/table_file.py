@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A table on disk, written whole on a thread after its changes (Java: ConfigManager.persist, for which every change waits).
 
     changed --at the end of the turn--> text of the table --thread--> file --> waiting callers are called

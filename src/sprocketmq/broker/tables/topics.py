@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The topics of one broker: their queues and permissions, and the rules for creating them (Java: TopicConfigManager).
 
 A topic is created in three ways: by an administrator (UPDATE_AND_CREATE_TOPIC), by a send to an unknown topic that names a default topic

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``sprocketmq user`` and ``acl``: users and policies of RocketMQ 5."""
 
 from __future__ import annotations

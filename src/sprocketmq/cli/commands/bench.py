@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``sprocketmq bench``: how fast this machine can send messages to a cluster and consume them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``sprocketmq broker``: list, show, config get and set, drain, and ``broker run``, which runs a broker on this machine."""
 
 from __future__ import annotations

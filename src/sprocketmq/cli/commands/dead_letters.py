@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``sprocketmq dead-letters``: list, show, replay and purge dead letters."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``sprocketmq group``: list, show, create, alter, delete. The other verbs are in ``group_members`` and ``group_progress``."""
 
 from __future__ import annotations

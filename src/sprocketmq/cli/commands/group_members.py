@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``sprocketmq group members | stack | doctor``: members that are online, their threads' stacks, and why the group makes no progress."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``sprocketmq group reset | clone``: changing the offsets from which a group consumes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``sprocketmq lag``: how far a group is behind, in messages and in time."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``sprocketmq message``: find, show, trace, track, redeliver."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``sprocketmq send`` and ``request``: sending messages from the command line, stdin, or a file with one JSON object in each line."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``sprocketmq tail``: printing the messages of a topic, without a consumer group and without progress."""
 
 from __future__ import annotations

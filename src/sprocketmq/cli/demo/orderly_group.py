@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Third stage: an orderly consumer group that looks for a flight of an aircraft that comes before an earlier one of the same aircraft.
 
 Run as a child process. Order is judged per aircraft by the row number, which is the order of sending. A row that comes again after a

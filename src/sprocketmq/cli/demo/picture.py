@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The picture at the end of the demo: departure delay by hour and carrier, drawn from what the Spark pipeline wrote."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Last stage: the Spark pipeline. Topic to parsed rows to Parquet, bad rows retried and dead-lettered one by one, then the means.
 
 Run as a child process, so that the JVM comes and goes with it. Each batch writes a folder of its own by overwriting it, so a batch that

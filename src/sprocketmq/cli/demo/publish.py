@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """First stage: publish every flight to the topic, in order per aircraft, as fast as acknowledged sends go.
 
 One sender per queue, one batch of it in flight at a time: a later batch must not overtake an earlier one that had to be sent again, and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Second stage: a push consumer group that cannot stand a flight without a departure time.
 
 Run as a child process, one per member. The listener does what a user's code does with a bad record: it fails. RocketMQ's own retry then

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The end of the demo: every number measured in the run next to the same number worked out from the data set, and a verdict.
 
 The expected side comes from the CSV alone (``Flights``), never from the broker. Sets are compared as sets of row numbers and message ids,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``sprocketmq demo``: a year of flights through broker, consumer groups and Spark, told on the terminal and reconciled at the end."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The demo's own RocketMQ: ``sprocketmq serve`` as a child process, and the questions that are asked of it from yet other processes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a stage of the demo gets to work with, and the bar that it moves."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The demo's stages as the parent sees them: start the members, count what they report, compare it with the data set."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Confirmation of changes, and ``--dry-run``.
 
 Laws

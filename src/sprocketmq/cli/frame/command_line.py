@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finding commands: a module is imported when one of its commands is used, and unknown names get "did you mean".
 
     table of main.py: section -> name -> module          the command is the module's attribute of the same name

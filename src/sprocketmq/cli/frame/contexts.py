@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Named clusters in a file of the user: ``sprocketmq context add prod -n host:9876``, then ``--context prod``.
 
 Laws

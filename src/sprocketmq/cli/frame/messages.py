@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Messages as text and as JSON: ``tail --json`` writes one object for each line, and ``send --file`` reads them.
 
     {"topic": ..., "message_id": ..., "body": "text"}            a body that is UTF-8

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Printing results: a table, a wider table, or JSON.
 
 Laws

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cluster that a command connects to, and with which keys: the options that these commands share, and the clients made from them.
 The first of these that is given counts:
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Types of option values, and how such values are printed.
 
 duration   10s  5m  2h  1d  500ms  1h30m                                  milliseconds

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The web console in the foreground, alone or beside a broker: its settings out of options."""
 
 from __future__ import annotations

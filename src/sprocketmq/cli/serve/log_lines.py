@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Log lines of the servers on stderr: plain text, or one JSON object for each line."""
 
 from __future__ import annotations

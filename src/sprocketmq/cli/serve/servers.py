@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``serve``, ``namesrv`` and ``broker run``: read the settings and run the servers. Options take precedence over ``--set``, and ``--set``
 over ``--config``."""
 

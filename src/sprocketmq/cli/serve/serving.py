@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Running servers in the foreground until a signal: one event loop, one ready line on stdout, exit code 0 after a signal.
 
 Scripts, tests and the demo rely on the ready line: it is printed when all servers accept connections and are registered, it is the only

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Settings of a server from ``--config FILE`` (Apache's broker.conf and namesrv.conf), the environment, ``--set-file`` and ``--set``.
 
 The files are Java properties (wire.text.java_properties). They are read as UTF-8, because editors write UTF-8; Java reads them as Latin-1,

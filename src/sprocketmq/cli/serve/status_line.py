@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The status line of a broker in a terminal: messages per second, connections, size of the log, time since the start.
 
     in 12,345/s   out 11,900/s   waiting pulls 8   connections 3   topics 14   log 1.2 GB   up 0:12:33

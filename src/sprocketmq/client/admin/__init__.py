@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Administration of a cluster: AsyncAdmin, and Admin, its blocking form (Java: DefaultMQAdminExt; docs/guides/admin.md lists the mqadmin
 command of each request).
 

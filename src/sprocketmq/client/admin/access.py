@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Access control: users and policies of 5.x, accounts of 4.9 (mqadmin: createUser, createAcl, ...)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """AsyncAdmin: every request of this folder in one class."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Admin, the blocking form of AsyncAdmin. Written by scripts/blocking-faces: change the async methods, then run it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Brokers and name servers (mqadmin: clusterList, brokerStatus, updateBrokerConfig, wipeWritePerm, ...)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Checks the arguments of administrative requests against their annotations before anything is sent.
 
 A hundred requests have some three hundred parameters of few kinds. This module checks what applies to all: types, text that can be

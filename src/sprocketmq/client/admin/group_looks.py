@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Diagnosis of a consumer group: everything that can be seen of it, and one verdict (no mqadmin command)."""
 
 from __future__ import annotations

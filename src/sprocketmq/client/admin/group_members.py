@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The members of consumer and producer groups (mqadmin: consumerConnection, consumerStatus, ...)."""
 
 from __future__ import annotations

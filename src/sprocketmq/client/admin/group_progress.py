@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The progress and lag of consumer groups (mqadmin: consumerProgress, brokerConsumeStats)."""
 
 from __future__ import annotations

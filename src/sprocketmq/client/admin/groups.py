@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Consumer groups and their settings (mqadmin: updateSubGroup, deleteSubGroup, setConsumeMode, ...)."""
 
 from __future__ import annotations

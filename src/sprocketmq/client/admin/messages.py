@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stored messages: finding, reading, following, and consuming one again (mqadmin: queryMsgById, queryMsgByKey, printMsg, ...)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Offsets of queues and progress of groups by an administrator (mqadmin: resetOffsetByTime, skipAccumulatedMessage, cloneGroupOffset).
 
 Moving a group. A 5.x broker moves it by itself, members or none: the next pull is answered with the new place. A 4.9 broker tells

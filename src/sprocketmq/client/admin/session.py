@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Connections and addresses of an administrative client, which all requests in this folder use."""
 
 from __future__ import annotations

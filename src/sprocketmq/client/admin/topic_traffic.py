@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Summaries of topics, the groups that consume a topic, and its traffic (mqadmin: statsAll)."""
 
 from __future__ import annotations

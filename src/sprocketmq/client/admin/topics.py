@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Creating, changing, deleting and querying topics (mqadmin: updateTopic, topicRoute, topicStatus, ...)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The pull consumer: ``poll`` hands out messages, ``commit`` records progress (Java: DefaultLitePullConsumer and its Impl).
 
     subscribe(topic): the group shares the queues, as push consumers do       assign([...]): exactly these queues, no group

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The push consumer: pulls by itself and calls a listener (Java: DefaultMQPushConsumer and its Impl).
 
 The public methods are here. ``running_consumer`` starts and stops the parts; it is imported by the first start.

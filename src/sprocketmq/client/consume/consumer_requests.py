@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What brokers ask of a consumer on behalf of admin tools (Java: ClientRemotingProcessor)."""
 
 from __future__ import annotations

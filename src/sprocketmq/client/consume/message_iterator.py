@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``consumer.messages()``: iterating over a push consumer, with and without an event loop. ``listen.message_stream`` has the laws.
 
 async with consumer.messages() as messages:      with consumer.messages() as messages:

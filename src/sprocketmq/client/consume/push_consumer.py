@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The blocking push consumer: each method runs its async twin on the engine's loop (Java: DefaultMQPushConsumer)."""
 
 from __future__ import annotations

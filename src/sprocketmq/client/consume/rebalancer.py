@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Adding and dropping queues (Java: RebalanceImpl, RebalancePushImpl). ``core.group.rebalance`` decides, this file runs it.
 
     for each topic:  queues from the route, members from a broker, allocation  -->  Drop ... Add ...

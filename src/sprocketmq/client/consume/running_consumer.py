@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A started consumer: its parts and their connections (S2; Java: DefaultMQPushConsumerImpl).
 
     rebalancer --queues--> pull_loop (one per queue) --messages--> consume service --> listener, or ``poll``

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a running consumer reports about itself (code 307; Java: DefaultMQPushConsumerImpl.consumerRunningInfo, ConsumerRunningInfo).
 
     properties      every option under Java's name, and the six PROP_ ones that tools look at

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A started pull consumer: a running consumer whose service waits for polls, and the look-out for queues that topics get or lose."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The dead letters of a group: reading them and replaying them to the topic they came from.
 
 Java's client has no such class; mqadmin and the dashboard show single dead letters. A dead letter is an ordinary message of the topic

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One dead letter, the message that a replay makes of it, and what a replay of many came to. See ``dead_letters`` for their laws."""
 
 from __future__ import annotations

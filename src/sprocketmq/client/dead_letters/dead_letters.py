@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The blocking form of AsyncDeadLetters: each method runs its async twin on the engine's loop."""
 
 from __future__ import annotations

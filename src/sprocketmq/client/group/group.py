@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the parts of one consumer share: who it is, its settings, its progress, its way back to the broker."""
 
 from __future__ import annotations

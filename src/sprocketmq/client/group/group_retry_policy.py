@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The retry policy of a group, read from a 5.x broker when the first message fails.
 
     first failure --> GET_SUBSCRIPTIONGROUP_CONFIG at the message's broker --> policy, kept for a minute --> delay level of the send-back

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where progress is kept: at the broker for clustering, in a local file for broadcasting (policy in core.consume_progress)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sending a failed message back to the broker for a later try (Java: DefaultMQPushConsumerImpl.sendMessageBack).
 
     a dead letter with a reason: this client makes it, for the broker's copy of its own record has no room for one; else, or failing that:

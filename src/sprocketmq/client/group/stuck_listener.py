@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A listener call over its consume timeout: the report with its stack, and the callbacks (no Java counterpart).
 
     deadline passed --> StuckListener (messages, how long, worker, stack) --> one log line with the stack

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``async def`` listeners run as tasks on the loop. ``listener_pool`` has the laws."""
 
 from __future__ import annotations

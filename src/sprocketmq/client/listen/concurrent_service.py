@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Concurrent consumption: batches to workers, results to progress or to send-back (Java: ConsumeMessageConcurrentlyService).
 
     Dispatch --> take batches --> pool: listener --> settle --> acknowledged: ProcessQueue.done -> progress

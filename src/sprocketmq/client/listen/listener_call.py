@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One call of a listener, concurrent or orderly: hooks around it, its answer read, whatever it raises caught (Java: ConsumeRequest.run).
 
 It runs where the listener runs, in a worker thread or as a task. It changes only the batch that it was given, so it needs no lock; the loop

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the two pools of listeners have in common; one runs threads, the other tasks (Java: the consumeExecutor of the consume services).
 
 The loop hands over a *chunk*, the batches of one pull, in one step. Workers take batches from it one by one. What they finish is reported

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Messages for whoever iterates over a consumer: a listener whose call ends when its message was acked or nacked.
 
     pool (as many calls as are asked for) --> call: offers its message --> ``take`` of an iteration

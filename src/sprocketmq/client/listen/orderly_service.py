@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Orderly consumption: one listener call at a time for each queue, in offset order (Java: ConsumeMessageOrderlyService).
 
     Dispatch --> turn due? --> portion: the next batches, to one worker --> settle in order --> next portion, pause, or end of turn

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reports orderly listener calls that run longer than the consume timeout (no Java counterpart).
 
     every limit: check the running calls --over it--> reported, once

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Blocking listeners run in threads (Java: the consumeExecutor of the consume services). ``listener_pool`` has the laws."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The file of ``record=``: every decision of one consumer, written down while it is made (format in core.decision_record).
 
     machines --core.decision_tape--+

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Message trace: records of what a client sent and consumed, sent to the trace topic (Java: AsyncTraceDispatcher, SendMessageTraceHookImpl,
 ConsumeMessageTraceHookImpl, EndTransactionTraceHookImpl).
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Spans of OpenTelemetry for sends and listener calls, by its semantic conventions for messaging (Java has OpenTracing's instead).
 
     caller's span --> "send flights" (PRODUCER) --traceparent in the properties--> "process flights" (CONSUMER) --> the listener's spans

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sending messages from a running event loop (Java: DefaultMQProducer). ``producer`` has the blocking class.
 
 The public methods are here. The client instance and the sender are imported by the first start. Most of the file is docstrings for

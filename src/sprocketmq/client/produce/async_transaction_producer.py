@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sending within transactions (Java: TransactionMQProducer).
 
     send_in_transaction:  half message stored --> execute(message) --COMMIT_MESSAGE---> END commit    consumers get it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Automatic batching: sends close together share one request (Java: ProduceAccumulator). ``core.produce.send_batches`` decides.
 
     send(m1) --+                         +--> SendResult of m1, queue offset n

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sending messages without an event loop: Producer, the blocking form of AsyncProducer (Java: DefaultMQProducer)."""
 
 from __future__ import annotations

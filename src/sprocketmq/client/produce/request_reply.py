@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Request and reply over topics: a producer sends a message and waits for the reply of its consumer (Java: RequestFutureHolder,
 DefaultMQProducerImpl.request, MessageUtil.createReplyMessage, ClientRemotingProcessor.receiveReplyMessage).
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A started producer: its parts, and how they start and stop (Java: DefaultMQProducerImpl).
 
 Start: instance, sender, batches, detector, trace, and a heartbeat to the brokers of the topics in the option ``topics``. Stop: end the

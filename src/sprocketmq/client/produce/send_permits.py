@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Back-pressure: how many sends may be under way at once (Java 5.x: enableBackpressureForAsyncMode and its two semaphores).
 
 Laws

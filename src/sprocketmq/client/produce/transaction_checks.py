@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Transaction checks: a broker asks how a transaction ended (CHECK_TRANSACTION_STATE), the producer's callback answers with
 END_TRANSACTION (Java: ClientRemotingProcessor.checkTransactionState, DefaultMQProducerImpl.checkTransactionState).
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The blocking form of AsyncTransactionProducer; a plain ``execute`` runs in the caller's thread (Java: TransactionMQProducer)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The consume service of a pull consumer: messages wait for ``poll``. ``core.consume.polled_queues`` decides.
 
     rebalance, pull loops --queue_added, submit, skipped--> PolledQueues <--take, commit-- poll()

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The pull loop of one queue (Java: PullMessageService, PullAPIWrapper). ``core.consume.pull_cursor`` decides, this file runs it.
 
 Each queue has one task, so at most one pull is in flight; pauses (paused, flow control, failure) are waits of this task. A pause for flow

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bulk reads of queue ranges: several pulls in flight at predicted offsets, raw bodies out (no Java counterpart).
 
 One pull brings at most 32 messages or 256 KiB (8 messages or 64 KiB from disk), so a loop that waits for each answer is slow. Queue

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a running consumer tells whoever hands out its messages by poll; a push consumer has no watcher."""
 
 from __future__ import annotations

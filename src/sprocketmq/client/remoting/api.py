@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The requests a client sends, one coroutine per request code: typed in, typed out, failure codes raised (Java: MQClientAPIImpl).
 
 Nothing is retried here, and no route is looked up. Answers other than the ones that a method names become RemoteError (or the subclass for

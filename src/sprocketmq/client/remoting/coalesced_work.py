@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Work that is requested often and run rarely: ``core.coalesced_runs`` decides when, this file waits and runs it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The client instance: what all producers and consumers of one client id share (S1; Java: MQClientInstance, MQClientManager).
 
 One per client id and cluster: connections, routes, heartbeat and the periodic work; the first user starts it, the last one closes it.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which address is a broker's master, by a route. Pure.
 
 A replica may be behind its master, or have deleted more of the beginning, so a message that it lacks may exist. A 5.x name server

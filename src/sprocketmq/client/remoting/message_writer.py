@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Making the request of a send: ids, properties, compression, header (Java: DefaultMQProducerImpl.sendKernelImpl, MessageBatch)."""
 
 from __future__ import annotations

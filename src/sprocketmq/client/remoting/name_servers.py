@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The client's view of the name servers: an address list, one of which is kept until it fails.
 
 Each client starts at a random place, so that clients spread over the name servers, and then stays there, because name servers may differ

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which queue a message is sent to: the caller's choice, or the next queue in turn (Java: TopicPublishInfo, MQFaultStrategy).
 
 The rules are those of ``core.produce.send_latency``. This file knows the routes, the clock and the names: the caller sees the names that it

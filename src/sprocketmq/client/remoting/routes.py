@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Routes of one client instance: asks the name server, keeps the answers in core.route_table (Java: MQClientInstance's route part).
 
 If a name server does not know a topic, its route is kept: a restarted name server is empty until the brokers have registered again, and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sending: the tries of a send, and what happens when one fails (Java: DefaultMQProducerImpl.sendDefaultImpl, sendKernelImpl).
 
     message --> checked --> queue chosen --> UNIQ_KEY, compressed, header --> broker --> SendResult

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The ids that this process gives to the messages it sends (UNIQ_KEY; Java: MessageClientIDSetter)."""
 
 from __future__ import annotations

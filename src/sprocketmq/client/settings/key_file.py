@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Access keys in a file that may change while clients run, for example a mounted secret of Kubernetes.
 
     a request is to be signed --stat--> the file is unchanged --> the known keys

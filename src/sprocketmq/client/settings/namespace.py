@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Namespaces: several tenants in one cluster whose topics and groups may have the same names (Java: NamespaceUtil, ClientConfig.namespace).
 
 Version 1 is a prefix that the client adds to names; for the brokers these are ordinary names ::

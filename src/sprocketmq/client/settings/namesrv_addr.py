@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The option ``namesrv_addr``: a list of addresses, or the URL of a page that holds it; by default the environment's NAMESRV_ADDR."""
 
 from __future__ import annotations

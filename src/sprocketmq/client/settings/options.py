@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Options that every client has (Java: ClientConfig), validated before anything is opened, and the client id made of them."""
 
 from __future__ import annotations

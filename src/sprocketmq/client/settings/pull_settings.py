@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a pull consumer can be told, with Java's defaults and ranges (DefaultLitePullConsumer)."""
 
 from __future__ import annotations

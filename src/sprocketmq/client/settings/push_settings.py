@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a push consumer can be told, with Java's defaults and ranges (DefaultMQPushConsumer, checkConfig)."""
 
 from __future__ import annotations

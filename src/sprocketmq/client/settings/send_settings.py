@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a producer can be told, with Java's defaults (DefaultMQProducer)."""
 
 from __future__ import annotations

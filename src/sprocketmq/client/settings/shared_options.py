@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which options belong to a client instance; a client that differs in one of them is refused (Java's MQClientManager ignores the
 difference).
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Keyword options of a public class, sorted out between the client's own and the verb's; an unknown one gets one clear sentence."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Messages whose body cannot be opened: compressed in a way whose library is not installed, broken, or an inner batch that is none.
 
 Java's client is silent: MessageDecoder stops there (``decode`` returns null, ``decodesBatch`` ends), so the message and all behind it in

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The cluster that a console looks at: its clients, and a limit for each question.
 
 Law: nothing waits for the cluster for longer than its limit. What did not come is told with the reason.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """An answer that may be missing: what is known, or why it is not."""
 
 from __future__ import annotations

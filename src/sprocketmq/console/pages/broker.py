@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Brokers: which there are, what each says of itself, its settings, its slaves, its clients; and users and policies."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Dead letters: which groups have some and why, one with its body to be mended, and sending them again.
 
 Laws

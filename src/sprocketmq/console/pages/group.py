@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One consumer group: why it does not move, lag per queue and over time, members, owners, stacks."""
 
 from __future__ import annotations

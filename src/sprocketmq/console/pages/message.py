@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Messages: found by id or key, and one with where it is stored, who consumed it, retries, dead letter, trace and body."""
 
 from __future__ import annotations

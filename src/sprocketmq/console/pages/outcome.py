@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Changes: each is written into the audit log before and after it is made, and its outcome is said."""
 
 from __future__ import annotations

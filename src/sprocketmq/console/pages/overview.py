@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The overview: what is red, and after that all groups. And the stream that tells open pages that something was seen."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What all pages stand on: the parts of the console, a page out of a template, a form that was checked."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Topics: all of them, and one with its queues, its groups, its new messages, and a form to send one."""
 
 from __future__ import annotations

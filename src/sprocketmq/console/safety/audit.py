@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The audit log: each change is written down before it is made, and how it ended after that.
 
     {"at": "2026-11-24T06:12:31.204+00:00", "stage": "begins", "change": 7, "action": "send", "session": 2, "peer": "127.0.0.1", ...}

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The headers of each answer. The browser runs and shows nothing but the console's own files, whatever a message says."""
 
 from __future__ import annotations

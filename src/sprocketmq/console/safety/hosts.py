@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which names the console answers to: a page of another site that lets its name point to 127.0.0.1 is refused (DNS rebinding)."""
 
 from __future__ import annotations

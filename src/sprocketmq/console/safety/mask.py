@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Hiding parts of messages: what fits one of the operator's regular expressions is never sent to a browser.
 
 Laws

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who is signed in: one token opens the console, and each browser then has a session of its own.
 
 Laws

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A message's body as a page shows it: text, indented JSON, or hex; a long one is cut, and mended text becomes bytes again.
 
 Laws

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A small line of numbers over time, for a row of a table; what is not known is a gap."""
 
 from __future__ import annotations

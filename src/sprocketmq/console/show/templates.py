@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The templates. Everything that is put into one is escaped; what is missing in one is an error."""
 
 from __future__ import annotations

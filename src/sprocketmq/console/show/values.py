@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Values as text: numbers, times, sizes, rates. None is "unknown", never 0."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // The console's own script: the stream of events, charts, and what htmx leaves to the page.
 (function () {
   "use strict";

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One group as the overview shows it: its lag as brokers told it, the doctor's verdict, and how urgent that is."""
 
 from __future__ import annotations

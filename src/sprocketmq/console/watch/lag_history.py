@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Lag over time, in bounded memory: one ring of moments, and beside it one ring of numbers for each group and queue.
 
     times     12:00:00  12:00:05  12:00:10 ...        the same for all

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Looks at the cluster again and again: brokers, lag of all groups, and the doctor's verdict of each while somebody watches.
 
     each interval   brokers, and of each master that answers one request for the progress of all its groups

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The decisions of access control, in both generations of RocketMQ, without I/O.
 
     4.9   plain_acl    accounts of YAML files, permissions PUB and SUB per topic and group (Java: PlainPermissionManager, Permission)

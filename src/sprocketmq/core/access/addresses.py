@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Patterns of peer addresses in white lists (Java: RemoteAddressStrategyFactory).
 
     *   *.*.*.*   *:*:*:*:*:*:*:*          all addresses

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reads the topics and groups that a request concerns: from a header field, the body, or the record that it names by its offset.
 
 The declaration of the request says what to read (``wire.requests.access``).

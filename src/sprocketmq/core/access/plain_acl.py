@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Access control of 4.9: accounts with permissions per topic and group (Java: PlainPermissionManager).
 
 A request is allowed if one of these conditions is true, checked in this order:

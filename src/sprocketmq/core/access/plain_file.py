@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Changes that an administrator makes to a plain_acl.yml (Java: PlainPermissionManager.updateAccessConfig and its neighbours).
 
 Each function takes a file's content as read from YAML and returns the new content, without changing the given one. Values that a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Policies of 5.x: resources, actions, source addresses, allow or deny (Java: PolicyEntry, AclAuthorizationHandler).
 
     resource    *              everything            Topic:*         all topics

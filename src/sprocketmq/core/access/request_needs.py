@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rights that each request to a broker needs, for both generations of access control, by the declarations of ``wire.requests``.
 
 Java: PlainAccessValidator.parse of 4.9; DefaultAuthorizationContextBuilder and the annotations of the headers of 5.x. Both leave out some

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The needs of one request: rights on topics, groups and the cluster (see ``wire.requests.access``)."""
 
 from __future__ import annotations

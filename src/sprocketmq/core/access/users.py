@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Users of 5.x and their rights (Java: AuthenticationMetadataManagerImpl, AuthorizationMetadataManagerImpl, UserAuthorizationHandler).
 
 Laws

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Giving all data of a broker to its slave, so that the slave can become the master. Apache has no such step: a 4.9 or 5.x slave without a
 controller becomes master by a restart, and loses what its master stored after the last copy.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a name server knows. Java: RouteInfoManager.
 
     broker --REGISTER_BROKER each 30 s--> add_topics, ... -----+-- clusters   cluster name -> broker names

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a name server stores about a registered broker, and what it answers. Java: BrokerLiveInfo, RegisterBrokerResult."""
 
 from __future__ import annotations

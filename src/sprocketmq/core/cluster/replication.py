@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who has copied how much of the log (Java: DefaultHAService, DefaultHAConnection, GroupTransferService).
 
     slave connects --> silent --report--> copying: bytes from ``next_offset`` on --report--> acknowledged up to the report

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How far a group has come in each queue, and where a new group begins. Java: OffsetStore and its two classes, computePullFromWhere.
 
     listener done --> ProcessQueue: lowest unfinished offset --> update(increase_only) --> table --every 5 s--> broker (or local file)

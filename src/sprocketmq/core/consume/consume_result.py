@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a concurrent listener's answer means for each message of its batch. Java: ConsumeMessageConcurrentlyService.processConsumeResult.
 
     answer                                    acknowledged          sent back (clustering)      dropped, logged (broadcasting)

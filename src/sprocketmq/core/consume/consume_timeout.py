@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stuck messages: a consume timeout per message, precise and changeable while running.
 
 A listener that never returns holds the group's progress in its queue for ever (the lowest unfinished offset). The way out: send the

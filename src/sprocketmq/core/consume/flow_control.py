@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """When a queue has enough cached to stop pulling for a moment. Java: the three checks in DefaultMQPushConsumerImpl.pullMessage.
 
     before each pull        count > 1000 messages   -+

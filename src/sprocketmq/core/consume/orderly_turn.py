@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One turn of one queue in orderly consumption. Java: ConsumeMessageOrderlyService.ConsumeRequest and processConsumeResult.
 
     begin --+-- dropped ----------------------------> Ended

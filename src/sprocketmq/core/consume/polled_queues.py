@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a pull consumer has handed out to ``poll``, and what of that is done. Java: AssignedMessageQueue, DefaultLitePullConsumerImpl.poll
 and commit.
 

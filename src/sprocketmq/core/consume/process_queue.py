@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The messages of one queue between pull and progress. Java: ProcessQueue.
 
     put --> pending --take--> in flight --done--> gone          commit offset = lowest message not gone,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The pull loop of one queue, as decisions. Java: DefaultMQPushConsumerImpl.pullMessage and its PullCallback.
 
     PullDue --checks--> SendPull(offset) --network--> PullReturned --> PullNow | PullLater | DropQueue

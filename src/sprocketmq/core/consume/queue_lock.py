@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who may consume a queue in order: the broker's lock table and the client's view of one lock. Java: RebalanceLockManager, ProcessQueue.
 
     client A --LOCK_BATCH_MQ(group, queues)--> broker      60 s from the last renewal, per (group, queue), owned by a client id

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Why a consumer group does not move: one verdict, the evidence, and what to do. The first verdict that fits counts.
 
     1 no member online              6 a listener is stuck

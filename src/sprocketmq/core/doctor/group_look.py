@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What can be seen of a consumer group from outside: at brokers, at name servers, and in what its members report.
 
 None means "unknown", everywhere, and unknown is not zero: some members (of a proxy, C++) do not report their state, a broker may be too

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where listeners stand, read out of a member's stacks (ConsumerRunningInfo.jstack; Java: UtilAll.jstack, ours in the same layout).
 
     ConsumeMessageThread_1                  TID: 41 STATE: TIMED_WAITING

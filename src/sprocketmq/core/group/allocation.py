@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which member reads which queue: the six strategies of Apache RocketMQ, with the same results. Java: AllocateMessageQueueStrategy and its
 classes.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From "my queues by allocation" to "queues I read": the table of process queues. Java: RebalanceImpl.updateProcessQueueTableInRebalance.
 
     allocated, per topic --+

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a group wants out of a topic: tag expressions, and the carrier of SQL92 expressions. Java: FilterAPI, SubscriptionData.
 
 Filtering by tag happens twice, because the consume queue holds a hash and not the tag:

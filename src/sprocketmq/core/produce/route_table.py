@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where a topic's queues are, as a client sees it. Java: MQClientInstance.topicRouteTable, brokerAddrTable, TopicPublishInfo.
 
     name server --TopicRouteData--> update(topic, route) --> publish queues     writable, on brokers that have a master

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which messages travel together when a producer batches by itself (Java: ProduceAccumulator, 5.x).
 
     add --> lane's open batch --full, or lingered long enough--> ready --driver sends--> answered

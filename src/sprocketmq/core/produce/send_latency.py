@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which queue a producer sends to. Java: TopicPublishInfo, MQFaultStrategy, LatencyFaultToleranceImpl, SelectMessageQueueByHash.
 
     no key:        round robin over all publish queues, from a random start;  a retry avoids the broker that just failed

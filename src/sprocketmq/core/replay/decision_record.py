@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The format of a decision record: what went into a consumer's machines and what came out, one JSON object per line.
 
     {"record": 1, "run": ..., "part": 0, "group": ..., "settings": {...}}                    the header, first line of each part

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A decision record run again: recorded inputs go through the machines of this version, effects are compared with the recorded ones.
 
     line --"new", "state"--> machine          line --"with"--> that machine, here --effects--> equal to "gives"? else a Difference

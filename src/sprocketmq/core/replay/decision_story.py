@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a replayed record says: when and why each message was consumed, retried or delayed, and when this consumer had each queue.
 
     Step --Story.add--> Delivery    pulled -> taken -> begun -> ended -> settled     one stored copy, from one time that the queue was ours

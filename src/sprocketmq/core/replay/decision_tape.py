@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Machines that tell what they do: subclasses which hand each input and its effects to a :class:`Tape`.
 
     driver --call--> recorded machine --the same call--> the machine itself --effects--> driver

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a story consists of: deliveries of messages, stalls of queues, and lines of text. ``decision_story`` makes them."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A group's own retry delays, as 5.x brokers keep them. Java: GroupRetryPolicy, CustomizedRetryPolicy, ExponentialRetryPolicy.
 
     groupRetryPolicy of the group's configuration                                  wait after the n-th failure (n from 0)

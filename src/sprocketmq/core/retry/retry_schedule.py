@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """When and where a failed message comes back. Java: ScheduleMessageService, SendMessageProcessor.consumerSendMsgBack, MixAll.
 
     listener fails, n-th time

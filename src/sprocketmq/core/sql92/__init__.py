@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SQL92 filters over message properties: from text to a predicate. Java: SqlFilter, SelectorParser, filter.expression.
 
     "a > 5 AND b IS NOT NULL" --parser--> expression tree --compiler--> predicate over raw property bytes

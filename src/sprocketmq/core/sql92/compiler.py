@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From a tree to a predicate: closures over the raw text form of the properties, which look up only what the expression names.
 
 A closure answers with a value of Java's, None standing for null. What Java throws is a ValueError here, caught once on top: the message

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The expression tree of a SQL92 filter, and what may stand beside what. Java: filter.expression, above all its checks.
 
 Values are those of Java: text (all properties), Integer, Long, Double, Boolean and null. The kind of a node is known before any message is

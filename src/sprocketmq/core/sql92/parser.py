@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From the text of a SQL92 filter to its tree. Java: SelectorParser.jj (its lexer, its grammar, its peculiarities).
 
 Peculiarities that are kept, because users have expressions that rely on them:

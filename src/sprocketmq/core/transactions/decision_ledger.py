@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which attempts of a batch count: decisions in a log that everybody reads, and what follows for half messages.
 
 A batch is written by task attempts. Each attempt has a unique name, sends half messages, and may die at any step. One record in one queue,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How long a broker keeps a half message that nobody ended, by its settings, and how old one may be to be decided.
 
 Java: TransactionalMessageServiceImpl.check, needDiscard; BrokerConfig.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Open transactions of one producer, and who may end them (Java: DefaultMQProducerImpl, which keeps no such table).
 
                          begin                    finished: COMMIT, ROLLBACK, UNKNOWN

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Half messages at the broker: when to ask their producer, when to give up, and which are settled (Java: TransactionalMessageServiceImpl).
 
     half queue   RMQ_SYS_TRANS_HALF_TOPIC, queue 0       op queue   RMQ_SYS_TRANS_OP_HALF_TOPIC, queue 0

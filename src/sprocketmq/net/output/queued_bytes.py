@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Counts the bytes that one server (on all its ports) or one client keeps for its peers: the driver of core.buffer_budget.
 
 Counted for each connection: bytes that wait to be written, if they are more than ``COUNTED_OUT_BYTES``; and the arrived part of a frame,

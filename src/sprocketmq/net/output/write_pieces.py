@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Writing many pieces with one call, so that the transport still reports when its peer does not read.
 
 asyncio's own selector transport of Python 3.12.0 to 3.12.8, 3.13.0 and 3.13.1 does not check its high-water mark in ``writelines``

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Turns for callers that wait to write to a peer that does not read: one after the other, as the peer reads.
 
 Laws

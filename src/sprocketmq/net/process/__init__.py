@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """What exists once in a process: clock, event loop, descriptors, memory, forking."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Replaceable time: SystemClock for production, and ManualClock, with which a 10 s retry takes no real time in a test.
 
 Code in ``core`` never reads the time; drivers pass ``clock.now_ms()``. Drivers schedule only with ``call_later`` and ``sleep``.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The number of descriptors for connections of this process, on all ports of all its servers together (see core.descriptor_budget)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One event loop on one background thread: how blocking callers use the async code, without a second copy of any logic.
 
 ``Engine.shared()`` serves all blocking clients of a process; a broker has an engine of its own, so that a busy client cannot delay it.

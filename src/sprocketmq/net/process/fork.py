@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a forked child does with the sockets that it inherited from its parent.
 
 A child of ``fork`` has copies of the parent's objects and descriptors, but none of its threads. If two processes read and write one

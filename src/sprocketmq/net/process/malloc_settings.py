@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Settings of glibc's malloc for processes that allocate large blocks again and again: brokers, and clients that read or write in bulk.
 
 Such a process allocates the same few large blocks repeatedly: bytes from the network, Arrow columns that are being built. By default glibc

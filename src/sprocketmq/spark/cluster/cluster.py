@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The brokers behind a name server, as driver and tasks use them: connections, routes, requests that are retried.
 
 The methods block; the coroutines behind them run on the process's engine loop.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A heartbeat for the stream's consumer group, so that brokers, dashboards and ``mqadmin`` see it online (Java: HEART_BEAT, 34).
 
 The heartbeat also makes the brokers create the group and its retry topic; without the group they refuse offset commits. It is sent by a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Clients that the Spark parts of one process share: clusters, producers, members of a producer group.
 
 Spark reuses its Python workers for many tasks, and a driver runs for weeks. So a client is kept for the next task with the same settings,

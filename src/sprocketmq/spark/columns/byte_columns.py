@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bytes of many places of a buffer as Arrow columns, copied in blocks: no Python object for each.
 
 A ``binary`` column is offsets and bytes back to back. Slices are copied in one of three ways, each as fast as its sizes allow:

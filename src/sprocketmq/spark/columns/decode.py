@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pull bodies (raw commit log records back to back) into Arrow record batches, without a Python object per message.
 
 ``records`` finds the records and gathers their fixed fields, ``opened_bodies`` opens what is compressed or a batch in one record, and

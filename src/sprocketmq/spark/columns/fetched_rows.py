@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fetches the rows of a DataFrame to the driver, without a memory leak in Spark.
 
 ``toLocalIterator`` would hold one partition at a time. But its jobs start after their execution has ended, and Spark 4.3.0 never releases

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bodies that are compressed, and batches that are stored as one record: opened, all other records are left as they are.
 
 What was decompressed lies behind the records in a longer buffer, and the columns are told the new places. So a body that was compressed is

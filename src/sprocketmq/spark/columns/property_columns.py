@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The properties of many messages as columns, without a Python object per message.
 
 A text is ``name \\x01 value \\x02`` again and again. Of names that repeat the last value counts and the first place, as in a Python dict;

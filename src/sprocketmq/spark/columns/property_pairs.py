@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Properties as columns out of the places of all separators; see ``property_columns``."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Properties as columns out of few shapes of texts; see ``property_columns``.
 
 Laws

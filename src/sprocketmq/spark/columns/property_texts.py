@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The texts of the properties of many messages, made alike: each ends with its last separator, and all of it is UTF-8.
 
 Properties are ``name \\x01 value \\x02`` runs. Apache 4.9 leaves out the last separator, 5.x and we write it; readers take both (Java:

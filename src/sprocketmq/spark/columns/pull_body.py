@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The body of one pull answer, before it is converted into columns."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Finds where each record of some pull bodies starts. Only the size of the record before it says so.
 
 The records of one body often have the same size. Then the places where they should start are checked together: if each has that size,

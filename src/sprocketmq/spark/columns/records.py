@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The records of some pull bodies as arrays: their fixed fields, and where the body and the properties of each are.
 
 The fields of a record are those of ``wire.records.record_layout`` (Java: MessageDecoder). Fixed fields come out of one strided gather: a

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Walks of items that follow each other, each beginning with its own size: records of a pull body, or messages of a batch in one record.
 
 An item is found only by the size of the one before it, so each chain has to be walked. Chains do not depend on each other, so NumPy walks

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reports the lag of every rocketmq stream of a session after each batch: to the log, to a callback, to Prometheus."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The lag of streams as Prometheus metrics.
 
 It is a collector: a scrape returns what the last batch of each query reported, and sends no request.

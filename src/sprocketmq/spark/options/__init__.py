@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """Options of source and sink: their checks, and the settings that they become."""

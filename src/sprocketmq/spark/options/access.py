@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Account and TLS settings of a Spark job. Parsed on the driver, used in every process.
 
     options --parse--> Access --pickled with reader or writer--> driver's source process, tasks --credentials, ssl_context--> connections

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where a read starts and ends: six options in three forms (a word, a time, JSON by queue) become two ``Bound`` values.
 
 startingOffsets | startingTimestamp | startingOffsetsByTimestamp --bounds_of--> Bound --offsets of the brokers (plan)--> offsets

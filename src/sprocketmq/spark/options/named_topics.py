@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The topics of a read or a write: from ``load(path)``, topic, topics, topicsPattern or deadLettersOf.
 
 Spark puts the argument of ``load`` into ``path``. For a table of its catalog ``path`` is a folder of the warehouse and names no topic.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where a queue begins whose broker was unreachable when the query began. No I/O.
 
     {"v":1,"q":...,"late":{"rule":"latest","ms":1700000000000,"of":"flights,trains","seen":["broker-a"]}}

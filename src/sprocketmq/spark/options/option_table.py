@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every option of the source and of the sink, in one table.
 
 Names are checked against it, error messages quote it, and docs/spark/options.md is generated from it (``scripts/spark-options``).

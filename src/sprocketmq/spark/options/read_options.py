@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The options of a read, parsed and checked once, on the driver, before any request. ``sink_options`` does the same for a write.
 
 Spark passes options as text with lower-case keys. So names are matched regardless of case, and shown as in the documentation

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The options of a write, parsed and checked once, on the driver, before a task runs. ``read_options`` does the same for a read."""
 
 from __future__ import annotations

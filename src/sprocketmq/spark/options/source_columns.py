@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The columns of the source, and a read's choice of them (options ``columns`` and ``includeProperties``)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Polls the brokers of a running stream for new offsets, and remembers the last answers.
 
 While nothing is new, Spark calls ``latestOffset`` every 11 ms. A poll costs one request for each topic and broker, so polls are spaced: 50

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The progress of a consumer group at the brokers.
 
 A query may begin there (``startingOffsets=group``, retry topics), and a stream commits its progress for people and tools to see. The

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The lag of a stream, in messages and in time, and its losses; computed from the offsets in its progress events. No I/O.
 
 Spark has no metrics for Python sources. But each progress event carries the end of the batch and what ``reportLatestOffset`` returned just

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The accumulator by which tasks report losses to a LossReport on the driver."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where queues begin that appear while the stream runs. Each broker is asked once, by the rule of the query's start.
 
 Laws (tests/inproc/spark/test_late_brokers.py)

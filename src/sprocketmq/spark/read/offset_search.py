@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Offsets that a broker does not report and that are found by reading some messages: where a queue really begins, the first message of a
 time, size and age of unread messages.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Divides the queue ranges of a batch into tasks. No I/O.
 
 A Python task costs about 65 ms of a core in each micro-batch, whatever it reads, and RocketMQ topics often have a hundred queues. With one

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Plans a batch: where it starts and ends, and which messages are lost. No I/O: the brokers' answers come in, ranges come out.
 
 The answers are ``QueueBounds`` for each queue (smallest and next offset), offsets found by time, and offsets that a group committed. The

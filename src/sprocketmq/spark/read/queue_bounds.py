@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Smallest and next offsets of queues, and which queues no longer exist. For the driver's plans, and for a task whose queue vanished.
 
     (topic, broker) --GET_TOPIC_STATS_INFO--> smallest and next offset, newest store time of each of its queues --> QueueBounds

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The batch reader, and ``read_ranges``, which both readers use to turn queue ranges into Arrow batches."""
 
 from __future__ import annotations

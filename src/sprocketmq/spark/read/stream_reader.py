@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: N802 - Spark calls these methods by these names
 """The stream reader. It lives in one Python process for each stream and plans batches with ``plan.plan_batch``.
 

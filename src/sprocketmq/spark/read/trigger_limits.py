@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How much one micro-batch may hold, in messages and in bytes, and how long it may be postponed. No I/O.
 
 Both limits are divided by backlog, as in Spark's Kafka source: every queue gets one message, the rest goes to the queues in proportion to

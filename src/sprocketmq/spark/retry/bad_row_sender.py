@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sends bad rows back: which are sent by request, which as a copy, and each message once.
 
     row with action retry / dlq --bad_row--> BadRow --BadRowSender-+-- no reason --> CONSUMER_SEND_MSG_BACK (36): the broker copies its

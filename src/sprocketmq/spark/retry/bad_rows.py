@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows that are retried or given up: the request to send each back, with its delay, and the content of a copy."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Retry copies made by the client: for a bad row with a reason, and for one whose stored record the broker has deleted (Java:
 sendMessageBack by the inner producer).
 

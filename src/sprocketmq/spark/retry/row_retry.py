@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Retry and dead letter for single rows: a bad row neither stops the stream nor is lost.
 
     stream.writeStream.foreachBatch(foreach_batch(judge, write=to_parquet, group="delays", namesrv_addr=...))

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Send messages back to the broker that stores them, to be consumed again (Java: CONSUMER_SEND_MSG_BACK, 36).
 
 A request names one stored record by its offset in the broker's commit log, and the broker makes the copy. ``bad_row_sender`` decides which

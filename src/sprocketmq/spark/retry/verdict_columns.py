@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The columns of a verdict, their types and values. Checked before a row is written or sent back.
 
 Spark converts strings to booleans where a boolean is needed: ``failed = 'no'`` would be false and 'maybe' null, and all such rows good. So

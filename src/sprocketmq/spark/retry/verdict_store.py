@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Keeps the verdicts of a micro-batch in the checkpoint of its query. What is written and what is sent back then follow from the same
 verdicts.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Converts rows into the elements of batches by columns, without a Python object for each row (the elements: ``wire.records.batch``).
 
     properties of the map, TAGS, KEYS, marks, UNIQ_KEY   --> one text for each row, joined by Arrow

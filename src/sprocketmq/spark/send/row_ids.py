@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The ids that ``delivery=idempotent`` puts into each message, and how a reader drops repeated rows by them.
 
     stream        query id / batch id        / partition / number within it      Spark keeps both ids in the checkpoint

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Converts rows into messages: which columns the sink accepts, and the Message of a row.
 
 | column | type | what it does |

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the two senders of a Spark task share: ``message_sender`` (ordinary messages) and ``half_messages`` (half messages, which wait for a
 decision). Each has its own ``send``.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The ledger as a topic: one queue on one broker, written by drivers only, read from its end backwards as far as needed.
 
 ``core.transactions.decision_ledger`` defines what the records mean, ``ledger_location`` on which broker the topic is. The object belongs to

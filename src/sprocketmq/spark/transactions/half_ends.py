@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Ends half messages (END_TRANSACTION), from the driver that decided them.
 
     driver    half positions (half_messages) --end_half_messages--> END_TRANSACTION, answered

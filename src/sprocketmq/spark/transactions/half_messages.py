@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sends the rows of a task as half messages and remembers their positions in few bytes. ``half_ends`` ends them.
 
     task      rows --HalfSender--> half messages, named attempt/number/try;  their positions --commit message--> driver

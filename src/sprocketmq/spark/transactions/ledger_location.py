@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """On which broker the ledger is. The other brokers of the cluster have a placeholder for its topic.
 
     ledger:  the topic with one queue, readable and writable          other brokers: the same topic without any permission, a placeholder

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Merges two ledgers of one name: decisions that only other brokers have are appended again to the ledger that remains.
 
     others: writes refused --> read completely --> append missing decisions, query by query, in order --> others become placeholders

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A member of the producer group of transactional writes. It answers the check-backs of brokers, from the ledger alone.
 
     broker --check-back: a half message--> query, batch, attempt, try of its properties --> ledger (decision_topic) --> COMMIT, ROLLBACK,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Waits until decided rows are visible: those left to the brokers' check-backs, and those that a broker gave up.
 
     half queue of a broker    ... | left | ... end | copies made by checks ... stop       TRANS_CHECK_MAX_TIME_TOPIC  given up

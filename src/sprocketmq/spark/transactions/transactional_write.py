@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``delivery=transactional``: the rows of a batch appear exactly once and all together, whichever process dies.
 
     tasks     read the ledger: if the batch is decided send nothing, otherwise send half messages and return their positions (half_messages)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether the row of a half message is visible in its topic already. Asked before a check-back is answered with COMMIT.
 
     END commit --broker--> row in its topic, and later a record that the half message is done  (5.x: up to transactionOpBatchInterval later)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sends rows of a Spark task as messages: many batches in flight, and ``send`` returns when the broker has stored each of them. For every
 write but the transactional one (``half_messages``).
 

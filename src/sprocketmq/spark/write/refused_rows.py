@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows that cannot be messages, and what ``onError`` does with them: fail the write, count them, or make dead letters.
 
     row --outgoing_rows--> message

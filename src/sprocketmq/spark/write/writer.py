@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # ruff: noqa: N803 - Spark calls these methods, with these argument names
 """The sink, batch and streaming. Append only: a topic has no rows that could be replaced.
 

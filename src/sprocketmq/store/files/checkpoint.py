@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The checkpoint: up to where data is known to be on the disk, so that recovery can begin there after a crash. Java: StoreCheckpoint.
 
 Java's timestamps come first. Five parts of ours, each behind a mark, follow at a place that Java does not touch. The file has 4096 bytes,

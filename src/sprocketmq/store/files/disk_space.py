@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Reserving disk space for the pages of a mapped file before they are written. Java has no counterpart: a full disk ends its broker.
 
 If the disk is full, writing to a mapped page without disk space kills the process with SIGBUS. An ordinary write

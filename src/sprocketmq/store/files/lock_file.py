@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One broker per store directory. Java: the ``lock`` file of DefaultMessageStore, an exclusive lock on its first byte.
 
 The same byte is locked in the same way (fcntl record lock, or LockFile on Windows), so a Java broker and ours keep each other out. Such

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One fixed-length file of the store, mapped into memory, and a variant without a disk. Java: logfile.DefaultMappedFile.
 
 A file always has its full length on disk (Apache refuses to start otherwise) but takes only the space that was written: it is sparse.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A sequence of files of equal length that together hold one long byte sequence. Java: MappedFileQueue.
 
 A file's name is the offset of its first byte, 20 digits. The first file may start above 0 (older ones were deleted), but there are no

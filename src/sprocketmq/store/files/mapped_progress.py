@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Progress that survives a kill: a few numbers, written to the page cache at each change and never synced.
 
     "SPRKLIV3"  sha256 of the boot id, first 16 bytes  count i64  120 numbers i64  the same 120 again

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mapping a file without keeping a file descriptor for it.
 
 A mapping needs none: Java closes the file after ``FileChannel.map``. Python's ``mmap`` keeps a copy of the descriptor for its ``size`` and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Paths that contain names from outside: a topic, a group, a client id.
 
 Every such path is made here. The broker already checks the names in a request. This is the last check, so it is independent of the broker

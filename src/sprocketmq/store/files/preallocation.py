@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Disk space for the commit log, allocated ahead of the writer on a thread. Java: AllocateMappedFileService, which also warms up new files.
 
 ``StoreFile.ensure_space`` writes zeros. The first write to a page takes microseconds, and a step for a thousand messages would delay every

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One file of the index by key, which finds the messages with a given key. Java: index.IndexFile, index.IndexHeader.
 
     header | slots | entries, numbered from 1

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """All key index files of a store: put, find, expire. Java: index.IndexService.
 
 On disk: ``index/FILE``, named after the time of creation (yyyyMMddHHmmssSSS), so that names sort by age. A file is created for the first

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The commit log: all records in the order of arrival. Java: CommitLog.
 
 The log is a sequence of files of equal length. A record never crosses the end of a file. If a record and the 8 bytes of a filler do not

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Values of properties of many records at once, and their hashes, without an object for each record.
 
 The property texts of all records are put one behind the other, each with a separator behind it, so that a separator ends each pair:

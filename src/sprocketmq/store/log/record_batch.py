@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Many records of one commit log file at once, as NumPy columns: how dispatch and recovery read the log.
 
 A Python object for each record would take several microseconds; here a record takes about a tenth of one. The starts are found by

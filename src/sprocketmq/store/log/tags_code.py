@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The tags code in a queue entry: the hash of the record's tag, or the delivery time of a delayed message."""
 
 from __future__ import annotations

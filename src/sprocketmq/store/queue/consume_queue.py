@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The index of one queue: for each message a unit that says where its record is (``store.queue.unit``). Java: ConsumeQueue.
 
 Laws (``store.tools.check`` tests them all):

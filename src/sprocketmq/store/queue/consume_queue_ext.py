@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The extension of consume queues: data that does not fit into their units. Java: ConsumeQueueExt. Off by default, as in Apache.
 
 The unit of the consume queue then has an address instead of its tags code: the position of the extension's unit, less 2^63. Java reads any

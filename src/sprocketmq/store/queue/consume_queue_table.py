@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """All consume queues of a store, by (topic, queue id). Java: queue.ConsumeQueueStore.
 
 On disk: ``consumequeue/TOPIC/QUEUE_ID/FILES``. A queue is created with its first record.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The unit of a consume queue: where a message's record is (Java: ConsumeQueue.CQ_STORE_UNIT_SIZE).
 
 Offset n of a queue is the unit at byte n * ``UNIT_SIZE_BYTES``. A filler, which stands for no message, has ``FILLER_SIZE``.

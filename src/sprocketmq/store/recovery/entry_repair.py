@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Repair of queue entries that do not match their records, because a bit flipped on the disk or a page was lost.
 
     entry of offset n --> does the record there have this topic, queue and offset?  every read checks the head of the record

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Recovery: find the true end of a store, then make log and queues consistent. Java: CommitLog.recoverNormally / recoverAbnormally.
 
     where to begin      after a clean stop (no ``abort`` file): after the newest record that a queue knows; at the first file if the queue

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Building the index by key after the appends. Java: DefaultMessageStore.ReputMessageService, CommitLogDispatcherBuildIndex.
 
     records of the log ---- appended ----|---- not yet dispatched ----|

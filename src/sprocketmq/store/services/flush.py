@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Flushing written bytes to the disk, on a thread. Java: GroupCommitService, FlushRealTimeService, FlushConsumeQueueService.
 
 Group commit: all callers that wait when the thread starts a round share one fdatasync. The thread reads the end of the log *before* it

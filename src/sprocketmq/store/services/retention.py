@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Retention: deleting old files. Java: DefaultMessageStore.CleanCommitLogService, CleanConsumeQueueService.
 
 A commit log file has expired if its youngest message is older than ``file_reserved_time`` hours. The store time of the first record of

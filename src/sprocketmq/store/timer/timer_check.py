@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The progress of timer messages: the file ``config/timercheck`` and the answer to GET_TIMER_CHECK_POINT. Java: timer.TimerCheckpoint.
 
 4096 bytes: the fields of ``TimerCheck``, an int64 each; our own part at 2048, see ``mapped_progress``; zero elsewhere. The first part is

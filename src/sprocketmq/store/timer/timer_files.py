@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Wheel, log and checkpoint of the timer messages together: the waiting messages, and the progress of reading and delivering.
 
     queue rmq_sys_wheel_timer --read up to queue_offset--> log unit + wheel slot --delivered up to read_ms--> real topic

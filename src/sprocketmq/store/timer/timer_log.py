@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The timer log: one unit for each waiting message, linked backwards by slot. Java: timer.TimerLog.
 
 The files of ``timerlog/`` have 100 MiB. A blank ends a file that has no room for a unit and a blank. Positions count through all files,

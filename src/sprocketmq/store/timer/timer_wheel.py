@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The timer wheel: for each second, the end in the timer log of the list of messages that are due then. Java: timer.TimerWheel, Slot.
 
 The file ``timerwheel`` has the slots of two weeks, 2 x 604,800. The slot of a time is at ``time / precision % slots``. The file is sparse

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Check whether a store keeps its laws. Used after every store test, and by ``sprocketmq store check DIR``.
 
 Checks of the log: from the first file on, records follow each other without a gap, across fillers; each has a sound structure, a correct

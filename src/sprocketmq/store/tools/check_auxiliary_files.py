@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The second half of a store check: index by key, checkpoint, consumer offsets, delay offsets.
 
 Index: entries are in the order of the log, each entry points at a record with a key of that hash, and each chain of a slot contains only

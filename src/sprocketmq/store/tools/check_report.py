@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The result of a check of a store: problems, and what was checked."""
 
 from __future__ import annotations

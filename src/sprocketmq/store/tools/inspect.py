@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Show parts of a store directory without changing it, also while a broker has it open: a record, a queue, the records with a key."""
 
 from __future__ import annotations

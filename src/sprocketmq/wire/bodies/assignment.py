@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Assignments of queues by the broker, and the request mode of a group: codes 400, 401 and 402 (Java: QueryAssignmentRequestBody)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Users and policies of 5.x (Java: UserInfo, AclInfo)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The base class of typed bodies (Java: RemotingSerializable): ``body.encode()`` writes fastjson's dialect of JSON, ``Type.decode(data)``
 reads it and standard JSON."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Consumer groups of a broker: settings (config/subscriptionGroup.json, codes 200, 201, 225; Java: SubscriptionGroupConfig) and filters
 (config/consumerFilter.json; Java: ConsumerFilterManager, ConsumerFilterData, BloomFilterData)."""
 

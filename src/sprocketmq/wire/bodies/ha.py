@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The state of a master's slaves (Java: HARuntimeInfo), and of our own handover."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """HEART_BEAT and CHECK_CLIENT_CONFIG: a client's groups and subscriptions (Java: HeartbeatData, ConsumerData, SubscriptionData)."""
 
 from __future__ import annotations

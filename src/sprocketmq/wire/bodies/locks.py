@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """LOCK_BATCH_MQ and UNLOCK_BATCH_MQ (Java: LockBatchRequestBody, LockBatchResponseBody, UnlockBatchRequestBody)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Progress: config/consumerOffset.json, config/delayOffset.json, a broadcasting client's offsets.json, and codes 220 to 223."""
 
 from __future__ import annotations

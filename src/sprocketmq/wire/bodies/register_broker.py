@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """REGISTER_BROKER: all topics of a broker, as plain JSON or compressed (Java: RegisterBrokerBody).
 
 The compressed form is one zlib stream of length-prefixed parts, each length an i32::

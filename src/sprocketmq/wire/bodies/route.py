@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bodies of the name server: routes and clusters (Java: TopicRouteData, BrokerData, ClusterInfo, TopicList, KVTable)."""
 
 from __future__ import annotations

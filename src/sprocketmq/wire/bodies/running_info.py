@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The running info of a consumer: codes 307 and 309 (Java: ConsumerRunningInfo, ConsumeMessageDirectlyResult)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Statistics of topics and groups for administrators: codes 202, 208, 303, 315, 317, 321 (Java: TopicStatsTable, ConsumeStats, ...), and
 the number of waiting timer messages (``config/timermetrics``, GET_TIMER_METRICS; Java: TimerMetrics)."""
 

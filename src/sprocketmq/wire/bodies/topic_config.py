@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Topics of a broker: config/topics.json, codes 18 and 21 (Java: TopicConfig, DataVersion)."""
 
 from __future__ import annotations

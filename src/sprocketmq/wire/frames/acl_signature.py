@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The signature of a request to a cluster with access control (Java: AclUtils, AclClientRPCHook; the same in 4.9 and 5.x).
 
 The signed text consists of all ext field *values*, sorted by their keys and without separators, and the body: HMAC-SHA1, as Base64. Any

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """RemotingCommand: one request or response, and its two header encodings (Java: RemotingCommand, RocketMQSerializable).
 
 Frame on the wire, all integers big-endian::

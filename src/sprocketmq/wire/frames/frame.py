@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cutting a byte stream into frames (Java: NettyDecoder, a LengthFieldBasedFrameDecoder over the int32 length).
 
 Sans-I/O: it takes received bytes and returns whole frames. A frame that is split over many reads is joined once, so the cost per byte does

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A cache of binary (ROCKETMQ) headers of one request by their shape: the ext fields without two values that differ each time.
 
     | fields ... | name of one | length, value | fields ... | name of the other | length, value | fields ... |

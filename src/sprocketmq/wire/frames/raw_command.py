@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A command that keeps its header in the form of the wire; its fields are made at their first use.
 
 A request is decoded once, straight into the typed header of its code (``header_reader``). An answer may have the text of its header

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The access key and the signature of a request, as access control reads them.
 
 A RawCommand keeps its typed header: the signed texts are read directly from its raw header, in the order in which they were signed, without

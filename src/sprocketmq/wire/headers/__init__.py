@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Typed headers of requests and responses, one struct for each Java class: ``Type(...).to_ext()`` writes, ``command.header(Type)`` reads.
 
 A module is imported at the first use of one of its names: see ``sprocketmq.names``.

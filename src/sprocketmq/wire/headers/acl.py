@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Headers of access control: codes 50 to 53 of 4.9 (accounts and white lists), 3001 to 3010 of 5.x (users and their policies)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Headers about the members of groups: codes 35, 38, 40, 203, 204, 208, 307, 309, 315, 317, and a heartbeat's answer (34)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The base class of typed headers: structs whose fields are sent as text under Java's field names (Java: CommandCustomHeader).
 
 ``command.header(Type)`` reads a header. It ignores unknown fields and raises ProtocolError if a required field is missing or cannot be

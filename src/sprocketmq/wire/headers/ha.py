@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Headers of replication: code 906, and our own code 30001."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Headers of looking up stored messages: codes 12 and 33."""
 
 from __future__ import annotations

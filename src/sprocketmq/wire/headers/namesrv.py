@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Headers of the name server: codes 100 to 105, 205, 216, 217, 219, 224, 322, 327, 901, 904 and 905."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Headers about queue offsets: codes 14, 15, 29, 30, 31, 32, 220 and 221, and 222, 223, 308, 314 and 321 of administrators."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Headers of pulling: codes 11 and 361 (Java: PullMessageRequestHeader, PullMessageResponseHeader)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Headers of RECALL_MESSAGE (370): cancel a timer message that is not due yet (Java: RecallMessageRequestHeader, 5.x)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Headers of sending: codes 10, 310, 320, 324, 325, 326 and 36 (Java: SendMessageRequestHeader and related classes).
 
 The header of a send has two forms. V1 uses the field names; V2, the default of every client, uses one letter for each field to save bytes.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Headers about topics, groups and settings of a broker: codes 17, 21, 26, 201, 202, 207, 215, 300, 303, 343, 345, 351, 352 and 353."""
 
 from __future__ import annotations

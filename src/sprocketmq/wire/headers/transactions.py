@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Headers of transactions: codes 37 and 39, which are one-way, and 323."""
 
 from __future__ import annotations

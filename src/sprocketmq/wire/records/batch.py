@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The body of SEND_BATCH_MESSAGE (Java: MessageDecoder.encodeMessages / decodeMessages): elements without padding.
 
 An element is ``ELEMENT``, the body, the length of the properties as in a record, and the properties. Topic, sysFlag and born timestamp are

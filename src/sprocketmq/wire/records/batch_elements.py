@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The messages of a batch as columns, and the records that the broker stores for them. Works for all batches.
 
     element    head |          body |              length of the properties, properties

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Compressed message bodies (Java: CompressionType and its Compressors).
 
 ZLIB is an RFC 1950 stream and always available. LZ4 means the LZ4 *frame* format, and ZSTD ordinary frames; both need the ``compression``

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The public message types: MessageQueue, Message (to be sent), MessageExt (received). Java: the same names, and MessageClientExt.
 
 As in Java, tags, keys and all system values are in ``properties`` under reserved names (MessageConst); the attributes are views of them.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The two ids of a message (Java: MessageClientIDSetter, MessageDecoder.createMessageId).
 
 unique key (UNIQ_KEY)   set by the sender, the same in all retries: hex of ip (4 or 16), pid i16, class-loader hash i32,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Message properties: reserved names, and the text form in which they are sent and stored (Java: MessageConst, MessageDecoder).
 
     name \\x01 value \\x02 name \\x01 value \\x02 ...

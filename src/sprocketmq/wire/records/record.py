@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The message record: the bytes of the commit log and of the answers to pull, view and query (Java: CommitLog, MessageDecoder).
 
 ``wire.records.record_layout`` says where each field is; this module writes and reads records. It has somewhat more than 500 lines, because

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Fields of a received message that are read from the head of its record on first access (layout: ``wire.records.record_layout``)."""
 
 from __future__ import annotations

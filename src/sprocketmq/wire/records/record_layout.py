@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The layout of a message record. All code that reads or writes records is derived from this table of fields (Java: CommitLog).
 
     fixed fields | body | topic length, topic | properties length, properties

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bits of the sysFlag of a message (Java: MessageSysFlag, CompressionType) and of a pull request (Java: PullSysFlag)."""
 
 from __future__ import annotations

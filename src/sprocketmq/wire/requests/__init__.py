@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every request of the protocol, each declared once: its code, headers and bodies, the rights it needs, and who serves it.
 
     declaration     the attributes of a request

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The rights that a request needs, as its declaration states them: which right on which resource, and where the request names it.
 
 ``core.access.need_readers`` reads the names from a request. A right is stated for both generations of access control: actions of 5.x, one

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests of access control: accounts of 4.9, users and policies of 5.x."""
 
 from __future__ import annotations

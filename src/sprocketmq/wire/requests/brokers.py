@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests about one broker: settings, statistics, replication."""
 
 from __future__ import annotations

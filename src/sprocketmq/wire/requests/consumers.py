@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests about members of groups: heartbeats, queue locks, assignments, and requests of a broker to members."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The declaration of a request; see the docstring of the package."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests about messages: send, pull, send back, look up, transactions."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Name servers: routes, brokers' registrations, settings by namespace and key."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests about the offsets of queues and the progress of groups."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Readers that decode the most frequent requests straight into their typed headers (see ``wire.frames.raw_command``)."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests of administrators about topics and groups: create, change, delete, show."""
 
 from __future__ import annotations

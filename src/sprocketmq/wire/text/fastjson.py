@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """JSON bodies in the dialect that Java peers write and read (fastjson 1.2), and in standard JSON.
 
 Beyond standard JSON the dialect knows::

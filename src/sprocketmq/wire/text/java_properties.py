@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Java properties as text: broker.conf and namesrv.conf, the bodies of requests that read and change settings (java.util.Properties).
 
 ``key=value``, ``key: value`` or ``key value``, comments with ``#`` or ``!``, a line that ends in an odd number of backslashes goes on in

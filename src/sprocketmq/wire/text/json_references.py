@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """References of fastjson's dialect: ``{"$ref":"$.a"}`` names an object by its path from the root; "$", "@" and ".." stand for others."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """White lists: each form that Apache's files use, and everything else refused in one sentence."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """4.9's accounts: the order of looking, each permission, administrators, what changes do to a file."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What each request needs: names in header fields, bodies and records; nothing is skipped, and both generations go by one table."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """5.x's users and policies: who a request is from, what it may touch, which entry decides, what changes are refused."""
 
 from __future__ import annotations

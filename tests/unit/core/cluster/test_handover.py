@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """core.handover: when a broker may let go, and that it serves on whatever goes wrong before."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """core.namesrv_table: register, silence, leaving; and random brokers that come and go."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """core.replication: who holds how much of the log, and who waits for that."""
 
 from __future__ import annotations

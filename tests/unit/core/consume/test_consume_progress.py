@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """core.consume_progress: the offset table against a model, and where a new group begins."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """core.consume_result: which messages of a batch succeeded."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """core.consume_timeout: precise deadlines, one retry copy at most, a limit that may change; and a model of all of it."""
 
 from __future__ import annotations

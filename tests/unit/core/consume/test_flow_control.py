@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """core.flow_control: each limit at its edge."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """core.orderly_turn: the table of results, locks and limits; and random listeners that must never see the order broken."""
 
 from __future__ import annotations

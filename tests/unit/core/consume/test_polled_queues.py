@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """core.polled_queues against its laws, and against a model that remembers every offset."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """core.process_queue against its laws, and against a model that recomputes everything each time."""
 
 from __future__ import annotations

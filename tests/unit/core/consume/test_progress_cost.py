@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What progress costs per message with 10 and with up to 100,000 messages in hand: the same, counted in steps, not in time.
 
 A step is a line of the module that runs, or a comparison or hash of an offset, which also counts what loops inside of C: ``min``,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """core.pull_cursor: one table per kind of event, and one whole story."""
 
 from __future__ import annotations

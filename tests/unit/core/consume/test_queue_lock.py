@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """core.queue_lock: the broker's table against a model, and the pair of clocks."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One look for each verdict, the order of the verdicts, and what is said when something could not be learned."""
 
 from __future__ import annotations

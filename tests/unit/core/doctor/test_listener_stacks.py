@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Stacks of Java members and of ours: who is in a listener, and on which line."""
 
 from __future__ import annotations

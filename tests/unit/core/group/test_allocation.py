@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """core.allocation: Java's numbers, and the laws for every strategy."""
 
 from __future__ import annotations

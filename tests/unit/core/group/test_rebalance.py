@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """core.rebalance: what an allocation changes, the lives of queues, and a model with a slow driver."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """core.subscription: tag expressions, the two filters, and what is refused."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """core.route_table: queues and addresses out of routes."""
 
 from __future__ import annotations

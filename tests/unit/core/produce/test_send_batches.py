@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Which messages travel together, in which order, and when."""
 
 from __future__ import annotations

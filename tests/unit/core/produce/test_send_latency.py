@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """core.send_latency: fair turns, another broker on a retry, and slow brokers avoided but never refused."""
 
 from __future__ import annotations

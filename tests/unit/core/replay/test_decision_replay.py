@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """core.decision_record, decision_tape and decision_replay: whatever machines do, their record does it again."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """core.retry_policy: the waits of Java's two policies, and what is no policy at all."""
 
 from __future__ import annotations

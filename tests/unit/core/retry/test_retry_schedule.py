@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """core.retry_schedule: levels, names and the decision between retry and dead letter."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Made-up SQL92 expressions: a predicate that never raises, or a ConfigurationError. `make fuzz` runs these for longer."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """SQL92 filters: the frozen answers of Apache's own evaluator, three-valued logic, limits."""
 
 from __future__ import annotations

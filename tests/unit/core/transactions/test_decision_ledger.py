@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Decisions of batches: which record counts, what a broker is told, and a world in which everybody may die between any two steps."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How old a half message may be to be decided: by numbers, and against the rounds of a broker."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Who may end a transaction, and by which copy of its half."""
 
 from __future__ import annotations

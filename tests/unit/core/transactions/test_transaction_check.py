@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """core.transaction_check: the policy as a table, what is known of halves against a model that forgets nothing."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Space that a disk gives in part or not at all, as the calls report it. `tests/system/broker/test_full_disk.py` has the disks."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The single files of a store: mapped files, queues of them, checkpoint, lock."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mapped files keep no file descriptor."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Mapping a file with what mmap takes on Windows: there it knows neither flags nor trackfd, whatever the version of Python."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Paths made of names from elsewhere: one step down, or refused."""
 
 from __future__ import annotations

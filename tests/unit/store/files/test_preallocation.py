@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Space for the log that a thread makes before it is needed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The index by key: Apache's bytes, every key found, nothing trusted after a crash that was not sure."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A killed store changes hands, and both brokers go on with the index by key: no key is lost on either side."""
 
 from __future__ import annotations

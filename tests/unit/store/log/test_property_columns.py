@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Keys of many records at once are those of each record alone, whatever the records look like."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a queue entry holds beside a record's place: the hash of its tags, or when it is due."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One queue's index by itself: units in files of five, gaps, a batch that does not fit, and how many queues stay mapped."""
 
 from __future__ import annotations

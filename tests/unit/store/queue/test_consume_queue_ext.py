@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The extension of consume queues: Apache's bytes, read right with and without its files, gone with its queue."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One flipped bit anywhere in what is made from the log: no message is lost, no offset is used twice, and the log says what was mended."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Power cuts under SYNC_FLUSH: whatever the disk was not told to keep may be gone or torn; what was acknowledged is there, in order, once.
 
 ``power_disk`` says what may be lost: each sector and each name that was not synced, each for itself, but for the order of files in one row.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a crash leaves, and what the next start makes of it: nothing acknowledged is lost, nothing else is shown."""
 
 from __future__ import annotations

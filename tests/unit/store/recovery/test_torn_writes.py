@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The order in which the bytes of a record reach the log: whenever a kill falls, a record is there whole or not at all."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Group commit: who waits is answered after the sync that covers him, and many share one."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Old files go, what points into them goes with them, and offsets go on."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Timer wheel, timer log and checkpoint: Apache's bytes, and what is left of them after a kill, a power cut or a careless rm."""
 
 from __future__ import annotations

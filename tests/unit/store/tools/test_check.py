@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The checker finds what is broken: one law broken at a time, on purpose."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Typed bodies: each comes back from its text, and reads what Java keeps in config files."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Frames and commands, in both header encodings: whole, in pieces, cut short, with a tail, and as garbage."""
 
 from __future__ import annotations

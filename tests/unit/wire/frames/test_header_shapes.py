@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A binary header that is read by its shape is the header that decoding reads."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A request that is decoded straight into its typed header is the request that ``decode_command`` reads."""
 
 from __future__ import annotations

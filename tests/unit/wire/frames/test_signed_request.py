@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a request says of its sender is the same whether it is read from the raw header or from ext fields."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The messages of a batch as columns are those that ``split_batch`` finds, and their records those that ``encode_record`` makes."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Records: known bytes, round trips in every version and address family, and hostile input."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The table of a record's fields against Java's bytes and against a reader that knows no table."""
 
 from __future__ import annotations

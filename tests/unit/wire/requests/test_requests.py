@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests are declared once, and whole: what follows from a declaration can only be right if the declaration is."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The JSON dialect: what Java peers write is read, what we write is what they would, and nothing hostile gets through."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """wire.java_properties: what is written is read back; any text is a properties text."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Administration of users and policies of 5.x: AUTH_CREATE_USER 3001 to AUTH_LIST_ACL 3010. Java: AdminBrokerProcessor.
 
 A request that is not allowed is answered with NO_PERMISSION 16 and a reason, as by Apache; a blank name with INVALID_PARAMETER 29. For a

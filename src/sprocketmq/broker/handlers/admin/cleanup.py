@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Cleaning on request: CLEAN_EXPIRED_CONSUMEQUEUE 306, CLEAN_UNUSED_TOPIC 316, DELETE_EXPIRED_COMMITLOG 329. Java: AdminBrokerProcessor.
 
 306 and 329 run one round of the store's retention at any hour; 329 deletes expired log files, 306 the queue files that pointed

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The state of a broker: GET_BROKER_RUNTIME_INFO 28. Java: AdminBrokerProcessor.prepareRuntimeInfo, StoreStatsService, DefaultMessageStore.
 
 The answer has the keys of both generations. For parts that do not exist here (thread pools, transient pool, a separate dispatch of entries)

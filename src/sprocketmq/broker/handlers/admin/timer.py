@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Timer messages: RECALL_MESSAGE 370, GET_TIMER_CHECK_POINT 60, GET_TIMER_METRICS 61. Java: RecallMessageProcessor, AdminBrokerProcessor.
 
 370: topic, recallHandle (from the answer to the send), producerGroup. Answer: msgId, the unique key of the message to recall. The broker

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests of consumer groups, and about them."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Queues assigned by the broker: QUERY_ASSIGNMENT 400, SET_MESSAGE_REQUEST_MODE 401, GET_ALL_MESSAGE_REQUEST_MODE 402 (5.x).
 Java: QueryAssignmentProcessor.
 

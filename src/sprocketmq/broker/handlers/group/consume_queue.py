@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Looking into a consume queue: QUERY_CONSUME_QUEUE 321. Java: AdminBrokerProcessor.queryConsumeQueue.
 
 Fields: topic, queueId, index (an offset), count, consumerGroup. Answer: the range of the queue, its entries from index on, and with a group

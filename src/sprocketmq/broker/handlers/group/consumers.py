@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Membership: HEART_BEAT 34, UNREGISTER_CLIENT 35, GET_CONSUMER_LIST_BY_GROUP 38, CHECK_CLIENT_CONFIG 46, GET_CONSUMER_CONNECTION_LIST 203.
 Java: ClientManageProcessor, ConsumerManageProcessor, AdminBrokerProcessor.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Administration of consumer groups: UPDATE_AND_CREATE_SUBSCRIPTIONGROUP 200, its list form 225 (5.x),
 GET_ALL_SUBSCRIPTIONGROUP_CONFIG 201, DELETE_SUBSCRIPTIONGROUP 207, GET_SUBSCRIPTIONGROUP_CONFIG 352 (5.x), UPDATE_AND_GET_GROUP_FORBIDDEN
 353 (5.x). Java: AdminBrokerProcessor, SubscriptionGroupManager.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Queue locks of orderly consumers: LOCK_BATCH_MQ 41, UNLOCK_BATCH_MQ 42 (often one-way). Java: AdminBrokerProcessor.lockBatchMQ.
 
 Body: clientId, consumerGroup, mqSet. Answer of 41: lockOKMQSet, the queues that the client owns now, for 60 s from the last renewal.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Resets of a group by an administrator: INVOKE_BROKER_TO_RESET_OFFSET 222, and the answer to the moved group's next pull.
 Java: AdminBrokerProcessor.resetOffset, Broker2Client.resetOffset, PullMessageProcessor.
 

@@ -1,1 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests that store, read or move messages."""

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Looking up stored messages: QUERY_MESSAGE 12, VIEW_MESSAGE_BY_ID 33. Java: QueryMessageProcessor.
 
 12: topic, key, maxNum, beginTimestamp, endTimestamp, indexType (5.4: K key, U unique key, T tags); with the ext field _UNIQUE_KEY_QUERY

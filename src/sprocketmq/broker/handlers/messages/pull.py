@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Pulling: PULL_MESSAGE 11 and LITE_PULL_MESSAGE 361 (5.x), answered at once or parked. Java: PullMessageProcessor,
 DefaultPullMessageResultHandler.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The checks of a pull, and its filter. Java: PullMessageProcessor, ConsumerFilterManager.
 
 Checks in Java's order: broker readable, lite pull enabled, group, group may consume, topic, topic readable, queue id, subscription (of the

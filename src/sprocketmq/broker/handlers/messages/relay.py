@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Requests of tools that the broker passes to members of a group: GET_CONSUMER_RUNNING_INFO 307, CONSUME_MESSAGE_DIRECTLY 309, and
 INVOKE_BROKER_TO_GET_CONSUMER_STATUS 223. Java: AdminBrokerProcessor.callConsumer, Broker2Client.
 

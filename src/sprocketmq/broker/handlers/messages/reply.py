@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Replies of request-reply: SEND_REPLY_MESSAGE 324 and _V2 325, pushed on as PUSH_REPLY_MESSAGE_TO_CLIENT 326. Java: ReplyMessageProcessor.
 
     replier --324/325, REPLY_TO_CLIENT--> broker --326--> the requester's producer connection (10 s)

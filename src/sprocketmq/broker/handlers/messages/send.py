@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sending: SEND_MESSAGE 10, SEND_MESSAGE_V2 310, SEND_BATCH_MESSAGE 320, each also one-way. Java: SendMessageProcessor, HookUtils.
 
 Fields: producerGroup, topic, defaultTopic, defaultTopicQueueNums, queueId (-1: any), sysFlag, bornTimestamp, flag, properties,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Sending back to the retry topic: CONSUMER_SEND_MSG_BACK 36. Java: AbstractSendMessageProcessor.consumerSendMsgBack.
 
 Fields: offset (commit log offset of the message that failed), group, delayLevel (0: the broker chooses, < 0: dead letter),

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Messages that are not only stored: delayed, timed, transactional, dead letters. Java: HookUtils, SendMessageProcessor.
 
 ``send`` calls this only if the name of a property below is somewhere in the text of the properties (or the topic is a retry topic), so

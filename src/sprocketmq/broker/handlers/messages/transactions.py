@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Transactions: END_TRANSACTION 37 (one-way from every client), RESUME_CHECK_HALF_MESSAGE 323. Java: EndTransactionProcessor,
 AdminBrokerProcessor.resumeCheckHalfMessage. The half message itself is sent with an ordinary send, see ``special_messages``.
 
