@@ -27,7 +27,6 @@ OWN_FORMATS = {
     "net/connection.py": "the length of a frame's header",
     "net/ha_connection.py": "the two heads of replication, which are written and read there alone",
     "broker/tables/stamps.py": "offsets within ids, of which a batch has many",
-    "client/remoting/unique_keys.py": "the counter of a block of keys",
     "core/group/allocation.py": "four bytes of a digest",
     "spark/columns/records.py": "hosts as one number each",
     "store/files/mapped_progress.py": "numbers in the machine's own byte order, written and read there alone",

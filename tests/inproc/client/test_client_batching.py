@@ -162,6 +162,70 @@ def test_what_is_wrong_about_one_message_fails_it_alone_and_later_changes_of_a_m
     ]
 
 
+def test_a_message_that_travels_alone_is_sent_as_it_was_when_it_was_given(
+    rocketmq: EmbeddedRocketMQ, batching: rmq.Producer
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    sent = rmq.Message("flights", b"x" * 5_000, tags="UA", keys="Zürich", flag=7)
+    future = batching.send_async(sent)
+    taken_in(rocketmq, batching)
+    sent.body, sent.tags, sent.flag = b"changed", "DL", 9
+    (result,) = settled(rocketmq, batching, [future])
+    (stored,) = rocketmq.messages("flights")
+    assert (stored.body, stored.tags, stored.keys, stored.flag) == (b"x" * 5_000, "UA", ["Zürich"], 7)
+    assert stored.message_id == result.message_id == sent.unique_key
+
+
+def test_properties_that_somebody_set_and_texts_of_any_language_join_a_batch(
+    rocketmq: EmbeddedRocketMQ, batching: rmq.Producer
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    sent = messages(4, tags="UA")
+    sent[1].properties["notes"] = "set"
+    sent[2].properties["notes"] = ""
+    sent[3].keys = "Köln \ud800"
+    results = settled(rocketmq, batching, [batching.send_async(message) for message in sent])
+    stored = rocketmq.messages("flights")
+    assert [message.queue_offset for message in stored] == [0, 1, 2, 3]
+    assert [message.properties.get("notes") for message in stored] == [None, "set", None, None]
+    assert stored[3].keys == ["Köln", "?"]
+    assert [message.message_id for message in stored] == [result.message_id for result in results]
+
+
+def test_what_was_cancelled_before_its_batch_left_is_not_sent(
+    rocketmq: EmbeddedRocketMQ,
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+
+    async def send() -> list[int]:
+        options: dict[str, Any] = {"namesrv_addr": rocketmq.namesrv_addr, "clock": rocketmq.clock, "auto_batch": True}
+        async with rmq.AsyncProducer("ops", **options) as producer:
+            futures = [producer.send_async(message) for message in messages(5)]
+            futures[1].cancel()
+            futures[4].cancel()
+            await producer.flush()
+            return [future.result().queue_offset for future in futures if not future.cancelled()]
+
+    assert asyncio.run(send()) == [0, 1, 2]
+    assert [message.body for message in rocketmq.messages("flights")] == [b"0", b"2", b"3"]
+
+
+def test_a_producer_is_used_in_its_own_loop_only(rocketmq: EmbeddedRocketMQ) -> None:
+    rocketmq.create_topic("flights", queues=1)
+
+    async def send() -> None:
+        options: dict[str, Any] = {"namesrv_addr": rocketmq.namesrv_addr, "clock": rocketmq.clock, "auto_batch": True}
+        async with rmq.AsyncProducer("ops", **options) as producer:
+            first = producer.send_async(rmq.Message("flights", b"x"))
+            with pytest.raises(RuntimeError, match="no running event loop"):
+                await asyncio.to_thread(producer.send_async, rmq.Message("flights", b"y"))
+            await producer.flush()
+            await first
+
+    asyncio.run(send())
+    assert [message.body for message in rocketmq.messages("flights")] == [b"x"]
+
+
 def test_a_message_that_is_sent_again_while_a_batch_is_open_keeps_its_key(
     rocketmq: EmbeddedRocketMQ, batching: rmq.Producer
 ) -> None:

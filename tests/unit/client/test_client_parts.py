@@ -175,8 +175,12 @@ def test_a_retry_copy_keeps_the_id_and_the_users_properties_and_counts_up() -> N
 def test_unique_keys_differ_and_carry_the_time() -> None:
     keys = UniqueKeys("10.0.0.1")
     made = [keys.next(1_700_000_000_000 + n) for n in range(1000)]
-    made += [*keys.block(1_700_000_000_500), keys.next(1_700_000_000_500), *keys.block(1_700_000_000_500)]
-    assert len(set(made)) == 1000 + 256 + 1 + 256
+    blocks = [list(keys.block(1_700_000_000_500)) for _ in range(300)]  # more than the counter's 16 bits
+    assert [len(block) for block in blocks[1:]] == [256] * 299
+    assert all(len(set(block)) == len(block) for block in blocks)
+    assert len({key for block in blocks[1:256] for key in block}) == 255 * 256
+    made += [keys.next(1_700_000_000_500), *keys.block(1_700_000_000_500), keys.next(1_700_000_000_500)]
+    assert len(set(made)) == 1000 + 1 + 255 + 1
     assert len({key[:28] for key in made[1000:]}) == 1, "keys of a block carry its time"
     assert {len(key) for key in made} == {32}
     assert all(key.startswith("0A000001") for key in made)

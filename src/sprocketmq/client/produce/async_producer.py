@@ -211,11 +211,11 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         sender, batches = self._sender or self._started(), self._batches
         is_delayed = delay_level != 0 or delay_ms is not None or deliver_time_ms is not None
         if batches is not None and not is_delayed:
-            future: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
             is_free = queue is None and selector is None and sharding_key is None and timeout_ms is None
-            if is_free and batches.join(message, future):
-                return await future
+            if is_free and (joined := batches.join(message)) is not None:
+                return await joined
             if batches.takes(message):
+                future: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
                 batches.add(
                     message, future, queue=queue, selector=selector, sharding_key=sharding_key, timeout_ms=timeout_ms
                 )
@@ -249,11 +249,12 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         batches = self._batches
         if batches is None or self._permits is not None:
             return self._begin_send(message, how)
+        if not how and (joined := batches.join(message)) is not None:
+            return joined
+        if not self._takes_into_batches(message, how):
+            return self._begin_send(message, how)
         future: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
-        if how or not batches.join(message, future):
-            if not self._takes_into_batches(message, how):
-                return self._begin_send(message, how)
-            self._send_into(message, future, how)
+        self._send_into(message, future, how)
         return future
 
     def _begin_send(self, message: Message, how: SendArguments) -> asyncio.Future[SendResult]:

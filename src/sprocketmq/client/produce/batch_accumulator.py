@@ -12,24 +12,26 @@ Laws
 3. A sharding key keeps its order when a changed route moves it to another queue: nothing is sent to the new queue before everything that
    was sent by the old route is answered.
 4. What cannot be batched (delayed, retry topic, in a transaction, a reply) is sent by itself at once.
-5. A message is read once, when it is sent; later changes by its owner have no effect. It keeps its UNIQ_KEY. With send hooks a batch is
-   encoded again from its messages, because hooks may change them.
+5. A message is read once, when it is sent; later changes by its owner have no effect. It keeps its UNIQ_KEY. Only with send hooks a batch
+   is encoded again from its messages, because hooks may change them.
 6. A message that waits (behind others of its queue, or for a route) fails when its timeout is over, or some tenths of a second later, and
    is not sent. The time for which it lingers for a fuller batch does not count.
 
 Most messages are like the one before: same topic, any queue, no special properties. ``join`` adds such a message directly to the open batch
-and refuses all others. The UNIQ_KEYs of a batch have the time at which the batch was opened.
+and refuses all others. The UNIQ_KEYs of a batch have the time at which the batch was opened. What a message costs here it costs 300,000
+times a second, so ``join`` makes few calls.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator
-from itertools import count
-from typing import Any, Final, Protocol, TypeAlias
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from itertools import count, repeat
+from operator import methodcaller
+from threading import get_ident
+from typing import Any, Final, Protocol, TypeAlias, overload
 
-from sprocketmq.client.remoting.message_writer import OutgoingMessage
 from sprocketmq.client.remoting.queue_choice import QueueSelector
 from sprocketmq.client.remoting.routes import Routes
 from sprocketmq.client.remoting.sender import Sender
@@ -38,11 +40,10 @@ from sprocketmq.client.settings.namespace import wrap, wrap_queue
 from sprocketmq.client.settings.validators import check_queue, check_range
 from sprocketmq.core.produce.send_batches import Batch, SendBatches
 from sprocketmq.core.produce.send_latency import queue_of_sharding_key
-from sprocketmq.errors import ClosedError, ConfigurationError, RequestTimeout, RocketMQError
+from sprocketmq.errors import ClosedError, ConfigurationError, RequestTimeout
 from sprocketmq.net.process.clock import Clock, Timer
-from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.records import properties as props
-from sprocketmq.wire.records.batch import encode_element
+from sprocketmq.wire.records.batch import EMPTY_ELEMENT_BYTES, join_elements
 from sprocketmq.wire.records.message import Message, MessageQueue
 
 __all__ = ["BatchAccumulator", "ResultFuture"]
@@ -58,20 +59,19 @@ _NOT_BATCHED: Final = frozenset(
         props.MSG_TYPE,
     }
 )
-_NOT_JOINED: Final = _NOT_BATCHED | {props.WAIT, props.UNIQ_KEY}
-_UNIQ_KEY: Final = props.UNIQ_KEY
+_is_done: Final = methodcaller("done")
+_SHORT_TEXT: Final = 8_000  # so many characters, with a UNIQ_KEY, are no more bytes than properties may have
 _NO_FLAG: Final = 0
 _KEYS_AGE_MS: Final = 10
 _SWEEP_S: Final = 0.1
 _MOST_MESSAGES: Final = (
     10_000  # the default of our broker's maxMessagesPerBatch; Apache's 5.x counts the offsets of a batch in 16 bits
 )
-_SEND_BATCH: Final = int(RequestCode.SEND_BATCH_MESSAGE)
 
 
-# The message (None where nobody will look at it again), its UNIQ_KEY, its part of the batch's body, who waits for the result, and until
-# when on the loop's clock (None: it waits for nobody, its time begins when its batch leaves).
-_Send: TypeAlias = "tuple[Message | None, str, bytes, ResultFuture, float | None]"
+# The message for hooks (None without them), its UNIQ_KEY, flag, body and encoded properties, who waits for the result, and until when on
+# the loop's clock (None: it waits for nobody, its time begins when its batch leaves).
+_Send: TypeAlias = "tuple[Message | None, str, int, bytes, bytes, ResultFuture, float | None]"
 
 
 class ResultFuture(Protocol):
@@ -113,6 +113,8 @@ class BatchAccumulator:
         self._keys: Iterator[str] = iter(())
         self._keys_ms = 0
         self._is_watched = True  # by hooks, which are shown the messages; else they need not be kept
+        self._loop, self._thread_id = asyncio.get_running_loop(), get_ident()
+        self._create_future: Callable[[], asyncio.Future[SendResult]] = self._loop.create_future
         self._timer: Timer | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
         self._delivering: set[Batch[_Send]] = set()
@@ -127,36 +129,58 @@ class BatchAccumulator:
         """Whether ``message`` may be batched (law 4)."""
         return (
             isinstance(message, Message)
-            and _NOT_BATCHED.isdisjoint(message.properties)
+            and _NOT_BATCHED.isdisjoint(message.exposed_properties)
             and isinstance(message.topic, str)
             and not message.topic.startswith("%RETRY%")
         )
 
-    def join(self, message: Message, future: ResultFuture) -> bool:
-        """Add ``message`` to the open batch if it is like the others there. False: nothing was done; use ``takes`` and ``add``."""
-        if type(message) is not Message or type(message.topic) is not str:
-            return False
-        batch, properties, body = self._open.get(message.topic), message._properties, message.body
-        if batch is None or batch.is_closed or not _NOT_JOINED.isdisjoint(properties):
-            return False
-        if type(body) is not bytes or not 0 < len(body) <= self._max_body_bytes or message.flag is not _NO_FLAG:
-            return False
+    @overload
+    def join(self, message: Message) -> asyncio.Future[SendResult] | None: ...
+
+    @overload
+    def join(self, message: Message, future: ResultFuture) -> ResultFuture | None: ...
+
+    def join(self, message: Message, future: ResultFuture | None = None) -> ResultFuture | None:
+        """Add ``message`` to the open batch if it is like the others there.
+
+        Args:
+            future: gets the result; default one of the producer's loop, on which the caller runs then.
+
+        Returns:
+            The future; None: nothing was done, use ``takes`` and ``add``.
+
+        Raises:
+            RuntimeError: the caller needs a future, and runs in another loop or in none.
+        """
+        if type(message) is not Message:
+            return None
+        if future is None and get_ident() != self._thread_id:
+            self._check_loop()
+        topic, body = message.topic, message.body
+        if type(topic) is not str or type(body) is not bytes:
+            return None
+        batch, text = self._open.get(topic), message._text
+        if batch is None or batch.is_closed or text is None or message._unique_key is not None:
+            return None
+        body_bytes = len(body)
+        if not 0 < body_bytes <= self._max_body_bytes or message.flag is not _NO_FLAG or len(text) > _SHORT_TEXT:
+            return None
         key = next(self._keys, None)
         if key is None:
             self._keys_ms = 0
-            return False
-        properties[_UNIQ_KEY] = key
-        try:
-            element = encode_element(message)
-        except RocketMQError as error:
-            future.set_exception(error)
-            return True
-        kept = message if self._is_watched else None
-        if not self._batches.join(batch, (kept, key, element, future, None), len(element)):
-            self._add_to_topic(self._topics[message.topic], (message, key, element, future, None))
-        elif self._batches.ready:
+            return None
+        message._text = text = f"{text}UNIQ_KEY\x01{key}\x02"
+        message._unique_key = key
+        properties = text.encode() if text.isascii() else text.encode("utf-8", "replace")
+        if future is None:
+            future = self._create_future()
+        send = (message if self._is_watched else None, key, _NO_FLAG, body, properties, future, None)
+        batches = self._batches
+        if not batches.join(batch, send, EMPTY_ELEMENT_BYTES + body_bytes + len(properties)):
+            self._add_to_topic(self._topics[topic], None, send)
+        elif batches.ready:
             self._go()
-        return True
+        return future
 
     def add(
         self,
@@ -186,18 +210,14 @@ class BatchAccumulator:
         if timeout_ms is not None:
             check_range("timeout_ms", timeout_ms, 1, 86_400_000)
         key = sender.writer.identify(message)
-        copy = message
-        if sharding_key is not None or sender.namespace is not None:
-            copy = _with_own_properties(message)
-            if sharding_key is not None:
-                copy.properties[props.SHARDING_KEY] = props.checked_value("sharding_key", sharding_key)
-            if sender.namespace is not None:
-                copy.properties[props.INSTANCE_ID] = sender.namespace
+        text = sender.writer.text_of_send(message.properties_text, sharding_key)
         is_free = queue is None and selector is None and sharding_key is None
         end_s = None if is_free and timeout_ms is None else self._end_s(timeout_ms)
-        send: _Send = (copy, key, encode_element(copy), future, end_s)
+        kept = None if sender.hooks is None else _with_properties(message, text)
+        send: _Send = (kept, key, message.flag, message.body, props.encode_text(text), future, end_s)
+        kind = message.exposed_properties.get(props.WAIT)
         if is_free:
-            self._add_to_topic(topic, send)
+            self._add_to_topic(topic, kind, send)
             return
         if (queue is not None) + (selector is not None) + (sharding_key is not None) > 1:
             raise ConfigurationError(
@@ -206,9 +226,9 @@ class BatchAccumulator:
         if queue is not None:
             if wrap(sender.namespace, check_queue(queue).topic) != topic:
                 raise ConfigurationError(f"queue is {queue}, a MessageQueue of topic {message.topic!r} is allowed")
-            self._put(wrap_queue(sender.namespace, queue), send, ordered=True)
+            self._put(wrap_queue(sender.namespace, queue), kind, send, ordered=True)
             return
-        self._add_chosen(topic, send, message, selector, sharding_key)
+        self._add_chosen(topic, kind, send, message, selector, sharding_key)
 
     async def flush(self) -> None:
         """Send what lingers and wait for the answers to all messages that were added before this call."""
@@ -243,15 +263,21 @@ class BatchAccumulator:
     # -- keys and routes (law 3) ---------------------------------------------------------------------------------------------------
 
     def _add_chosen(
-        self, topic: str, send: _Send, message: Message, selector: QueueSelector | None, sharding_key: str | None
+        self,
+        topic: str,
+        kind: str | None,
+        send: _Send,
+        message: Message,
+        selector: QueueSelector | None,
+        sharding_key: str | None,
     ) -> None:
         def put() -> None:
             queues = self._routes_in_use[topic]
             if sharding_key is not None:
-                self._put(queue_of_sharding_key(sharding_key, queues), send, ordered=True)
+                self._put(queue_of_sharding_key(sharding_key, queues), kind, send, ordered=True)
             else:
                 assert selector is not None
-                self._put(self._sender.queue_choice.selected(selector, queues, message), send, ordered=True)
+                self._put(self._sender.queue_choice.selected(selector, queues, message), kind, send, ordered=True)
 
         held = self._held.get(topic)
         if held is None and self._is_settled(topic):
@@ -296,21 +322,25 @@ class BatchAccumulator:
 
     # -- batches -------------------------------------------------------------------------------------------------------------------
 
-    def _add_to_topic(self, topic: str, send: _Send) -> None:
-        batch = self._put(topic, send, ordered=False)
-        if self._sender.namespace is None and batch.kind is None:
+    def _check_loop(self) -> None:
+        """A loop may run in one thread after the other, but a producer belongs to one loop."""
+        if asyncio.get_running_loop() is not self._loop:
+            raise RuntimeError("this is another event loop than the one in which the producer was started")
+        self._thread_id = get_ident()
+
+    def _add_to_topic(self, topic: str, kind: str | None, send: _Send) -> None:
+        batch = self._put(topic, kind, send, ordered=False)
+        if self._sender.namespace is None and kind is None:
             self._open[topic] = batch
             self._is_watched = self._sender.hooks is not None
             now_ms = self._clock.now_ms()
             if now_ms - self._keys_ms > _KEYS_AGE_MS:
                 self._keys, self._keys_ms = self._sender.writer.next_keys(now_ms), now_ms
 
-    def _put(self, lane: str | MessageQueue, send: _Send, *, ordered: bool) -> Batch[_Send]:
+    def _put(self, lane: str | MessageQueue, kind: str | None, send: _Send, *, ordered: bool) -> Batch[_Send]:
         batches = self._batches
-        message, _, element, _, _ = send
-        assert message is not None
-        kind = message.properties.get(props.WAIT)
-        batch = batches.add(lane, kind, send, len(element), self._clock.now_ms(), ordered=ordered)
+        size_bytes = EMPTY_ELEMENT_BYTES + len(send[3]) + len(send[4])
+        batch = batches.add(lane, kind, send, size_bytes, self._clock.now_ms(), ordered=ordered)
         if batches.ready or self._timer is None:
             self._go()
         if ordered:
@@ -345,7 +375,7 @@ class BatchAccumulator:
         self._sweep = None
         now_s = asyncio.get_running_loop().time()
         waiting = [send for held in self._held.values() for send, _ in held]
-        late = [send for send in (*waiting, *self._batches.waiting()) if send[4] is not None and send[4] <= now_s]
+        late = [send for send in (*waiting, *self._batches.waiting()) if send[6] is not None and send[6] <= now_s]
         if late:
             _fail(late, _waited_too_long())
         self._sweep_later()
@@ -356,9 +386,13 @@ class BatchAccumulator:
         task.add_done_callback(self._tasks.discard)
 
     async def _deliver(self, batch: Batch[_Send]) -> None:
-        sends = [send for send in batch.items if not send[3].done()]
+        sends = batch.items
+        futures: Sequence[ResultFuture] = [send[5] for send in sends]
+        if any(map(_is_done, futures)):  # cancelled, or its time is over
+            sends = [send for send in sends if not send[5].done()]
+            futures = [send[5] for send in sends]
         try:
-            results = await self._results(batch, sends) if sends else []
+            results = await self._results(batch, sends) if sends else iter(())
         except asyncio.CancelledError:
             _fail(
                 sends,
@@ -368,7 +402,7 @@ class BatchAccumulator:
         except Exception as error:  # noqa: BLE001 - each sender gets it
             _fail(sends, error)
         else:
-            for (_, _, _, future, _), result in zip(sends, results, strict=True):
+            for future, result in zip(futures, results):  # noqa: B905 - as many as there are sends
                 if not future.done():
                     future.set_result(result)
         finally:
@@ -376,38 +410,27 @@ class BatchAccumulator:
             self._batches.answered(batch)
             self._go()
 
-    async def _results(self, batch: Batch[_Send], sends: list[_Send]) -> list[SendResult]:
-        sender = self._sender
-        chosen = batch.lane if isinstance(batch.lane, MessageQueue) else None
-        messages, keys, elements, _, ends = zip(*sends, strict=True)
-        end_s = min((one for one in ends if one is not None), default=None)
+    async def _results(self, batch: Batch[_Send], sends: list[_Send]) -> Iterator[SendResult]:
+        sender, lane = self._sender, batch.lane
+        messages, keys, flags, bodies, properties, _, ends = zip(*sends)  # noqa: B905 - tuples of one form
+        end_s = min((one for one in ends if one is not None), default=None) if any(ends) else None
         if end_s is not None and end_s <= asyncio.get_running_loop().time():
             raise _waited_too_long()
-        first = messages[0]
-        assert first is not None, "a message that is not kept joined one that is"
+        chosen = lane if isinstance(lane, MessageQueue) else None
+        topic = str(lane) if chosen is None else chosen.topic
         if len(sends) == 1:  # an ordinary send, which may be compressed
-            outgoing = sender.writer.one(first, None, 0, None, None, None)
-            return [await sender.deliver(outgoing, chosen, None, end_s=end_s)]
-        properties = {} if first.wait_store_msg_ok else {props.WAIT: "false"}
-        if sender.namespace is not None:
-            properties[props.INSTANCE_ID] = sender.namespace
-        outgoing = OutgoingMessage(
-            wrap(sender.namespace, first.topic),
-            [message for message in messages if message is not None],
-            properties,
-            ",".join(keys),
-            _SEND_BATCH,
-            b"".join(elements),
-        )
+            message = messages[0] or _message_of(topic, flags[0], bodies[0], properties[0])
+            outgoing = sender.writer.single(topic, message, message.properties_text, keys[0])
+            return iter((await sender.deliver(outgoing, chosen, None, end_s=end_s),))
+        shown = messages if messages[0] is not None else (Message(topic, b"-", flag=flags[0]),)
+        body = join_elements(flags, bodies, properties)
+        outgoing = sender.writer.batch_of(topic, shown, batch.kind is None, keys, body)
         whole = await sender.deliver(outgoing, chosen, None, end_s=end_s)
         ids = whole.offset_message_id.split(",")
         if len(ids) != len(sends):  # a topic whose queues keep a batch as one (queue.type=BatchCQ)
             ids = [whole.offset_message_id] * len(sends)
         status, queue = whole.status, whole.message_queue
-        return [
-            SendResult(status, key, queue, offset, offset_message_id)
-            for key, offset, offset_message_id in zip(keys, count(whole.queue_offset), ids)
-        ]
+        return map(SendResult, repeat(status), keys, repeat(queue), count(whole.queue_offset), ids)
 
 
 def _waited_too_long() -> RequestTimeout:
@@ -417,7 +440,7 @@ def _waited_too_long() -> RequestTimeout:
 
 
 def _guarded(send: _Send, put: Callable[[], None]) -> None:
-    if send[3].done():  # its time is over
+    if send[5].done():  # its time is over
         return
     try:
         put()
@@ -426,13 +449,22 @@ def _guarded(send: _Send, put: Callable[[], None]) -> None:
 
 
 def _fail(sends: list[_Send], error: BaseException) -> None:
-    for _, _, _, future, _ in sends:
+    for *_, future, _ in sends:
         if not future.done():
             future.set_exception(error)
 
 
-def _with_own_properties(message: Message) -> Message:
-    """A copy of the message with its own properties, so that those of this send do not change the caller's message."""
+def _with_properties(message: Message, text: str) -> Message:
+    """The message as this send makes it, for hooks; with properties of its own if they are not those of the caller's message."""
+    if text == message.properties_text:
+        return message
     copy = Message(message.topic, message.body, flag=message.flag)
-    copy.properties.update(message.properties)
+    copy.properties.update(props.pairs_of_text(text))
     return copy
+
+
+def _message_of(topic: str, flag: int, body: bytes, properties: bytes) -> Message:
+    """A message as it was when it was sent."""
+    message = Message(topic, body, flag=flag)
+    message.properties.update(props.decode_properties(properties))
+    return message

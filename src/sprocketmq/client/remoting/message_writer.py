@@ -33,6 +33,7 @@ _MAX_TIME_MS: Final = 1 << 62
 # MixAll.REPLY_MESSAGE_FLAG
 _REPLY: Final = "reply"
 _NO_FLAG: Final = 0
+_DO_NOT_WAIT: Final = f"{props.WAIT}\x01false\x02"
 _BATCH: Final = int(RequestCode.SEND_BATCH_MESSAGE)
 _SINGLE: Final = int(RequestCode.SEND_MESSAGE_V2)
 _REPLYING: Final = int(RequestCode.SEND_REPLY_MESSAGE_V2)
@@ -46,22 +47,37 @@ class OutgoingMessage(msgspec.Struct):
     Attributes:
         topic: as brokers know it.
         messages: one, or those of a batch.
-        properties: what goes into the request's header: of the message and of this send, or of the batch as a whole.
+        text: the properties in the request's header, in their text form: of the message and of this send, or of the batch as a whole.
+            None when somebody asked for them as a dict, which may have changed since.
         message_id: the one in the result.
         code, body, sys_flag: the request without its queue.
     """
 
     topic: str
     messages: Sequence[Message]
-    properties: dict[str, str]
+    text: str | None
     message_id: str
     code: int
     body: bytes
     sys_flag: int = 0
+    pairs: dict[str, str] | None = None
 
     @property
     def is_batch(self) -> bool:
         return self.code == _BATCH
+
+    @property
+    def properties(self) -> dict[str, str]:
+        """The properties in the request's header; hooks may change them."""
+        if self.pairs is None:
+            self.pairs, self.text = props.pairs_of_text(self.text or ""), None
+        return self.pairs
+
+    @property
+    def properties_text(self) -> str:
+        """The properties as they stand in the request's header. Raises ConfigurationError: they are too long, or hold a separator."""
+        text = self.text
+        return props.properties_text(self.properties) if text is None else props.header_text(text)
 
 
 class MessageWriter:
@@ -107,9 +123,10 @@ class MessageWriter:
 
     def identify(self, message: Message) -> str:
         """The message's UNIQ_KEY. A message without one gets it now and keeps it, so that a second send has the same id."""
-        key = message.properties.get(props.UNIQ_KEY)
+        key = message.unique_key
         if key is None:
-            key = message.properties[props.UNIQ_KEY] = self._keys.next(self._clock.now_ms())
+            key = self._keys.next(self._clock.now_ms())
+            message.identify(key)
         return key
 
     def next_keys(self, now_ms: int) -> Iterator[str]:
@@ -128,37 +145,49 @@ class MessageWriter:
         """One message, checked, with the properties of this send; the message itself only gets its UNIQ_KEY."""
         topic = self.checked_topic(message)
         key = self.identify(message)
-        properties = message.properties.copy()
+        text, found = message.properties_text, message.exposed_properties
         if extra is not None:
-            properties.update(extra)
-        if self.namespace is not None:
-            properties[props.INSTANCE_ID] = self.namespace
-        if sharding_key is not None:
-            properties[props.SHARDING_KEY] = props.checked_value("sharding_key", sharding_key)
+            found = {**found, **extra}
+            for name, value in extra.items():
+                text = props.text_with(text, name, value)
+        if sharding_key is not None or self.namespace is not None:
+            text = self.text_of_send(text, sharding_key)
         if delay_level != 0 or delay_ms is not None or deliver_time_ms is not None:
-            if delay_level == 0 and props.DELAY in properties:
+            if delay_level == 0 and props.DELAY in found:
                 delay_level = message.delay_level  # with a time beside it, it is one too many
-            properties.update(_delay(delay_level, delay_ms, deliver_time_ms, self._max_delay_level))
-        elif props.DELAY in properties:  # of the message
+            name, value = _delay(delay_level, delay_ms, deliver_time_ms, self._max_delay_level)
+            text = props.text_with(text, name, value)
+        elif props.DELAY in found:  # of the message
             _check_level(message.delay_level, self._max_delay_level)
+        outgoing = self.single(topic, message, text, key)
+        if found:
+            if found.get(props.TRAN_MSG) == "true":
+                outgoing.sys_flag |= TRANSACTION_PREPARED_TYPE
+            elif found.get(props.MSG_TYPE) == _REPLY:
+                outgoing.code = _REPLYING
+        return outgoing
+
+    def single(self, topic: str, message: Message, text: str, key: str) -> OutgoingMessage:
+        """One message that is checked, with these properties, compressed if it is large."""
         body, sys_flag = message.body, 0
         if len(body) >= self._compress_from:
             packed = compress(body, self._compression, self._settings.compress_level)
             if len(packed) < len(body):
                 body, sys_flag = packed, self._compression.sys_flag
-        code = _SINGLE
-        if props.TRAN_MSG in properties and properties[props.TRAN_MSG] == "true":
-            sys_flag |= TRANSACTION_PREPARED_TYPE
-        elif props.MSG_TYPE in properties and properties[props.MSG_TYPE] == _REPLY:
-            code = _REPLYING
-        return OutgoingMessage(topic, (message,), properties, key, code, body, sys_flag)
+        return OutgoingMessage(topic, (message,), text, key, _SINGLE, body, sys_flag)
+
+    def text_of_send(self, text: str, sharding_key: str | None) -> str:
+        """The properties of a message, in their text form, with those of this send."""
+        if self.namespace is not None:
+            text = props.text_with(text, props.INSTANCE_ID, self.namespace)
+        if sharding_key is not None:
+            text = props.text_with(text, props.SHARDING_KEY, props.checked_value("sharding_key", sharding_key))
+        return text
 
     def batch(self, messages: Sequence[Message]) -> OutgoingMessage:
         """A batch of messages that are checked and have their UNIQ_KEYs."""
         first = messages[0]
-        properties: dict[str, str] = {} if first.wait_store_msg_ok else {props.WAIT: "false"}
         if self.namespace is not None:
-            properties[props.INSTANCE_ID] = self.namespace
             for message in messages:
                 message.properties[props.INSTANCE_ID] = self.namespace
         body = encode_batch(messages)
@@ -167,14 +196,25 @@ class MessageWriter:
                 f"the batch of {len(messages)} messages takes {len(body)} bytes, at most {self._settings.max_message_bytes} are allowed "
                 "(max_message_bytes); send it in parts"
             )
-        ids = ",".join([message.properties[props.UNIQ_KEY] for message in messages])
-        topic = wrap(self.namespace, first.topic)
-        return OutgoingMessage(topic, messages, properties, ids, _BATCH, body)
+        ids = [self.identify(message) for message in messages]
+        return self.batch_of(wrap(self.namespace, first.topic), messages, first.wait_store_msg_ok, ids, body)
+
+    def batch_of(
+        self, topic: str, messages: Sequence[Message], wait_store_msg_ok: bool, ids: Sequence[str], body: bytes
+    ) -> OutgoingMessage:
+        """A batch of messages whose elements are encoded.
+
+        Args:
+            topic: as brokers know it.
+            messages: at least the first one; all if there are hooks, which are shown them.
+        """
+        text = self.text_of_send("" if wait_store_msg_ok else _DO_NOT_WAIT, None)
+        return OutgoingMessage(topic, messages, text, ",".join(ids), _BATCH, body)
 
     def encoded_batch(self, topic: str, body: bytes | memoryview) -> OutgoingMessage:
         """A batch whose body the caller has encoded."""
         stand_in = Message(topic, b"-")
-        return OutgoingMessage(self.checked_topic(stand_in), (stand_in,), {}, "", _BATCH, bytes(body))
+        return OutgoingMessage(self.checked_topic(stand_in), (stand_in,), "", "", _BATCH, bytes(body))
 
     def template(self, outgoing: OutgoingMessage, target: MessageQueue) -> SendTemplate | None:
         """The template for ``frame``. None for a retry topic: its headers differ in more fields than a template has."""
@@ -193,7 +233,7 @@ class MessageWriter:
             outgoing.sys_flag,
             self._clock.now_ms(),
             outgoing.messages[0].flag,
-            props.properties_text(outgoing.properties),
+            outgoing.properties_text,
             outgoing.body,
         )
 
@@ -203,17 +243,18 @@ class MessageWriter:
 
     def header(self, outgoing: OutgoingMessage, target: MessageQueue) -> headers.SendMessageRequestHeaderV2:
         """The header of the request."""
-        properties = outgoing.properties
+        text = None
         reconsume_times = 0
         max_reconsume_times: int | None = None
         born_ms = self._clock.now_ms()
         if outgoing.topic.startswith("%RETRY%"):
             # The broker reads these from the header; as properties they would stay with the message for ever.
-            properties = dict(properties)
+            properties = dict(outgoing.properties)
             reconsume_times = int(properties.pop(props.RECONSUME_TIME, "0"))
             limit = properties.pop(props.MAX_RECONSUME_TIMES, None)
             born_ms = int(properties.pop(props.BORN_TIMESTAMP, born_ms))
             max_reconsume_times = None if limit is None else int(limit)
+            text = props.properties_text(properties)
         return headers.SendMessageRequestHeaderV2(
             producer_group=self._group,
             topic=outgoing.topic,
@@ -223,7 +264,7 @@ class MessageWriter:
             sys_flag=outgoing.sys_flag,
             born_timestamp=born_ms,
             flag=outgoing.messages[0].flag,
-            properties=props.properties_text(properties),
+            properties=outgoing.properties_text if text is None else text,
             reconsume_times=reconsume_times,
             unit_mode=self._unit_mode,
             max_reconsume_times=max_reconsume_times,
@@ -234,8 +275,8 @@ class MessageWriter:
 
 def _delay(
     delay_level: int, delay_ms: int | None, deliver_time_ms: int | datetime | None, max_delay_level: int
-) -> dict[str, str]:
-    """The one property that delays a message.
+) -> tuple[str, str]:
+    """The one property that delays a message, name and value.
 
     Raises:
         ConfigurationError: more than one is given (a broker would take the level and drop the others), or a value is out of range.
@@ -245,10 +286,10 @@ def _delay(
             "more than one of delay_level, delay_ms and deliver_time_ms is given, at most one is allowed"
         )
     if delay_ms is not None:
-        return {props.TIMER_DELAY_MS: str(check_range("delay_ms", delay_ms, 0, _MAX_TIME_MS))}
+        return props.TIMER_DELAY_MS, str(check_range("delay_ms", delay_ms, 0, _MAX_TIME_MS))
     if deliver_time_ms is not None:
-        return {props.TIMER_DELIVER_MS: str(check_time_ms("deliver_time_ms", deliver_time_ms))}
-    return {props.DELAY: _check_level(delay_level, max_delay_level)}
+        return props.TIMER_DELIVER_MS, str(check_time_ms("deliver_time_ms", deliver_time_ms))
+    return props.DELAY, _check_level(delay_level, max_delay_level)
 
 
 def _check_level(level: object, highest: int) -> str:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import itertools
 import os
 import random
-import struct
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
@@ -17,7 +16,7 @@ from sprocketmq.wire.records.message_id import unique_key_after, unique_key_pref
 __all__ = ["UniqueKeys"]
 
 _BLOCK: Final = 256
-_NUMBERS: Final = struct.Struct(f">{_BLOCK}H")
+_LOW_DIGITS: Final = [f"{number:02X}" for number in range(_BLOCK)]
 
 
 class UniqueKeys:
@@ -56,10 +55,12 @@ class UniqueKeys:
         return "%s%04X" % (self._stem, next(self._counter) & 0xFFFF)  # noqa: UP031 - half the time of an f-string
 
     def block(self, now_ms: int) -> Iterator[str]:
-        """The next 256 keys, all with this time, for callers that send many messages at once. Unused ones are lost."""
-        before = self.next(now_ms)[:-4]
-        numbers = _NUMBERS.pack(*[number & 0xFFFF for number in itertools.islice(self._counter, _BLOCK)])
-        return map(before.__add__, numbers.hex(" ", 2).upper().split())
+        """The next keys, up to 256, all with this time, for callers that send many messages at once. Unused ones are lost."""
+        first = self.next(now_ms)
+        low = int(first[-2:], 16)
+        for _ in itertools.islice(self._counter, _BLOCK - 1 - low):  # these numbers are taken now
+            pass
+        return map(first[:-2].__add__, _LOW_DIGITS[low:])
 
     def _set_month(self, now_ms: int) -> None:
         now = datetime.fromtimestamp(now_ms / 1000).astimezone()

@@ -114,10 +114,10 @@ class SendBatches(Generic[T]):
             return False
         items.append(item)
         batch.size_bytes = whole_bytes
-        self.held_bytes += size_bytes
+        self.held_bytes = held_bytes = self.held_bytes + size_bytes
         if whole_bytes >= self._max or len(items) >= self._max_items:
             self._close(batch)
-        if self.held_bytes >= self._total_max:
+        if held_bytes >= self._total_max:
             self.flush()
         return True
 

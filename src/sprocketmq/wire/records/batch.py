@@ -7,16 +7,25 @@ in the request header, the same for all elements. Bodies of elements are never c
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import repeat
 from typing import Final
 
 from sprocketmq.errors import ProtocolError
 from sprocketmq.wire.layout import Layout
 from sprocketmq.wire.records.message import Message
-from sprocketmq.wire.records.properties import MAX_PROPERTIES_BYTES, encode_properties, joined_properties
+from sprocketmq.wire.records.properties import encode_text
 from sprocketmq.wire.records.record_layout import PROPERTIES_LENGTH
 
-__all__ = ["ELEMENT", "batch_element_size", "encode_batch", "encode_element", "has_more_elements", "split_batch"]
+__all__ = [
+    "ELEMENT",
+    "EMPTY_ELEMENT_BYTES",
+    "batch_element_size",
+    "encode_batch",
+    "has_more_elements",
+    "join_elements",
+    "split_batch",
+]
 
 ELEMENT: Final = Layout(
     ("size", "i"),  # of the whole element
@@ -27,7 +36,8 @@ ELEMENT: Final = Layout(
 )
 _HEAD: Final = ELEMENT.struct
 _INT16: Final = PROPERTIES_LENGTH
-_FIXED_BYTES: Final = _HEAD.size + _INT16.size
+EMPTY_ELEMENT_BYTES: Final = _HEAD.size + _INT16.size
+"""What an element takes beside body and properties."""
 _SIZE: Final = ELEMENT.subset("size").unpack_from
 _PACK_HEAD: Final = _HEAD.pack
 _PACK_INT16: Final = _INT16.pack
@@ -37,24 +47,28 @@ Buffer = bytes | bytearray | memoryview
 
 def batch_element_size(body_bytes: int, properties_bytes: int) -> int:
     """Return the bytes that one message takes in a batch body, so that a sender can keep its batches below the broker's limit."""
-    return _FIXED_BYTES + body_bytes + properties_bytes
-
-
-def encode_element(message: Message) -> bytes:
-    """Return the element of one message."""
-    body, pairs = message.body, message.properties
-    # Fast for common properties; encode_properties is called for others only. Each message of a batch goes through here.
-    text = joined_properties(pairs)
-    is_plain = text.isascii() and len(text) <= MAX_PROPERTIES_BYTES
-    properties = text.encode() if is_plain else encode_properties(pairs)
-    body_bytes, properties_bytes = len(body), len(properties)
-    head = _PACK_HEAD(_FIXED_BYTES + body_bytes + properties_bytes, 0, 0, message.flag, body_bytes)
-    return b"".join((head, body, _PACK_INT16(properties_bytes), properties))
+    return EMPTY_ELEMENT_BYTES + body_bytes + properties_bytes
 
 
 def encode_batch(messages: Iterable[Message]) -> bytes:
     """Return the batch body. The producer checks whether the messages may be in one batch (one topic, no delay, ...)."""
-    return b"".join([encode_element(message) for message in messages])
+    rows = [(message.flag, message.body, encode_text(message.properties_text)) for message in messages]
+    return join_elements(*zip(*rows, strict=True)) if rows else b""
+
+
+def join_elements(flags: Sequence[int], bodies: Sequence[bytes], properties: Sequence[bytes]) -> bytes:
+    """Return the body of a batch whose messages have these flags, bodies and encoded properties, at most 32,767 bytes each.
+
+    By columns, because a loop would take several times as long for each message.
+    """
+    body_bytes, properties_bytes = list(map(len, bodies)), list(map(len, properties))
+    sizes = [EMPTY_ELEMENT_BYTES + one + other for one, other in zip(body_bytes, properties_bytes, strict=True)]
+    parts = [b""] * (4 * len(sizes))
+    parts[0::4] = map(_PACK_HEAD, sizes, repeat(0), repeat(0), flags, body_bytes)
+    parts[1::4] = bodies
+    parts[2::4] = map(_PACK_INT16, properties_bytes)
+    parts[3::4] = properties
+    return b"".join(parts)
 
 
 def has_more_elements(body: Buffer, most: int) -> bool:
@@ -63,13 +77,13 @@ def has_more_elements(body: Buffer, most: int) -> bool:
     Invalid elements end the count: ``split_batch`` refuses them.
     """
     at, end = 0, len(body)
-    if end <= most * _FIXED_BYTES:
+    if end <= most * EMPTY_ELEMENT_BYTES:
         return False
     for _ in range(most):
-        if at > end - _FIXED_BYTES:
+        if at > end - EMPTY_ELEMENT_BYTES:
             return False
         (size,) = _SIZE(body, at)
-        if size < _FIXED_BYTES:
+        if size < EMPTY_ELEMENT_BYTES:
             return False
         at += size
     return at < end
@@ -85,7 +99,7 @@ def split_batch(body: Buffer) -> list[tuple[int, bytes, bytes]]:
     elements: list[tuple[int, bytes, bytes]] = []
     at, end = 0, len(data)
     while at < end:
-        if end - at < _FIXED_BYTES:
+        if end - at < EMPTY_ELEMENT_BYTES:
             raise ProtocolError(f"{end - at} bytes follow the last whole element of a batch")
         size, _, _, flag, body_bytes = _HEAD.unpack_from(data, at)
         body_at = at + _HEAD.size

@@ -3,6 +3,8 @@
 
 As in Java, tags, keys and all system values are in ``properties`` under reserved names (MessageConst); the attributes are views of them.
 The properties of a received message, and most of its fixed fields, are parsed on first access, because most listeners read the body only.
+Those of a message to be sent are kept in their text form, made of checked values, until somebody asks for the dict: most senders never do.
+From then on only the dict counts, because its owner may change it at any time.
 """
 
 from __future__ import annotations
@@ -31,8 +33,10 @@ __all__ = ["Message", "MessageExt", "MessageQueue", "check_flag", "encoding_advi
 # A Message is created for each send; these avoid a lookup in the module each time.
 _TAGS: Final = props.TAGS
 _KEYS: Final = props.KEYS
+_UNIQ_KEY: Final = props.UNIQ_KEY
 _checked_value, _join_keys = props.checked_value, props.join_keys
 _NONE: Final = 0
+_NOTHING: Final[Mapping[str, str]] = {}
 _INT32: Final = 0x7FFFFFFF
 
 
@@ -67,7 +71,7 @@ class Message:
         ConfigurationError: a type is wrong, or a name is reserved; the sentence says which.
     """
 
-    __slots__ = ("_properties", "body", "flag", "topic", "transaction_id")
+    __slots__ = ("_properties", "_text", "_unique_key", "body", "flag", "topic", "transaction_id")
 
     def __init__(
         self,
@@ -91,25 +95,75 @@ class Message:
         self.body: bytes = body
         self.flag = flag
         self.transaction_id: str | None = None
-        own = self._properties = {} if properties is None else props.user_properties(properties)
+        self._unique_key: str | None = None  # the one in the text
+        text = "" if properties is None else props.user_properties_text(properties)
         if tags is not None:
-            own[_TAGS] = _checked_value("tags", tags)
+            # The conditions are those of ``checked_value`` for most values, without a call.
+            if type(tags) is not str or not tags.isprintable() or not tags or tags.isspace():
+                tags = _checked_value("tags", tags)
+            text = f"{text}TAGS\x01{tags}\x02"
         if keys is not None:
-            own[_KEYS] = _join_keys(keys)
+            if type(keys) is not str or not keys.isprintable() or not keys or " " in keys:
+                keys = _join_keys(keys)
+            text = f"{text}KEYS\x01{keys}\x02"
+        # While it is there, it has nothing that the parameters above cannot say, but for the UNIQ_KEY.
+        self._text: str | None = text
+        self._properties: dict[str, str]  # set when the text is None
         if delay_level:
-            own[props.DELAY] = str(delay_level)
+            self.properties[props.DELAY] = str(delay_level)
         if not wait_store_msg_ok:
-            own[props.WAIT] = "false"
+            self.properties[props.WAIT] = "false"
 
     @property
     def properties(self) -> dict[str, str]:
         """All properties, including those of the system, by their names on the wire."""
+        text = self._text
+        if text is not None:
+            self._properties = props.pairs_of_text(text)
+            self._text = None
         return self._properties
+
+    @property
+    def properties_text(self) -> str:
+        """The text form of the properties (see ``wire.records.properties``).
+
+        Raises:
+            ConfigurationError: the dict was changed, and a name or value is not text, or holds a separator.
+        """
+        text = self._text
+        return props.joined_properties(self.properties) if text is None else text
+
+    @property
+    def exposed_properties(self) -> Mapping[str, str]:
+        """The properties if somebody has asked for the dict, and may have set any of them. Else none: then there are only tags, keys,
+        properties of the user and the UNIQ_KEY."""
+        return _NOTHING if self._text is not None else self.properties
+
+    @property
+    def unique_key(self) -> str | None:
+        """The id that a producer gave it when it was first sent (UNIQ_KEY); None before."""
+        return self.properties.get(_UNIQ_KEY) if self._text is None else self._unique_key
+
+    def identify(self, unique_key: str) -> None:
+        """Give it its id. Called by producers, for a message without one.
+
+        Args:
+            unique_key: as ``wire.records.message_id`` says.
+        """
+        if self._text is None:
+            self.properties[_UNIQ_KEY] = unique_key
+        else:
+            self._text += f"{_UNIQ_KEY}\x01{unique_key}\x02"
+            self._unique_key = unique_key
+
+    def _property(self, name: str) -> str | None:
+        text = self._text
+        return self.properties.get(name) if text is None else props.pairs_of_text(text).get(name)
 
     @property
     def tags(self) -> str | None:
         """The tag; None if there is none."""
-        return self.properties.get(props.TAGS)
+        return self._property(_TAGS)
 
     @tags.setter
     def tags(self, tags: str) -> None:
@@ -118,7 +172,7 @@ class Message:
     @property
     def keys(self) -> list[str]:
         """The index keys. The property KEYS holds them, separated by blanks."""
-        return self.properties.get(props.KEYS, "").split()
+        return (self._property(_KEYS) or "").split()
 
     @keys.setter
     def keys(self, keys: str | Iterable[str]) -> None:
@@ -127,12 +181,12 @@ class Message:
     @property
     def delay_level(self) -> int:
         """The delay level; 0 means no delay."""
-        return props.int_property(self.properties, props.DELAY, 0)
+        return 0 if self._text is not None else props.int_property(self.properties, props.DELAY, 0)
 
     @property
     def wait_store_msg_ok(self) -> bool:
         """False: the broker answers without waiting for flush and replication."""
-        return self.properties.get(props.WAIT, "true") != "false"
+        return self._text is not None or self.properties.get(props.WAIT, "true") != "false"
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(topic={self.topic!r}, tags={self.tags!r}, keys={self.keys!r}, body={len(self.body)} bytes)"
@@ -251,7 +305,7 @@ class MessageExt(Message, Generic[V]):
                 raw = raw + more if not raw or raw.endswith(b"\x02") else raw + b"\x02" + more
             self._properties = props.decode_properties(raw)
             self._raw_properties = None
-        return self._properties
+        return self._properties if self._text is None else super().properties
 
     @property
     def born_host(self) -> str:

@@ -159,7 +159,21 @@ def encode_properties(properties: Mapping[str, str]) -> bytes:
     Raises:
         ConfigurationError: a name or value is not text or holds a separator, or the text is longer than 32,767 bytes.
     """
-    text = joined_properties(properties)
+    return encode_text(joined_properties(properties))
+
+
+def properties_text(properties: Mapping[str, str]) -> str:
+    """Return the same as ``encode_properties``, as text for a header."""
+    return header_text(joined_properties(properties))
+
+
+def header_text(text: str) -> str:
+    """Return a text form as it may stand in a header: without lone surrogates, and not too long. Raises as ``encode_properties``."""
+    return text if text.isascii() and len(text) <= MAX_PROPERTIES_BYTES else encode_text(text).decode()
+
+
+def encode_text(text: str) -> bytes:
+    """Return the bytes of a text form. Raises ConfigurationError: they are more than 32,767."""
     # Lone surrogates cannot be encoded; Java writes "?" for them.
     raw = text.encode() if text.isascii() else text.encode("utf-8", "replace")
     if len(raw) > MAX_PROPERTIES_BYTES:
@@ -167,12 +181,6 @@ def encode_properties(properties: Mapping[str, str]) -> bytes:
             f"the properties take {len(raw)} bytes, at most {MAX_PROPERTIES_BYTES} are allowed; put large values into the body"
         )
     return raw
-
-
-def properties_text(properties: Mapping[str, str]) -> str:
-    """Return the same as ``encode_properties``, as text for a header."""
-    text = joined_properties(properties)
-    return text if text.isascii() and len(text) <= MAX_PROPERTIES_BYTES else encode_properties(properties).decode()
 
 
 def joined_properties(properties: Mapping[str, str]) -> str:
@@ -272,34 +280,67 @@ def set_property(raw: bytes, name: str, value: str) -> bytes:
     return rest + f"{name}\x01{value}\x02".encode("utf-8", "replace")
 
 
-def user_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """Check the properties that a user sets, and return a copy.
+def pairs_of_text(text: str) -> dict[str, str]:
+    """Return the pairs of a text form that was made here: each name once, none of them and no value empty, each pair with its end."""
+    properties: dict[str, str] = {}
+    for pair in text.split("\x02"):
+        if pair:
+            name, _, value = pair.partition("\x01")
+            properties[name] = value
+    return properties
+
+
+def text_with(text: str, name: str, value: str) -> str:
+    """Return a text form that was made here, with ``name`` set to ``value``, which is checked already."""
+    if f"{name}\x01" in text:  # perhaps in a value
+        return joined_properties({**pairs_of_text(text), name: value})
+    return f"{text}{name}\x01{value}\x02"
+
+
+def user_properties_text(properties: Mapping[str, str]) -> str:
+    """Check the properties that a user sets, and return their text form.
 
     Raises:
         ConfigurationError: a name or value is not text, is empty or contains a separator (``\\x01``, ``\\x02``), or a name is reserved.
     """
-    checked: dict[str, str] = {}
+    text = ""
     if not isinstance(properties, Mapping):
         raise ConfigurationError(
             f"properties is {properties!r}, a mapping of text to text is allowed, as in {{'year': '2013'}}"
         )
     for name, value in properties.items():
-        if not isinstance(name, str):
-            raise ConfigurationError(f"the property name {name!r} is {type(name).__name__}, text (str) is allowed")
-        if name in RESERVED:
-            raise ConfigurationError(
-                f"the property name {name!r} is reserved by RocketMQ; choose another name, or use the message's own attribute for it"
-            )
-        if not name or "\x01" in name or "\x02" in name:
-            raise ConfigurationError(
-                f"the property name {name!r} is empty or contains \\x01 or \\x02, which separate properties"
-            )
-        checked[name] = checked_value(f"property {name!r}", value)
-    return checked
+        # Printable text contains no separator, and no white space except blanks. Most pairs need nothing more than this.
+        if (
+            type(name) is not str
+            or not name.isprintable()
+            or not name
+            or name in RESERVED
+            or type(value) is not str
+            or not value.isprintable()
+            or not value
+            or value.isspace()
+        ):
+            name, value = _checked_user_property(name, value)
+        text += f"{name}\x01{value}\x02"
+    return text
+
+
+def _checked_user_property(name: object, value: object) -> tuple[str, str]:
+    if not isinstance(name, str):
+        raise ConfigurationError(f"the property name {name!r} is {type(name).__name__}, text (str) is allowed")
+    if name in RESERVED:
+        raise ConfigurationError(
+            f"the property name {name!r} is reserved by RocketMQ; choose another name, or use the message's own attribute for it"
+        )
+    if not name or "\x01" in name or "\x02" in name:
+        raise ConfigurationError(
+            f"the property name {name!r} is empty or contains \\x01 or \\x02, which separate properties"
+        )
+    return str.__str__(name), checked_value(f"property {name!r}", value)
 
 
 def checked_value(name: str, value: Any) -> str:
-    """Return ``value`` if it is allowed as the value of a property. ``name`` is its name in the error message.
+    """Return ``value`` if it is allowed as the value of a property, as a plain str. ``name`` is its name in the error message.
 
     Raises:
         ConfigurationError: it is not text, is blank, or contains a separator.
@@ -318,7 +359,7 @@ def checked_value(name: str, value: Any) -> str:
         raise ConfigurationError(
             f"{name} is {value!r}; the characters \\x01 and \\x02 separate properties, remove them"
         )
-    return value
+    return str.__str__(value)  # a subclass may have a text of its own for formatting
 
 
 def _not_text(name: object, value: object) -> str:

@@ -464,7 +464,7 @@ def decode_records(
             message._raw_properties = data[properties_at:record_end]
             message._head = data[at : at + _BODY_AT]
             message.queue_offset = queue_offset
-            message.transaction_id = None
+            message.transaction_id = message._text = None
         else:
             message = _decode_any_record(data, at)
         message.queue_id = own_queue_id if queue_id is None else queue_id
@@ -488,7 +488,7 @@ def _decode_any_record(data: bytes, at: int) -> MessageExt:
     message._raw_properties = view.raw_properties
     message._head = data[at : at + layout_of(view.sys_flag).size]
     message.queue_offset = view.queue_offset
-    message.transaction_id = None
+    message.transaction_id = message._text = None
     return message
 
 

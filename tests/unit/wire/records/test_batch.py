@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sprocketmq.errors import ProtocolError
-from sprocketmq.wire.records.batch import encode_batch, encode_element, split_batch
+from sprocketmq.wire.records.batch import encode_batch, split_batch
 from sprocketmq.wire.records.message import Message
 from sprocketmq.wire.records.properties import decode_properties, encode_properties
 
@@ -46,7 +46,7 @@ def test_a_batch_comes_back(messages: list[Message]) -> None:
             (message.flag, message.body, message.properties) for message in messages
         ]
     assert [raw for _, _, raw in split_batch(body)] == [encode_properties(message.properties) for message in messages]
-    sizes = [len(encode_element(message)) for message in messages]
+    sizes = [len(encode_batch([message])) for message in messages]
     assert sum(sizes) == len(body)
 
 
@@ -55,7 +55,7 @@ def test_a_batch_cut_anywhere_is_a_protocol_error(messages: list[Message]) -> No
     body = encode_batch(messages)
     whole = {0}
     for message in messages:
-        whole.add(max(whole) + len(encode_element(message)))
+        whole.add(max(whole) + len(encode_batch([message])))
     for end in range(len(body)):
         if end in whole:
             assert len(split_batch(body[:end])) == sorted(whole).index(end)

@@ -6,9 +6,12 @@ import pickle
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.records.message import Message, MessageExt, MessageQueue
+from sprocketmq.wire.records.properties import joined_properties
 from sprocketmq.wire.records.record import decode_record, decode_records, encode_record
 
 
@@ -32,6 +35,52 @@ def test_a_message_keeps_system_values_in_its_properties() -> None:
     assert (message.tags, message.keys, message.delay_level, message.wait_store_msg_ok) == ("a", ["k1", "k2"], 3, False)
     plain = Message("T", b"x")
     assert (plain.tags, plain.keys, plain.delay_level, plain.wait_store_msg_ok) == (None, [], 0, True)
+
+
+@pytest.mark.parametrize("kind", [Message, MessageExt])
+@given(
+    tags=st.none() | st.text("ab é", min_size=1).filter(str.strip),
+    keys=st.lists(st.text("ab-", min_size=1), max_size=2),
+    own=st.dictionaries(st.sampled_from(["p", "q"]), st.text("ab é", min_size=1).filter(str.strip), max_size=2),
+    steps=st.lists(
+        st.sampled_from(["look", "set", "remove", "identify", "tags", "keys", "delay_level", "text", "copy"]),
+        max_size=8,
+    ),
+)
+def test_a_message_is_the_same_whether_somebody_looks_at_its_properties_or_not(
+    kind: type[Message], tags: str | None, keys: list[str], own: dict[str, str], steps: list[str]
+) -> None:
+    message = kind("T", b"x", tags=tags, keys=keys or None, properties=own)
+    model = {**own, **({} if tags is None else {"TAGS": tags}), **({"KEYS": " ".join(keys)} if keys else {})}
+    for step in steps:
+        if step == "look":
+            assert message.properties == model
+            assert message.exposed_properties is message.properties
+        elif step == "set":
+            message.properties["r"] = model["r"] = "set"
+        elif step == "remove":
+            assert message.properties.pop("p", None) == model.pop("p", None)
+        elif step == "identify" and message.unique_key is None:
+            message.identify("ID")
+            model["UNIQ_KEY"] = "ID"
+        elif step == "tags":
+            assert message.tags == model.get("TAGS")
+        elif step == "keys":
+            assert message.keys == model.get("KEYS", "").split()
+        elif step == "delay_level":
+            assert (message.delay_level, message.wait_store_msg_ok) == (0, True)
+        elif step == "copy":
+            message = copy.deepcopy(message)
+        assert message.unique_key == model.get("UNIQ_KEY")
+        assert message.properties_text == joined_properties(model)
+        assert set(message.exposed_properties) in (set(), set(model))
+    assert message.properties == model
+
+
+def test_what_a_text_cannot_say_is_always_exposed() -> None:
+    assert Message("T", b"x", tags="a", keys="k", properties={"p": "q"}).exposed_properties == {}
+    assert Message("T", b"x", delay_level=3).exposed_properties == {"DELAY": "3"}
+    assert Message("T", b"x", tags="a", wait_store_msg_ok=False).exposed_properties == {"TAGS": "a", "WAIT": "false"}
 
 
 def test_a_message_does_not_keep_the_callers_properties() -> None:

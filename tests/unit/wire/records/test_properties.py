@@ -92,7 +92,7 @@ def test_a_pair_that_is_not_text_is_refused_with_its_type(pair: dict[str, str]) 
 @pytest.mark.parametrize("name", ["a\x01b", "a\x02b"])
 def test_a_users_name_with_a_separator_is_refused(name: str) -> None:
     with pytest.raises(ConfigurationError, match="separate"):
-        props.user_properties({name: "v"})
+        props.user_properties_text({name: "v"})
 
 
 @pytest.mark.parametrize("properties", [{"A": "a"}, {"A": "ä"}, {"A": "x\ud800"}])
@@ -132,14 +132,33 @@ def test_too_many_properties_are_refused_with_the_limit() -> None:
 )
 def test_a_users_mistake_is_named(properties: dict[str, str], words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
-        props.user_properties(properties)
+        props.user_properties_text(properties)
 
 
-def test_user_properties_are_copied() -> None:
-    given_properties = {"year": "2013", "__SHARDINGKEY": "N1"}
-    copy = props.user_properties(given_properties)
-    assert copy == given_properties
-    assert copy is not given_properties
+_not_blank = _words.filter(lambda word: not word.isspace())
+
+
+@given(st.dictionaries(_not_blank.filter(lambda name: name not in props.RESERVED), _not_blank, max_size=5))
+def test_the_text_of_user_properties_is_what_the_dict_would_be_sent_as(given_properties: dict[str, str]) -> None:
+    text = props.user_properties_text(given_properties)
+    assert text == props.joined_properties(given_properties)
+    assert props.pairs_of_text(text) == given_properties
+
+
+def test_a_subclass_of_str_counts_with_its_characters() -> None:
+    class Loud(str):
+        def __format__(self, spec: str) -> str:
+            return "LOUD"
+
+    assert props.user_properties_text({Loud("year"): Loud("2013")}) == "year\x012013\x02"
+    assert type(props.checked_value("tags", Loud("UA"))) is str
+
+
+def test_a_text_takes_one_more_property_and_replaces_one_that_it_has() -> None:
+    assert props.text_with("", "a", "1") == "a\x011\x02"
+    assert props.text_with("a\x011\x02", "b", "2") == "a\x011\x02b\x012\x02"
+    assert props.text_with("b\x011\x02a\x012\x02", "b", "3") == "b\x013\x02a\x012\x02"
+    assert props.pairs_of_text(props.text_with("x\x01b\x012\x02", "b", "3")) == {"x": "b\x012", "b": "3"}
 
 
 def test_keys_are_joined_by_one_blank() -> None:
