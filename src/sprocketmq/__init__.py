@@ -66,6 +66,12 @@ if TYPE_CHECKING:
     from sprocketmq.client.results import SendResult as SendResult
     from sprocketmq.client.results import SendStatus as SendStatus
     from sprocketmq.client.settings.unreadable_bodies import UnreadableBody as UnreadableBody
+    from sprocketmq.client.settings.values import bytes_deserializer as bytes_deserializer
+    from sprocketmq.client.settings.values import bytes_serializer as bytes_serializer
+    from sprocketmq.client.settings.values import json_deserializer as json_deserializer
+    from sprocketmq.client.settings.values import json_serializer as json_serializer
+    from sprocketmq.client.settings.values import text_deserializer as text_deserializer
+    from sprocketmq.client.settings.values import text_serializer as text_serializer
     from sprocketmq.core.consume.consume_progress import ConsumeFromWhere as ConsumeFromWhere
     from sprocketmq.core.consume.consume_result import ConsumeConcurrentlyStatus as ConsumeConcurrentlyStatus
     from sprocketmq.core.consume.orderly_turn import ConsumeOrderlyStatus as ConsumeOrderlyStatus
@@ -98,6 +104,7 @@ if TYPE_CHECKING:
     from sprocketmq.errors import SystemBusy as SystemBusy
     from sprocketmq.errors import TooMuchRequest as TooMuchRequest
     from sprocketmq.errors import TopicNotExist as TopicNotExist
+    from sprocketmq.errors import ValueDeserializationError as ValueDeserializationError
     from sprocketmq.wire.bodies import MessageModel as MessageModel
     from sprocketmq.wire.bodies import SubscriptionGroupConfig as SubscriptionGroupConfig
     from sprocketmq.wire.bodies import TopicConfig as TopicConfig
@@ -142,6 +149,9 @@ else:
             "client.produce.transaction_producer": "TransactionProducer",
             "client.observe.tracing": "OpenTelemetryHook",
             "client.settings.unreadable_bodies": "UnreadableBody",
+            "client.settings.values": (
+                "bytes_deserializer bytes_serializer json_deserializer json_serializer text_deserializer text_serializer"
+            ),
             "core.consume.consume_progress": "ConsumeFromWhere",
             "core.consume.consume_result": "ConsumeConcurrentlyStatus",
             "core.transactions.open_transactions": "LocalTransactionState",
@@ -150,7 +160,7 @@ else:
             "errors": (
                 "ClosedError ConfigurationError ConnectFailed ConnectionLost FrameTooLarge GroupNotExist NetworkError NoPermission "
                 "ProtocolError RemoteError RequestTimeout RocketMQError SignatureRefused StoreCorrupt StoreError StoreLocked "
-                "StoreNotWritable SystemBusy TooMuchRequest TopicNotExist"
+                "StoreNotWritable SystemBusy TooMuchRequest TopicNotExist ValueDeserializationError"
             ),
             "wire.bodies": "MessageModel SubscriptionGroupConfig TopicConfig",
             "wire.records.message": "Message MessageExt MessageQueue",

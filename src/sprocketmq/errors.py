@@ -15,6 +15,7 @@
     |   `-- ConnectionLost                  the connection broke while a request was in flight
     |-- RequestTimeout (TimeoutError)       no answer in time: .address, .timeout_ms; the request may have been carried out
     |-- TooMuchRequest                      more sends are under way than back-pressure allows; nothing was sent
+    |-- ValueDeserializationError (ValueError)  the body of a received message is not what the value_deserializer reads
     |-- ProtocolError                       bytes that break the remoting protocol; costs the connection, never the process
     |   `-- FrameTooLarge
     `-- StoreError                          the broker's own files
@@ -48,6 +49,7 @@ __all__ = [
     "SystemBusy",
     "TooMuchRequest",
     "TopicNotExist",
+    "ValueDeserializationError",
 ]
 
 
@@ -57,6 +59,13 @@ class RocketMQError(Exception):
 
 class ConfigurationError(RocketMQError, ValueError):
     """The caller's mistake, found before anything was sent or written."""
+
+
+class ValueDeserializationError(RocketMQError, ValueError):
+    """The body of a received message is not what the ``value_deserializer`` reads; ``__cause__`` is what it raised.
+
+    In a listener it is a failure as any other: the message is retried. Its last try makes it a dead letter with this text as its reason.
+    """
 
 
 class ClosedError(RocketMQError):

@@ -39,7 +39,7 @@ from sprocketmq.errors import ClosedError, ConfigurationError
 if TYPE_CHECKING:
     from typing import Self
 
-__all__ = ["EXIT_TIMEOUT_S", "AsyncClient", "Parts", "in_order"]
+__all__ = ["EXIT_TIMEOUT_S", "AsyncClient", "Parts", "in_order", "kept_alone"]
 
 log = logging.getLogger("sprocketmq.client")
 
@@ -314,6 +314,15 @@ def _keep(client: AsyncClient[Any]) -> None:
     for other in [other for other in _kept if other._loop is not None and other._loop.is_closed()]:  # law 4
         _kept.discard(other)
     _kept.add(client)
+
+
+def kept_alone() -> list[AsyncClient[Any]]:
+    """The clients that run by themselves and that nothing else refers to: no variable, no blocking client, no closure."""
+    if not hasattr(sys, "getrefcount"):  # not every Python counts references
+        return []
+    probe: Any = object()  # has one reference, this variable, as a client that only ``_kept`` refers to
+    counted = [(client, sys.getrefcount(client)) for client in (probe, *_kept)]
+    return [client for client, count in counted[1:] if count <= counted[0][1]]
 
 
 def _stop_forgotten(parts: Parts) -> None:

@@ -14,6 +14,7 @@ from typing import Any, TypedDict
 
 from sprocketmq.client.remoting.queue_choice import QueueSelector
 from sprocketmq.client.settings.unreadable_bodies import UnreadableBody
+from sprocketmq.client.settings.values import Deserializers, Serializers
 from sprocketmq.core.consume.consume_progress import ConsumeFromWhere
 from sprocketmq.core.group.allocation import AllocationStrategy, MachineRoomResolver
 from sprocketmq.net.process.clock import Clock
@@ -129,6 +130,8 @@ class ProducerOptions(CommonOptions, total=False):
         detect_interval_ms: how often ``start_detector_enable`` asks a broker (milliseconds, default 2000).
         create_topic_key: topic whose route stands in for topics that do not exist yet (default 'TBW102').
         default_topic_queue_nums: queues of a topic that is created by sending to it (default 4).
+        value_serializer: what makes bodies of values in ``producer.message(topic, value)``: a function, such as
+            ``json_serializer``, or a dict of topics and functions; default none.
     """
 
     topics: Collection[str]
@@ -154,6 +157,7 @@ class ProducerOptions(CommonOptions, total=False):
     detect_interval_ms: int
     create_topic_key: str
     default_topic_queue_nums: int
+    value_serializer: Serializers | None
 
 
 class PushConsumerOptions(CommonOptions, total=False):
@@ -208,6 +212,8 @@ class PushConsumerOptions(CommonOptions, total=False):
             broken): UnreadableBody.STOP, its queue waits there; SKIP; DELIVER, it is handed on as it is stored, compressed.
             Default: it stops for a missing library, and delivers what nobody can open. All of it is told at ERROR. Java's client
             skips the rest of the pull in silence.
+        value_deserializer: what makes ``message.value`` of a body: a function of bytes, such as ``json_deserializer`` or
+            ``Order.model_validate_json``, or a dict of topics and functions; default none.
         post_subscription_when_pull: send the filter with each pull instead of relying on the heartbeat (default False).
         local_offset_store_dir: where broadcasting progress is kept; default ``~/.rocketmq_offsets``. The file is named after client
             id and group, as Java's, and not after the cluster: who broadcasts in one group of two clusters gives each an
@@ -245,6 +251,7 @@ class PushConsumerOptions(CommonOptions, total=False):
     await_termination_ms: int
     pull_time_delay_when_exception_ms: int
     unreadable_body: UnreadableBody | None
+    value_deserializer: Deserializers | None
     post_subscription_when_pull: bool
     local_offset_store_dir: str | os.PathLike[str] | None
     record: str | os.PathLike[str] | None
@@ -290,6 +297,8 @@ class PullConsumerOptions(CommonOptions, total=False):
             broken): UnreadableBody.STOP, its queue waits there; SKIP; DELIVER, it is handed on as it is stored, compressed.
             Default: it stops for a missing library, and delivers what nobody can open. All of it is told at ERROR. Java's client
             skips the rest of the pull in silence.
+        value_deserializer: what makes ``message.value`` of a body: a function of bytes, such as ``json_deserializer`` or
+            ``Order.model_validate_json``, or a dict of topics and functions; default none.
         local_offset_store_dir: where broadcasting progress is kept; default ``~/.rocketmq_offsets``. The file is named after client
             id and group, as Java's, and not after the cluster: who broadcasts in one group of two clusters gives each an
             ``instance_name``.
@@ -316,6 +325,7 @@ class PullConsumerOptions(CommonOptions, total=False):
     consumer_timeout_when_suspend_ms: int
     pull_time_delay_when_exception_ms: int
     unreadable_body: UnreadableBody | None
+    value_deserializer: Deserializers | None
     local_offset_store_dir: str | os.PathLike[str] | None
 
 

@@ -21,6 +21,7 @@ from typing import Final
 
 from sprocketmq.client.settings.validators import check_range
 from sprocketmq.core.retry.retry_schedule import MOST_DELAY_LEVELS, DelayLevels
+from sprocketmq.errors import ValueDeserializationError
 
 __all__ = ["DeadLetter", "ListenerSignal", "RetryLater", "reason_of"]
 
@@ -83,5 +84,7 @@ class DeadLetter(ListenerSignal):
 
 
 def reason_of(failure: BaseException | None) -> str:
-    """The reason that is kept with a dead letter; empty when the listener gave none."""
-    return str(failure.reason) if isinstance(failure, DeadLetter) else ""
+    """The reason that is kept with a dead letter; empty when the listener gave none, and the body was not at fault."""
+    if isinstance(failure, DeadLetter):
+        return str(failure.reason)
+    return str(failure) if isinstance(failure, ValueDeserializationError) else ""

@@ -54,6 +54,21 @@ def test_producer_and_consumer_examples_work_together(rocketmq: EmbeddedRocketMQ
 
 
 @pytest.mark.rocketmq(clock="system")
+def test_the_example_of_orders_bills_three_and_gives_up_one(rocketmq: EmbeddedRocketMQ) -> None:
+    rocketmq.create_topic("orders", queues=2)
+    lines = _run(rocketmq, "orders.py").splitlines()
+    assert sorted(lines) == [
+        "billed 0: 0.0",
+        "billed 1: 10.0",
+        "billed 2: 20.0",
+        "given up order-7: Expected `int`, got `str` - at `$.id`",
+    ]
+    rocketmq.wait_until(lambda: rocketmq.messages("%DLQ%billing"))
+    reason = rocketmq.messages("%DLQ%billing")[0].properties["RETRY_REASON"]
+    assert "of topic 'orders': its body of 15 bytes cannot be deserialized: ValidationError" in reason
+
+
+@pytest.mark.rocketmq(clock="system")
 def test_the_orderly_example_shows_each_order_in_order(rocketmq: EmbeddedRocketMQ) -> None:
     lines = [line.split()[:2] for line in _run(rocketmq, "orderly.py").splitlines()]
     for order in ("order-1", "order-2", "order-3"):

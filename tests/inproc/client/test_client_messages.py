@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import gc
 import logging
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -146,6 +147,28 @@ def test_the_consume_timeout_sends_back_what_was_handed_out_and_only_that(
     assert len(rocketmq.messages("%RETRY%delays")) == 1
 
 
+@pytest.mark.parametrize("orderly", [False, True])
+def test_no_time_runs_for_what_nobody_asked_for(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, orderly: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    send_all(producer, _numbers(3))
+    consumer = rocketmq.push_consumer(
+        "delays", consume_from_where="CONSUME_FROM_FIRST_OFFSET", consume_timeout_ms=60_000
+    )
+    consumer.subscribe("flights")
+    with consumer.messages(orderly=orderly) as messages:
+        for _ in range(2):
+            next(messages).ack()
+        rocketmq.advance(300_000)
+        assert "a listener call runs" not in caplog.text
+        third = next(messages)
+        assert third.body == b"2"
+        third.ack()
+    assert not rocketmq.messages("%RETRY%delays")
+    assert sum(rocketmq.consumer_offset("delays", "flights").values()) == 3
+
+
 @both_faces
 def test_a_queue_that_moves_takes_along_what_nobody_has_and_a_late_ack_does_nothing(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, face: str
@@ -206,9 +229,7 @@ def test_an_orderly_iteration_keeps_each_queue_in_order_and_waits_for_each_ack(
 
 
 @both_faces
-def test_a_shutdown_ends_the_loop_and_waits_for_the_message_in_hand(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, face: str
-) -> None:
+def test_a_shutdown_by_others_ends_the_loop(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, face: str) -> None:
     rocketmq.create_topic("flights", queues=1)
     send_all(producer, _numbers(2))
     with Iteration(face, rocketmq, consume_thread_count=1) as iteration:
@@ -220,6 +241,24 @@ def test_a_shutdown_ends_the_loop_and_waits_for_the_message_in_hand(
         iteration.join()
     assert iteration.failure is None
     assert sum(rocketmq.consumer_offset("delays", "flights").values()) == 2
+
+
+def test_a_shutdown_by_others_waits_for_the_message_in_hand(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    send_all(producer, _numbers(2))
+    consumer = rocketmq.push_consumer(
+        "delays", consume_from_where="CONSUME_FROM_FIRST_OFFSET", await_termination_ms=LONG_MS
+    )
+    consumer.subscribe("flights")
+    with consumer.messages() as messages:
+        message = next(messages)
+        other = threading.Thread(target=consumer.shutdown)  # knows nothing of the message here
+        other.start()
+        rocketmq.wait_until(lambda: messages._async._stream.is_over)
+        message.ack()
+        other.join(60)
+        assert list(messages) == []
+    assert sum(rocketmq.consumer_offset("delays", "flights").values()) == 1
 
 
 def test_a_shutdown_in_the_body_of_the_loop_does_not_wait_for_the_body(

@@ -97,6 +97,34 @@ async def how_to_send_async(producer: rmq.AsyncProducer) -> None:
     producer.send_async(message, key="N14228")  # refused
 
 
+async def iterations(consumer: rmq.PushConsumer, other: rmq.AsyncPushConsumer) -> None:
+    with consumer.messages() as messages:
+        for message in messages:
+            message.ack()
+            message.nack("later", delay_ms=60_000)
+            message.nack(delay="60s")  # refused
+            message.dead_letter("never")
+    async with other.messages(orderly=True) as later:
+        async for one in later:
+            body: bytes = one.body
+            with one.process() as same:
+                number: int = same.reconsume_times
+        for one in later:  # refused
+            pass
+    other.messages(order=True)  # refused
+
+
+def values(read: Callable[[bytes], int]) -> None:
+    rmq.PushConsumer("delays", value_deserializer=read)
+    rmq.PushConsumer("delays", value_deserializer={"flights": read, "notes": rmq.text_deserializer})
+    rmq.PushConsumer("delays", value_deserializer=7)  # refused
+    rmq.PullConsumer("delays", value_deserializer=rmq.json_deserializer)
+    producer = rmq.Producer("ops", value_serializer=rmq.json_serializer)
+    producer.send(producer.message("flights", {"id": 7}, keys="k"))
+    producer.message("flights", {"id": 7}, key="k")  # refused
+    rmq.Producer("ops", value_serializer=str)  # refused
+
+
 def listeners(consumer: rmq.PushConsumer, other: rmq.AsyncPushConsumer) -> None:
     @consumer.on_message
     def one(message: rmq.MessageExt) -> None: ...
@@ -135,6 +163,14 @@ def listeners(consumer: rmq.PushConsumer, other: rmq.AsyncPushConsumer) -> None:
     @consumer.orderly_listener(batch_size=8)
     def a_tuple_in_order(messages: tuple[rmq.MessageExt, ...], context: rmq.ConsumeOrderlyContext) -> rmq.ConsumeOrderlyStatus:
         return rmq.ConsumeOrderlyStatus.SUCCESS
+
+    class Order:
+        total: float
+
+    @consumer.on_message
+    def of_orders(message: rmq.MessageExt[Order]) -> None:
+        total: float = message.value.total
+        message.value.sum  # refused
 
     listener: Callable[[list[rmq.MessageExt], rmq.ConsumeOrderlyContext], rmq.ConsumeOrderlyStatus] = consumer.orderly_listener(
         batch_size=8

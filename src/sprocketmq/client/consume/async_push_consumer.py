@@ -13,15 +13,18 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, overload
 
 from sprocketmq.client.async_client import AsyncClient
+from sprocketmq.client.consume.forgotten_members import calling_line, settle_forgotten
 from sprocketmq.client.hooks import ConsumeMessageHook, FilterMessageHook, Hooks
 from sprocketmq.client.listen.listener_call import OneAtATime, is_async_listener
 from sprocketmq.client.settings.namespace import wrap
+from sprocketmq.client.settings.namesrv_addr import parse_addresses
 from sprocketmq.client.settings.options import ClientOptions
 from sprocketmq.client.settings.push_settings import PushSettings
 from sprocketmq.client.settings.split_options import split_options
 from sprocketmq.client.settings.validators import check_group, check_range, check_topic
 from sprocketmq.core.callbacks import check_callback
 from sprocketmq.core.group.subscription import FilterExpression, build_subscription
+from sprocketmq.core.lifecycle import LifeState
 from sprocketmq.errors import ClosedError, ConfigurationError
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
 
@@ -101,6 +104,7 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
         check_group(group, "the consumer group")
         self._settings = PushSettings(group=wrap(self._options.namespace, group), **settings)
         self._group = group
+        self._made_at = calling_line()
         self._subscriptions: dict[str, bodies.SubscriptionData] = {}
         self._listener: Callable[..., Any] | None = None
         self._orderly = False
@@ -314,7 +318,14 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
             NetworkError, RequestTimeout: no name server can be reached.
             ClosedError: it was shut down before; make a new one.
         """
+        if self._life.state is LifeState.NEW:
+            await settle_forgotten(*self._membership[:2])
         await super().start()
+
+    @property
+    def _membership(self) -> tuple[str, frozenset[str], str]:
+        """Its group as brokers see it, its name servers, and the line of the program that made it."""
+        return self._settings.group, frozenset(parse_addresses(self._options.addresses)), self._made_at
 
     @property
     def _name(self) -> str:

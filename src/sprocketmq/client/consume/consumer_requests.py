@@ -7,6 +7,7 @@ from sprocketmq.client.consume.running_info import InspectedConsumer, running_in
 from sprocketmq.client.listen.listener_call import described_failure
 from sprocketmq.client.listener_signals import ListenerSignal
 from sprocketmq.client.settings.namespace import unwrap
+from sprocketmq.client.settings.values import use_deserializers
 from sprocketmq.core.consume.consume_result import ConsumeConcurrentlyStatus
 from sprocketmq.core.consume.orderly_turn import ConsumeOrderlyStatus
 from sprocketmq.core.retry.retry_schedule import retry_topic
@@ -66,6 +67,7 @@ class ConsumerRequests:
         if message.topic == retry_topic(self._running.group.name):
             message.topic = message.properties.get(props.RETRY_TOPIC) or message.topic
         message.topic = unwrap(self._running.group.namespace, message.topic)
+        use_deserializers(self._running.group.settings.value_deserializer, [message])
         batch = await self._running.service.consume_directly([message])
         remark: str | None = None
         if isinstance(batch.failure, ListenerSignal):

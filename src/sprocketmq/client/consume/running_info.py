@@ -51,7 +51,7 @@ _JAVA_NAMES: Final = {
     "consume_thread_max": "consumeThreadMax",
 }
 _SECRET: Final = frozenset({"access_key", "secret_key", "security_token"})
-_NOT_SAID: Final = frozenset({"clock", "ssl_context", "machine_room_resolver"}) | _SECRET
+_NOT_SAID: Final = frozenset({"clock", "ssl_context", "machine_room_resolver", "value_deserializer"}) | _SECRET
 _MINUTE_MS: Final = 60_000
 _LONGEST_FAILURE: Final = 1_000
 

@@ -40,6 +40,7 @@ from sprocketmq.client.results import ConsumeConcurrentlyContext, ConsumeConcurr
 from sprocketmq.core.consume.consume_result import acked_count, read_answer
 from sprocketmq.core.consume.consume_timeout import ConsumeTimeout, Settlement
 from sprocketmq.core.consume.process_queue import ProcessQueue
+from sprocketmq.core.retry import retry_schedule
 from sprocketmq.core.retry.retry_schedule import FIRST_RETRY_LEVEL
 from sprocketmq.net.process.clock import Timer
 from sprocketmq.wire.records.message import MessageExt
@@ -105,6 +106,8 @@ class ConcurrentService:
         )
         self._one = listener if isinstance(listener, OneAtATime) else None
         self._batch_size = batch_size
+        limit = group.settings.max_reconsume_times
+        self._max_reconsume_times = retry_schedule.max_reconsume_times(limit, orderly=False)
         self._clock = group.clock
         make_timeout = ConsumeTimeout if group.tape is None else group.tape.consume_timeout
         self._timeouts: ConsumeTimeout[MessageExt] = make_timeout(group.settings.consume_timeout_ms)
@@ -336,7 +339,10 @@ class ConcurrentService:
         async with self._send_backs:
             if process_queue.dropped:
                 return
-            sent = await self._send_back(message, self._level(batch), reason_of(batch.failure))
+            reason = reason_of(batch.failure)
+            # The broker's own dead letter has no room for a reason, so at the last try this client makes it.
+            level = -1 if reason and message.reconsume_times >= self._max_reconsume_times else self._level(batch)
+            sent = await self._send_back(message, level, reason)
         if sent:
             self._done(process_queue, [message])
             return

@@ -9,8 +9,8 @@ The consume services do not know the difference: an ack is a call that returned,
 rebalance, the consume timeout, orderly locks and hooks are those of listeners.
 
 Laws
-1. A message is taken out of its process queue only when an iteration waits for one. So the consume timeout counts from the moment at which
-   it is handed out, and a queue that moves away takes along what nobody has.
+1. A call begins only when an iteration waits for a message. So the consume timeout counts from the moment at which it is handed out, and a
+   queue that moves away takes along what nobody has.
 2. At most ``consume_thread_count`` messages are unsettled, in an orderly group one of each queue.
 3. A message has one verdict; a second one that says something else is an error.
 4. A ``take`` that was cancelled has taken nothing: its message goes to the next one.

@@ -8,7 +8,7 @@ The public methods are here. The client instance and the sender are imported by 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -21,6 +21,7 @@ from sprocketmq.client.settings.options import ClientOptions
 from sprocketmq.client.settings.send_settings import SendSettings
 from sprocketmq.client.settings.split_options import split_options
 from sprocketmq.client.settings.validators import check_group, check_range
+from sprocketmq.client.settings.values import serialized
 from sprocketmq.errors import ClosedError, ConfigurationError, RocketMQError
 from sprocketmq.wire.records.message import Message, MessageExt, MessageQueue
 
@@ -151,6 +152,40 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
             self._instance, self._sender, self._batches, self._trace = (
                 parts.instance, parts.sender, parts.batches, parts.trace,
             )  # fmt: skip
+
+    def message(
+        self,
+        topic: str,
+        value: Any,
+        *,
+        tags: str | None = None,
+        keys: str | Iterable[str] | None = None,
+        properties: Mapping[str, str] | None = None,
+        delay_level: int = 0,
+    ) -> Message:
+        """A message whose body is made of ``value`` by ``value_serializer``; any verb sends it.
+
+        ::
+
+            producer = Producer("ops", namesrv_addr="127.0.0.1:9876", value_serializer=json_serializer)
+            producer.send(producer.message("orders", {"id": 7}, keys="order-7"))
+
+        Args:
+            topic: where it is to be sent.
+            value: whatever the serializer takes.
+            tags: one tag, the thing subscriptions filter by; default none.
+            keys: index keys, one or many, without blanks; default none.
+            properties: text to text; default none.
+            delay_level: 1 to ``max_delay_level``, delivered later; 0 is at once.
+
+        Returns:
+            The message; nothing is sent.
+
+        Raises:
+            ConfigurationError: there is no ``value_serializer`` for the topic, it failed or returned no bytes, or an argument is wrong.
+        """
+        body = serialized(self._settings.value_serializer, topic, value, self._name)
+        return Message(topic, body, tags=tags, keys=keys, properties=properties, delay_level=delay_level)
 
     async def send(
         self,

@@ -22,6 +22,7 @@ from sprocketmq.client.remoting.routes import Routes
 from sprocketmq.client.results import PullResult
 from sprocketmq.client.settings.namespace import unwrap
 from sprocketmq.client.settings.unreadable_bodies import UnreadableBodies
+from sprocketmq.client.settings.values import use_deserializers
 from sprocketmq.core.consume import flow_control, pull_cursor
 from sprocketmq.core.consume.flow_control import FlowControlCause
 from sprocketmq.core.consume.process_queue import ProcessQueue
@@ -252,6 +253,7 @@ class PullLoop:
                 now_ms = clock.now_ms()
                 if unreadable:
                     messages, next_offset = self._bodies.settle(unreadable, messages, offset, next_offset, now_ms)
+                use_deserializers(group.settings.value_deserializer, messages)
                 if group.hooks.filter:
                     seen = FilterMessageContext(group.own_name, group.client_id, self.queue, messages, now_ms)
                     messages = group.hooks.filter_messages(seen)

@@ -11,6 +11,7 @@ import msgspec
 from sprocketmq.client.settings.push_settings import PushSettings
 from sprocketmq.client.settings.unreadable_bodies import UnreadableBody
 from sprocketmq.client.settings.validators import check_range, check_settings
+from sprocketmq.client.settings.values import Deserializers
 from sprocketmq.core.consume.consume_progress import ConsumeFromWhere
 from sprocketmq.core.group.allocation import AVG, AllocationStrategy, MachineRoomResolver
 from sprocketmq.errors import ConfigurationError
@@ -70,6 +71,7 @@ class PullSettings(msgspec.Struct, frozen=True, kw_only=True):
     consumer_timeout_when_suspend_ms: int = 30_000
     pull_time_delay_when_exception_ms: int = 1_000
     unreadable_body: UnreadableBody | None = None
+    value_deserializer: Deserializers | None = None
     local_offset_store_dir: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
@@ -102,6 +104,7 @@ class PullSettings(msgspec.Struct, frozen=True, kw_only=True):
             consume_concurrently_max_span=self.consume_max_span,
             pull_time_delay_when_exception_ms=self.pull_time_delay_when_exception_ms,
             unreadable_body=self.unreadable_body,
+            value_deserializer=self.value_deserializer,
             post_subscription_when_pull=True,
             local_offset_store_dir=self.local_offset_store_dir,
         )

@@ -19,6 +19,7 @@ from sprocketmq.client.settings.validators import (
     check_settings,
     check_text,
 )
+from sprocketmq.client.settings.values import Deserializers, check_value_functions
 from sprocketmq.core.callbacks import check_callback
 from sprocketmq.core.consume.consume_progress import ConsumeFromWhere
 from sprocketmq.core.consume.flow_control import FlowLimits
@@ -92,6 +93,8 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
             UnreadableBody.STOP, its queue waits there; SKIP; DELIVER, it is handed on as it is stored, compressed. Default: it stops for
             a missing library, and delivers what nobody can open. All of it is told at ERROR. Java's client skips the rest of the pull in
             silence.
+        value_deserializer: what makes ``message.value`` of a body: a function of bytes, such as ``json_deserializer`` or
+            ``Order.model_validate_json``, or a dict of topics and functions; default none.
         post_subscription_when_pull: send the filter with each pull instead of relying on the heartbeat.
         record: a file to which every decision of this consumer is written, for ``sprocketmq replay``, default none; its
             predecessor moves to ``FILE.1``. Ids, keys, tags, sizes and places of messages are in it, bodies are not.
@@ -132,6 +135,7 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
     await_termination_ms: int = 5000
     pull_time_delay_when_exception_ms: int = 1000
     unreadable_body: UnreadableBody | None = None
+    value_deserializer: Deserializers | None = None
     post_subscription_when_pull: bool = False
     local_offset_store_dir: str | os.PathLike[str] | None = None
     record: str | os.PathLike[str] | None = None
@@ -157,6 +161,7 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
             force_setattr(self, "allocate_strategy", found)
         else:
             check_callback("allocate_strategy", self.allocate_strategy, _STRATEGY, "or name one, such as 'AVG'")
+        check_value_functions("value_deserializer", self.value_deserializer, "body")
         if self.consume_timestamp is not None:
             consume_timestamp_ms(self.consume_timestamp)
         if self.record is not None and not (isinstance(self.record, str | os.PathLike) and _is_path(self.record)):

@@ -17,6 +17,7 @@ from sprocketmq.client.settings.validators import (
     check_topic,
     int_option,
 )
+from sprocketmq.client.settings.values import Serializers, check_value_functions
 from sprocketmq.core.produce.route_table import DEFAULT_TOPIC
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.codes import ResponseCode
@@ -73,6 +74,8 @@ class SendSettings(msgspec.Struct, frozen=True, kw_only=True):
         detect_interval_ms: how often ``start_detector_enable`` asks a broker.
         create_topic_key: topic whose route stands in for topics that do not exist yet.
         default_topic_queue_nums: queues of a topic that is created by sending to it.
+        value_serializer: what makes bodies of values in ``producer.message(topic, value)``: a function, such as ``json_serializer``, or a
+            dict of topics and functions; default none.
 
     Raises:
         ConfigurationError: at construction, naming the option.
@@ -102,10 +105,12 @@ class SendSettings(msgspec.Struct, frozen=True, kw_only=True):
     detect_interval_ms: int = 2_000
     create_topic_key: str = DEFAULT_TOPIC
     default_topic_queue_nums: int = 4
+    value_serializer: Serializers | None = None
 
     def __post_init__(self) -> None:
         check_group(self.group, "the producer group")
         check_settings(self)
+        check_value_functions("value_serializer", self.value_serializer, "value")
         check_topic(self.create_topic_key, "create_topic_key")
         force_setattr(self, "topics", self._checked_topics())
         force_setattr(self, "retry_response_codes", self._checked_codes())

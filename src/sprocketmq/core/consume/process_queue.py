@@ -197,6 +197,8 @@ class ProcessQueue:
         back = [message for message in messages if self._in_flight.pop(message.queue_offset, None) is not None]
         if not back:
             return
+        for message in back:
+            message.forget_value()
         back.sort(key=_offset)
         pending = self._pending
         if not pending or back[-1].queue_offset < pending[0].queue_offset:

@@ -9,12 +9,12 @@ From then on only the dict counts, because its owner may change it at any time.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Generic
 
 import msgspec
 
-from sprocketmq.errors import ConfigurationError
+from sprocketmq.errors import ConfigurationError, ValueDeserializationError
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message_id import offset_message_id
 from sprocketmq.wire.records.record_head import LazyField, LazyHost
@@ -247,11 +247,13 @@ class MessageExt(Message, Generic[V]):
 
     __slots__ = (
         "_born_host",
+        "_deserialize",
         "_head",
         "_more_properties",
         "_raw_properties",
         "_record_number",
         "_store_host",
+        "_value",
         "born_timestamp_ms",
         "broker_name",
         "commit_log_offset",
@@ -296,6 +298,8 @@ class MessageExt(Message, Generic[V]):
     _more_properties: bytes  # encoded properties that are appended to those of the record on access
     # Its number in a decision record (core.replay.decision_record); unset if no decisions are recorded.
     _record_number: tuple[int, int, int]
+    _deserialize: Callable[[bytes], V]  # unset without a value_deserializer for its topic
+    _value: V  # unset until somebody asks for it
 
     @property
     def properties(self) -> dict[str, str]:
@@ -306,6 +310,39 @@ class MessageExt(Message, Generic[V]):
             self._properties = props.decode_properties(raw)
             self._raw_properties = None
         return self._properties if self._text is None else super().properties
+
+    @property
+    def value(self) -> V:
+        """The body as the consumer's ``value_deserializer`` reads it, when it is first asked for; ``body`` stays as it is.
+
+        Raises ValueDeserializationError, with topic, id and reason, when the body is something else; ConfigurationError when the consumer
+        has no ``value_deserializer`` for this topic.
+        """
+        try:
+            return self._value
+        except AttributeError:
+            self._value = self._deserialized()
+        return self._value
+
+    def _deserialized(self) -> V:
+        try:
+            deserialize = self._deserialize
+        except AttributeError:
+            raise ConfigurationError(
+                f"the consumer has no value_deserializer for topic {self.topic!r}; give it one, or read message.body"
+            ) from None
+        try:
+            return deserialize(self.body)
+        except Exception as error:
+            raise ValueDeserializationError(
+                f"message {self.message_id} of topic {self.topic!r}: its body of {len(self.body)} bytes cannot be deserialized: "
+                f"{type(error).__name__}: {error}"
+            ) from error
+
+    def forget_value(self) -> None:
+        """The message is delivered again: what the last delivery did to the value is not seen."""
+        if hasattr(self, "_value"):
+            del self._value
 
     @property
     def born_host(self) -> str:

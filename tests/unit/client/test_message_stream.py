@@ -1,0 +1,173 @@
+"""The stream between a consume service and the iterations: demand, cancellation, verdicts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+import sprocketmq as rmq
+from sprocketmq.client.listen.message_stream import MessageStream
+
+
+def message(number: int) -> rmq.MessageExt:
+    return rmq.MessageExt("flights", b"%d" % number, queue_offset=number)
+
+
+class Calls:
+    """The calls of a pool, and what was asked of it."""
+
+    def __init__(self, stream: MessageStream) -> None:
+        self.stream = stream
+        self.demands: list[int] = []
+        stream.attach(self, self.demands.append, 20)
+
+    def begin(self, number: int) -> asyncio.Task[None]:
+        return asyncio.ensure_future(self.stream(message(number)))
+
+
+def on_a_loop(work: Coroutine[Any, Any, None]) -> None:
+    async def run() -> None:
+        async with asyncio.timeout(30):
+            await work
+
+    asyncio.run(run())
+
+
+def test_as_many_calls_are_asked_for_as_somebody_waits_or_works() -> None:
+    async def work() -> None:
+        stream = MessageStream()
+        calls = Calls(stream)
+        takes = [asyncio.ensure_future(stream.take()) for _ in range(2)]
+        await asyncio.sleep(0)
+        assert calls.demands[-1] == 2
+        call = calls.begin(0)
+        got = await takes[0]
+        assert got is not None
+        assert calls.demands[-1] == 2, "one works, one waits"
+        got.ack()
+        await call
+        assert calls.demands[-1] == 1
+        takes[1].cancel()
+        await asyncio.gather(takes[1], return_exceptions=True)
+        assert calls.demands[-1] == 0
+
+    on_a_loop(work())
+
+
+@pytest.mark.parametrize("turns", [0, 1, 2])
+def test_a_take_that_is_cancelled_at_the_moment_of_its_message_has_not_taken_it(turns: int) -> None:
+    async def work() -> None:
+        stream = MessageStream()
+        calls = Calls(stream)
+        take = asyncio.ensure_future(stream.take())
+        await asyncio.sleep(0)
+        call = calls.begin(7)
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        take.cancel()
+        [outcome] = await asyncio.gather(take, return_exceptions=True)
+        if isinstance(outcome, asyncio.CancelledError):
+            outcome = await stream.take()
+        assert isinstance(outcome, rmq.ReceivedMessage)
+        assert outcome.body == b"7"
+        outcome.ack()
+        await call
+
+    on_a_loop(work())
+
+
+def test_a_message_that_was_put_back_goes_to_who_waits_for_one() -> None:
+    async def work() -> None:
+        stream = MessageStream()
+        calls = Calls(stream)
+        first = asyncio.ensure_future(stream.take())
+        await asyncio.sleep(0)
+        call = calls.begin(7)
+        got = await first
+        second = asyncio.ensure_future(stream.take())
+        await asyncio.sleep(0)
+        stream.put_back(got)
+        again = await second
+        assert again is got
+        assert again is not None
+        again.ack()
+        await call
+
+    on_a_loop(work())
+
+
+def test_the_end_gives_up_what_nobody_has_and_tells_late_verdicts() -> None:
+    async def work() -> None:
+        stream = MessageStream()
+        calls = Calls(stream)
+        take = asyncio.ensure_future(stream.take())
+        await asyncio.sleep(0)
+        call = calls.begin(0)
+        held = await take
+        assert held is not None
+        waiting = asyncio.ensure_future(stream.take())
+        await asyncio.sleep(0)
+        stream.stop()
+        assert await waiting is None
+        assert await stream.take() is None
+        assert stream.waits_for_verdicts
+        stream.give_up()
+        assert not stream.waits_for_verdicts
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+        with pytest.raises(rmq.ClosedError, match="shut down before the nack of"):
+            held.nack()
+        assert not held.is_settled
+
+    on_a_loop(work())
+
+
+def test_a_copy_of_an_earlier_delivery_says_nothing_about_a_later_one() -> None:
+    async def work() -> None:
+        stream = MessageStream()
+        Calls(stream)
+        stored = message(7)
+        copies = []
+        for _ in range(2):
+            take = asyncio.ensure_future(stream.take())
+            await asyncio.sleep(0)
+            call = asyncio.ensure_future(stream(stored))
+            got = await take
+            assert got is not None
+            copies.append((got, call))
+        old, old_call = copies[0]
+        new, new_call = copies[1]
+        old.nack()
+        with pytest.raises(rmq.RetryLater):
+            await old_call
+        assert not new.is_settled
+        assert not new_call.done()
+        new.ack()
+        await new_call
+
+    on_a_loop(work())
+
+
+def test_a_received_message_has_what_its_record_has() -> None:
+    async def work() -> None:
+        stream = MessageStream()
+        Calls(stream)
+        take = asyncio.ensure_future(stream.take())
+        await asyncio.sleep(0)
+        stored = rmq.MessageExt(
+            "flights", b"x", tags="UA", keys=["a"], reconsume_times=3, born_timestamp_ms=5, properties={"p": "q"}
+        )
+        call = asyncio.ensure_future(stream(stored))
+        got = await take
+        assert got is not None
+        for name in (*rmq.Message.__slots__, *rmq.MessageExt.__slots__):
+            if hasattr(stored, name):
+                assert getattr(got, name) == getattr(stored, name), name
+        assert repr(got).startswith("ReceivedMessage(topic='flights', tags='UA'")
+        got.ack()
+        await call
+
+    on_a_loop(work())
