@@ -20,7 +20,7 @@ LISTENER_MUTANTS = [
         "S5",
         "a failed message is done without a retry copy",
         "src/sprocketmq/client/listen/concurrent_service.py",
-        "            sent = await self._send_back(message, self._level(batch), reason_of(batch.failure))",
+        "            sent = await self._send_back(message, level, reason)",
         "            sent = True",
         "tests/inproc/client/test_client_concurrent.py::test_ack_index_splits_a_batch_into_done_and_again",
     ),
