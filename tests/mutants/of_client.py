@@ -385,8 +385,8 @@ CLIENT_MUTANTS = [
         "S11",
         "running info tells secrets",
         "src/sprocketmq/client/consume/running_info.py",
-        '"machine_room_resolver"}) | _SECRET',
-        '"machine_room_resolver"})',
+        '"value_deserializer"}) | _SECRET',
+        '"value_deserializer"})',
         "tests/inproc/client/test_client_running_info.py::test_running_info_says_every_option_by_javas_name_and_no_secret",
     ),
     Mutant(
