@@ -16,8 +16,8 @@ from pyspark.sql.types import StructType
 from sprocketmq.client.read.queue_reader import QueueReader
 from sprocketmq.core.retry.retry_schedule import RETRY_PREFIX
 from sprocketmq.errors import RemoteError
-from sprocketmq.net.process.malloc_settings import raise_malloc_thresholds
 from sprocketmq.spark.cluster.cluster import Cluster
+from sprocketmq.spark.cluster.task_process import prepare_task_process
 from sprocketmq.spark.columns.decode import BatchDecoder
 from sprocketmq.spark.columns.pull_body import PullBody
 from sprocketmq.spark.losses import DataLoss, Loss, QueueBounds, merge_losses
@@ -157,7 +157,7 @@ def read_ranges(options: ReadOptions, schema: StructType, ranges: Sequence[Queue
         DataLoss: a range is (partly) deleted and ``failOnDataLoss`` is true.
         NetworkError, RequestTimeout, RemoteError: a broker cannot be read; Spark runs the task again.
     """
-    raise_malloc_thresholds()
+    prepare_task_process()
     decoder = BatchDecoder(_arrow_schema(schema), options.tags)
     for expression, kind, part in _by_filter(options, ranges):
         remaining = list(part)

@@ -32,7 +32,7 @@ from sprocketmq.errors import (
     SystemBusy,
 )
 from sprocketmq.net.process.engine import Engine
-from sprocketmq.net.process.malloc_settings import raise_malloc_thresholds
+from sprocketmq.spark.cluster.task_process import prepare_task_process
 from sprocketmq.spark.options.sink_options import SinkOptions
 from sprocketmq.spark.send.row_messages import SEND_COLUMNS, OutgoingRow
 from sprocketmq.wire.codes import ResponseCode
@@ -57,7 +57,7 @@ class RowSender:
     """
 
     def __init__(self, options: SinkOptions, producer: AsyncProducer) -> None:
-        raise_malloc_thresholds()
+        prepare_task_process()
         self._options = options
         self._producer = producer
         self._engine = Engine.shared()
