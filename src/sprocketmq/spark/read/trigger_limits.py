@@ -2,13 +2,15 @@
 """How much one micro-batch may hold, in messages and in bytes, and how long it may be postponed. No I/O.
 
 Both limits are divided by backlog, as in Spark's Kafka source: every queue gets one message, the rest goes to the queues in proportion to
-their unread messages, rounded down. Brokers report offsets, not sizes. So some messages of a queue are sampled first (``MessageSizes``); a
+their unread messages. Of messages what is lost by rounding is given out, too: otherwise a run that its limit divides evenly would end
+with a batch of a few rows, which takes half a second. Brokers report offsets, not sizes. So some messages of a queue are sampled first (``MessageSizes``); a
 queue without a sample is assumed to be like its topic.
 
 Laws (tests/unit/spark/test_trigger_limits.py)
 1. A queue with unread messages advances by at least one message.
 2. No queue goes beyond its latest offset, and none goes back.
-3. A batch holds at most ``limit`` messages and at most ``max_bytes`` bytes (by the known sizes), or one message of each queue.
+3. A batch holds exactly ``limit`` messages if there are as many, and at most ``max_bytes`` bytes (by the known sizes), or one message of
+   each queue.
 4. Without a limit, or below it, everything available is read.
 5. A trigger is postponed until ``max_delay_ms`` after the last one, at most. The first trigger of a run is not postponed.
 """
@@ -80,8 +82,11 @@ def _within_messages(start: Offsets, head: Offsets, limit: int | None) -> dict[M
     if limit is None or total <= limit:
         return end
     spare, rest = max(0, limit - len(backlog)), max(1, total - len(backlog))  # after each queue got one message
+    weight = given = 0
     for queue, size in backlog.items():
-        end[queue] = start[queue] + 1 + spare * (size - 1) // rest
+        weight += spare * (size - 1)
+        end[queue] = start[queue] + 1 + weight // rest - given
+        given = weight // rest
     return end
 
 

@@ -31,9 +31,9 @@ class FrameDecoder:
 
     def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
         self._max_frame_bytes = max_frame_bytes
-        self._rest: list[bytes | bytearray] = []  # the beginning of an incomplete frame
+        self._rest: list[bytes | bytearray | memoryview] = []  # the beginning of an incomplete frame
         self.pending_bytes = 0
-        """Bytes of an incomplete frame that are kept: 0 between frames."""
+        """Bytes of an incomplete frame that are kept: 0 between frames. They take at most twice as much memory."""
         self._need = 4  # number of bytes in _rest that can complete its frame or its length word
 
     def cut(self, data: bytes | bytearray | memoryview) -> tuple[bytes, list[Span]]:
@@ -45,7 +45,7 @@ class FrameDecoder:
         rest = self._rest
         if rest:
             if self.pending_bytes + len(data) < self._need:
-                self._wait(data)
+                self._wait(data if isinstance(data, bytes) else bytes(data))
                 return b"", []
             whole = b"".join((*rest, data))
             self._rest, self.pending_bytes = [], 0
@@ -70,15 +70,17 @@ class FrameDecoder:
         else:
             self._need = 4
         if at < end:
-            self._wait(memoryview(whole)[at:])
+            rest = memoryview(whole)[at:]
+            # A view keeps all of the read in memory, so it must be most of it.
+            self._wait(rest if 2 * at <= end else bytes(rest))
         return spans
 
-    def _wait(self, data: bytes | bytearray | memoryview) -> None:
-        """Keep these bytes until the rest of their frame arrives."""
+    def _wait(self, data: bytes | memoryview) -> None:
+        """Keep these bytes, which never change, until the rest of their frame arrives."""
         rest = self._rest
         self.pending_bytes += len(data)
         if len(data) >= _SMALL_BYTES:
-            rest.append(bytes(data))
+            rest.append(data)
         elif rest and isinstance(rest[-1], bytearray):
             rest[-1] += data
         else:
