@@ -18,16 +18,16 @@ class Knot:
         print("gone", flush=True)
 
 Knot()
-assert gc.get_freeze_count() == 0
+first = gc.get_freeze_count()
 prepare_task_process()
 frozen = gc.get_freeze_count()
-assert frozen > 10_000
+assert frozen > first + 1000
 kept = [[] for _ in range(1000)]
 prepare_task_process()
-assert gc.get_freeze_count() == frozen
+assert gc.get_freeze_count() <= frozen
 if not os.fork():
     prepare_task_process()
-    os._exit(gc.get_freeze_count() < frozen + 1000)
+    os._exit(gc.get_freeze_count() < frozen + 900)
 print(os.wait()[1])
 """
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)

@@ -2,9 +2,9 @@
 """How much one micro-batch may hold, in messages and in bytes, and how long it may be postponed. No I/O.
 
 Both limits are divided by backlog, as in Spark's Kafka source: every queue gets one message, the rest goes to the queues in proportion to
-their unread messages. Of messages what is lost by rounding is given out, too: otherwise a run that its limit divides evenly would end
-with a batch of a few rows, which takes half a second. Brokers report offsets, not sizes. So some messages of a queue are sampled first (``MessageSizes``); a
-queue without a sample is assumed to be like its topic.
+their unread messages. Of messages, what is lost by rounding is given out, too: otherwise a run whose limit divides all messages evenly
+would end with a batch of a few rows, which takes half a second. Brokers report offsets, not sizes. So some messages of a queue are sampled
+first (``MessageSizes``); a queue without a sample is assumed to be like its topic.
 
 Laws (tests/unit/spark/test_trigger_limits.py)
 1. A queue with unread messages advances by at least one message.
