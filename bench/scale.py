@@ -2,7 +2,9 @@
 """What grows and what must not: start and memory, restart after a kill, and the cost of a message beside much of everything.
 
 Start, memory and restart are compared with Apache's name server and broker on the same machine. The other rows compare our broker with
-itself: CPU per message with little of something and with much of it, which promises to stay within a fifth.
+itself: CPU per message with little of something and with much of it, which promises to stay within a fifth. The last table has a broker
+with much of everything at once, killed and started again: how long the start took, and its memory. What is anonymous counts against a
+container's limit for good; the files of the store are page cache, which the kernel gives up when somebody needs memory.
 """
 
 from __future__ import annotations
@@ -42,6 +44,9 @@ _START_GOAL: Final = 0.1
 _MEMORY_GOAL: Final = 0.1
 _RESTART_GOAL: Final = 0.5
 _SCALE_GOAL: Final = 1.2
+_LARGE_RESTART_GOAL_S: Final = 5.0
+_MANY_TOPICS, _MANY_CONNECTIONS = 10_000, 2_000
+_FILL_SMALL: Final = ("--mode", "batch", "--batch", "100", "--body", "100", "--inflight", "16")
 
 Server = ApacheCluster | SprocketServer
 
@@ -69,6 +74,7 @@ def run(console: Console, peers: list[str], stored: int, restart_messages: int, 
     for name, little, much in _growing(stored // 10 if quick else stored, messages):
         table.add_row(name, f"{little:.2f}", f"{much:.2f}", *_judged(much / little, _SCALE_GOAL, known=True))
     console.print(table)
+    console.print(_large_store(stored // 10 if quick else stored, messages))
 
 
 def _judged(ratio: float, goal: float, *, known: bool) -> tuple[str, str]:
@@ -140,14 +146,50 @@ def _growing(stored: int, messages: int) -> Iterator[tuple[str, float, float]]:
             server.create_topic("bench-1k", QUEUES)
             _load(server, "bench-1k", _SEND, messages)
         for what, much in (
-            ("10,000 topics", _many_topics(large, 10_000)),
-            ("2,000 connections", _idle_connections(large, 2_000)),
+            (f"{_MANY_TOPICS:,} topics", _many_topics(large, _MANY_TOPICS)),
+            (f"{_MANY_CONNECTIONS:,} connections", _idle_connections(large, _MANY_CONNECTIONS)),
             ("10,000 parked pulls", _parked_pulls(large, 10_000)),
             (f"{stored:,} messages", _stored(large, stored)),
         ):
             with much:
                 for mode in (_SEND, _PULL):
                     yield f"{mode[1]}, {what}", *_costs((small, large), mode, messages)
+
+
+def _large_store(stored: int, messages: int) -> Table:
+    """A broker with much of everything, killed and started again, beside a small one."""
+    what = f"{stored:,} x 100 B, {_MANY_TOPICS:,} topics, {_MANY_CONNECTIONS:,} connections"
+    table = Table("what", "small", "large", "ratio", "goal", title=what)
+    with SprocketServer() as small, SprocketServer() as large:
+        for server in (small, large):
+            server.create_topic("bench-1k", QUEUES)
+            _load(server, "bench-1k", _SEND, messages)
+        with _many_topics(large, _MANY_TOPICS):
+            _load(large, "bench-1k", _FILL_SMALL, stored)
+            _until_idle(large.broker_pid)
+        restarts_s = []
+        for server in (small, large):
+            server.kill()
+            began_s = time.monotonic()
+            server.start()
+            restarts_s.append(time.monotonic() - began_s)
+        with _idle_connections(large, _MANY_CONNECTIONS):
+            for mode in (_SEND, _PULL):
+                little, much = _costs((small, large), mode, messages)
+                ratio, goal = _judged(much / little, _SCALE_GOAL, known=True)
+                table.add_row(f"{mode[1]}, CPU us per message", f"{little:.2f}", f"{much:.2f}", ratio, goal)
+            for kind, fields in (("anonymous", ("RssAnon",)), ("page cache, mapped", ("RssFile", "RssShmem"))):
+                sizes = [sum(_memory_mb(server.broker_pid, field) for field in fields) for server in (small, large)]
+                table.add_row(f"memory, {kind}, MB", *(f"{size:,.0f}" for size in sizes), "", "")
+    goal = at_most(restarts_s[1], _LARGE_RESTART_GOAL_S).partition(" of ")[2]
+    table.add_row("restart after kill -9, s", *(f"{restart_s:.2f}" for restart_s in restarts_s), "", goal)
+    return table
+
+
+def _memory_mb(pid: int, field: str) -> float:
+    """A figure of /proc/PID/status."""
+    (line,) = (line for line in Path(f"/proc/{pid}/status").read_text().splitlines() if line.startswith(f"{field}:"))
+    return int(line.split()[1]) / 1024
 
 
 def _costs(servers: tuple[SprocketServer, SprocketServer], mode: tuple[str, ...], messages: int) -> tuple[float, float]:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keeps the store's index by key close behind the log, in the background (Java: ReputMessageService).
 
-Nothing is done for a single message. While messages arrive, the records of the last few milliseconds are indexed together: a limited number
-per turn of the loop, where a record with many keys counts as several. Without messages, checks become rare. A query does not wait for
-the next check; it lets the store catch up first.
+Nothing is done for a single message. While messages arrive, the records of the last tenth of a second are indexed together, because each
+call costs as much as some hundred records: a limited number per turn of the loop, where a record with many keys counts as several.
+Without messages, checks become rare. A query does not wait for the next check; it lets the store catch up first.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["IndexBuilding"]
 log = logging.getLogger("sprocketmq.broker")
 
 _RECORDS_PER_TURN: Final = 1_000
-_BUSY_S: Final = 0.02
+_BUSY_S: Final = 0.1
 _IDLE_S: Final = 0.32
 _AFTER_FAILURE_S: Final = 5.0
 # A query indexes at most so many records first; while the index is being rebuilt from a long log, queries use the present part.

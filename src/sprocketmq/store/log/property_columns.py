@@ -121,8 +121,8 @@ class PropertyColumns:
         begins, ends = begins[kept], ends[kept]
         return Values(values.records[values.begins.searchsorted(begins, "right") - 1], begins, ends)
 
-    def hashes(self, values: Values, before: Hashes) -> Hashes:
-        """Java's String.hashCode of each value, not yet signed, behind other texts that have the hashes ``before``."""
+    def hashes(self, begins: Ints, ends: Ints, before: Hashes) -> Hashes:
+        """Java's String.hashCode of each piece, not yet signed, behind other texts that have the hashes ``before``."""
         if self._sums is None:
             count = len(self._units)
             self._memory[0] = 0
@@ -130,9 +130,9 @@ class PropertyColumns:
             np.multiply(self._units, _powers(_INVERSE)[:count], out=self._sums, casting="unsafe")
             np.add.accumulate(self._sums, out=self._sums, dtype=np.uint32)
         powers = _powers(31)
-        hashes: Hashes = self._memory[values.ends] - self._memory[values.begins]
-        hashes *= powers[values.ends - 1]
-        hashes += before * powers[values.ends - values.begins]
+        hashes: Hashes = self._memory[ends] - self._memory[begins]
+        hashes *= powers[ends - 1]
+        hashes += before * powers[ends - begins]
         return hashes
 
 

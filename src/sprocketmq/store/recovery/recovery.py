@@ -493,7 +493,7 @@ def _tags_codes(batch: RecordBatch) -> Ints:
     codes, nothing_before = np.zeros(len(batch), np.int64), np.zeros(len(batch), np.uint32)
     for columns in PropertyTexts(batch).columns(len(batch)):
         tags = columns.values(TAGS)
-        codes[tags.records] = columns.hashes(tags, nothing_before[tags.records]).view(np.int32)
+        codes[tags.records] = columns.hashes(tags.begins, tags.ends, nothing_before[tags.records]).view(np.int32)
     return codes
 
 

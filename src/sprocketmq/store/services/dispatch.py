@@ -193,17 +193,21 @@ def keys_of(batch: RecordBatch, texts: PropertyTexts | None = None, *, tags: boo
     from sprocketmq.store.log.property_columns import PropertyTexts
     from sprocketmq.store.log.record_batch import topic_hashes
 
+    if not batch.properties_bytes.any():
+        return np.empty(0, np.int64), np.empty(0, np.int64)
     topics, has_topic = topic_hashes(batch)
     before_key = topics * np.uint32(31) + np.uint32(ord("#"))
     before_tag = (before_key * np.uint32(31) + np.uint32(ord(TAG_TYPE))) * np.uint32(31) + np.uint32(ord("#"))
     records_parts, hashes_parts = [np.empty(0, np.int64)], [np.empty(0, np.uint32)]
     for columns in (texts or PropertyTexts(batch)).columns(len(batch)):
-        found = [(columns.values(UNIQ_KEY), before_key), (columns.split(columns.values(KEYS)), before_key)]
+        found = [columns.values(UNIQ_KEY), columns.split(columns.values(KEYS))]
+        before = [before_key[values.records] for values in found]
         if tags:
-            found.append((columns.values(TAGS), before_tag))
-        for values, before in found:
-            records_parts.append(values.records)
-            hashes_parts.append(columns.hashes(values, before[values.records]))
+            found.append(columns.values(TAGS))
+            before.append(before_tag[found[-1].records])
+        records, begins, ends = map(np.concatenate, zip(*found, strict=True))
+        records_parts.append(records)
+        hashes_parts.append(columns.hashes(begins, ends, np.concatenate(before)))
     records, hashes = np.concatenate(records_parts), np.concatenate(hashes_parts)
     order = records.argsort(kind="stable")
     records, hashes = records[order], hashes[order]

@@ -114,7 +114,7 @@ def test_values_and_hashes_are_those_of_each_text(seed: int) -> None:
         found = {}
         for columns in PropertyTexts(batch).columns(200):
             values = columns.values(name)
-            hashes = columns.hashes(values, nothing_before[values.records]).view(np.int32)
+            hashes = columns.hashes(values.begins, values.ends, nothing_before[values.records]).view(np.int32)
             found.update(zip(values.records.tolist(), hashes.tolist(), strict=True))
         expected = {number: get_property(text, name) for number, text in enumerate(texts)}
         assert found == {number: java_hash(value) for number, value in expected.items() if value}
