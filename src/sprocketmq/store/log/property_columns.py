@@ -147,8 +147,8 @@ class PropertyTexts:
         lengths, places = batch.properties_bytes, batch.properties_at
         self._ends = (lengths + 1).cumsum()  # each with a separator behind it
         if len(batch) and (lengths == lengths[0]).all():
-            octets = rows(batch.data, places, int(lengths[0]) + 1)
-            octets[:, -1] = _PAIR_END
+            octets = np.full((len(batch), int(lengths[0]) + 1), _PAIR_END, np.uint8)
+            octets[:, :-1] = rows(batch.data, places, int(lengths[0]))
             self._text = octets.tobytes()
         else:
             data, ends = batch.data, (places + lengths).tolist()
