@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Values instead of bytes, and a loop that acks: orders as msgspec structs, with one that nobody can read.
 
 NAMESRV_ADDR=127.0.0.1:9876 python examples/orders.py

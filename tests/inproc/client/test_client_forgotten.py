@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A notebook cell that is run twice: the consumer that no variable refers to any more is not left as a hidden member of the group."""
 
 from __future__ import annotations

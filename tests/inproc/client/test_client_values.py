@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Serializers and deserializers: values to bodies and back, and what becomes of a body that cannot be read."""
 
 from __future__ import annotations

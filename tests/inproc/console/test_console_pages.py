@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each page against a real broker, and each action with its outcome and its lines in the audit log."""
 
 from __future__ import annotations

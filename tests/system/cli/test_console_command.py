@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``sprocketmq console`` and ``serve --console``: the line with the link, who gets in, and how they end."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """One browser for the tests of the console."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The console in a real browser: every page and action, at each size and in both colours, by keyboard, with hostile names and bodies.
 
 Also with a broker that is frozen: what is known is shown, and what is missing is said.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The stream between a consume service and the iterations: demand, cancellation, verdicts."""
 
 from __future__ import annotations

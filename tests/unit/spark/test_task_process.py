@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What Spark's garbage collection after each task need not look at."""
 
 from __future__ import annotations

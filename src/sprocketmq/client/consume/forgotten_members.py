@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Push consumers that run and to which no variable refers any more: what a notebook cell leaves behind when it is run a second time.
 
 A running push consumer is kept alive by its work (``async_client``, law 3), so ``consumer = PushConsumer(...)`` in a cell that is run again

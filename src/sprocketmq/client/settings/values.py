@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Values instead of bytes: the functions that turn one into the other (no Java counterpart; Kafka's clients have the same two options).
 
     Producer(value_serializer=...).message(topic, value) -> Message      the body is made at once, where the value was given

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Settings of a Python process of Spark's in which tasks read or write.
 
 Spark runs a full garbage collection after each task. The objects of PySpark, Arrow, NumPy and this package, some 57,000, live as long as
