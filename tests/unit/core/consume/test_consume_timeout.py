@@ -94,6 +94,24 @@ def test_a_forgotten_delivery_neither_expires_nor_counts() -> None:
     assert timeout.finished("a") is Settlement.IGNORE
 
 
+def test_a_delivery_is_forgotten_in_every_state() -> None:
+    timeout: ConsumeTimeout[str] = ConsumeTimeout(1)
+    for key in ("running", "sent back", "tried again"):
+        timeout.started(key, 0)
+        timeout.forget("unknown")
+        assert key in timeout
+        if key != "running":
+            assert timeout.expired(1) == [key]
+        if key == "tried again":
+            timeout.send_back_failed(key, 1)
+        assert key in timeout
+        timeout.forget(key)
+        assert key not in timeout
+        assert len(timeout) == 0
+        assert timeout.finished(key) is Settlement.IGNORE
+        assert timeout.expired(10**9) == []
+
+
 def test_a_clock_that_steps_back_keeps_the_order() -> None:
     timeout: ConsumeTimeout[str] = ConsumeTimeout(100)
     timeout.started("a", 1_000)

@@ -82,6 +82,14 @@ def test_rollback_returns_everything_in_flight_and_commit_settles_it() -> None:
     assert queue.count == 1
 
 
+def test_a_commit_before_an_offset_leaves_the_message_at_it_in_flight() -> None:
+    queue = ProcessQueue(QUEUE)
+    queue.put(messages(0, 1, 2, 3))
+    queue.take(4, 0)
+    assert queue.commit(before=2) == 2
+    assert offsets_of(queue.in_flight()) == [2, 3]
+
+
 def test_a_dropped_queue_gives_nothing_out_and_moves_no_progress() -> None:
     queue = ProcessQueue(QUEUE)
     queue.put(messages(1, 2))

@@ -74,6 +74,27 @@ def test_sweep_forgets_expired_locks() -> None:
     assert table.sweep(60_005) == 1
     assert table.sweep(60_011) == 1
     assert not table.unlock("delays", QUEUES[0], "one")
+    table.try_lock_batch("delays", QUEUES, "one", 0)
+    assert (table.sweep(60_001), len(table)) == (3, 0)
+
+
+def test_a_table_that_is_full_refuses_new_locks_only() -> None:
+    table = QueueLockTable(max_locks=2)
+    assert table.try_lock_batch("delays", QUEUES, "one", 0) == QUEUES[:2]
+    assert len(table) == 2
+    assert table.try_lock("delays", QUEUES[0], "one", 1)  # renewed
+    assert table.unlock("delays", QUEUES[0], "one")
+    assert table.try_lock("delays", QUEUES[2], "one", 1)
+
+
+def test_a_local_lock_is_ours_at_the_moment_of_its_request_and_not_before_the_first() -> None:
+    lock = LocalQueueLock()
+    assert not lock.is_ours(0)
+    assert lock.last_lock_ms == 0
+    lock.granted(5)
+    assert lock.is_ours(5)
+    assert lock.is_valid(5)
+    assert not lock.is_ours(4)
 
 
 def test_the_local_lock_is_trusted_for_30_s_from_the_request() -> None:
