@@ -19,6 +19,7 @@ from sprocketmq.broker.controller import BrokerController
 from sprocketmq.broker.delivery.parked import PullRequest
 from sprocketmq.broker.handlers import handler_table, with_interceptor
 from sprocketmq.broker.handlers.messages.pull import answer_pull
+from sprocketmq.broker.handlers.unknown_group import unknown_group
 from sprocketmq.broker.listening import limits_of
 from sprocketmq.broker.security.access import with_access_checks
 from sprocketmq.broker.security.name_checks import refusal_of_names
@@ -147,8 +148,7 @@ class Broker(BrokerController):
         group = pull.header.consumer_group
         try:
             if group not in self.groups:  # deleted while the pull waited; a lookup would create it again
-                remark = f"consumer group {group} does not exist; create it first"
-                connection.send(response(command, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark))
+                connection.send(unknown_group(command, group))
                 return
             answer = answer_pull(self, connection, command, pull.header, self.clock.now_ms(), False)
         except RocketMQError as error:

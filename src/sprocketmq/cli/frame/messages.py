@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from sprocketmq.cli.frame.values import time_text
+from sprocketmq.core.hex_dump import hex_dump
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.logs import escaped
 
@@ -103,18 +104,9 @@ def body_text(body: bytes, form: str = "auto") -> str:
         except UnicodeDecodeError:
             if form == "text":
                 return body.decode("utf-8", "backslashreplace")
-    return _hex(body[:_MAX_HEX_BYTES]) + (
+    return hex_dump(body[:_MAX_HEX_BYTES]) + (
         f"\n... {len(body) - _MAX_HEX_BYTES:,} bytes more" if len(body) > _MAX_HEX_BYTES else ""
     )
-
-
-def _hex(body: bytes) -> str:
-    lines = []
-    for start in range(0, len(body), 16):
-        part = body[start : start + 16]
-        text = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in part)
-        lines.append(f"{start:08x}  {part.hex(' '):<47}  {text}")
-    return "\n".join(lines)
 
 
 def message_of(topic: str, row: Mapping[str, Any]) -> tuple[Message, str | None]:

@@ -30,11 +30,10 @@ from typing import Any, Final, TypeAlias, cast
 
 from sprocketmq.client.group.group import Group
 from sprocketmq.client.group.stuck_listener import StuckListener, log_line, run_callback
-from sprocketmq.client.listen.async_listener_pool import AsyncListenerPool
 from sprocketmq.client.listen.listener_call import ListenerCall, OneAtATime
 from sprocketmq.client.listen.listener_pool import ListenerPool, run_in_own_thread
-from sprocketmq.client.listen.message_stream import DemandPool, MessageStream
-from sprocketmq.client.listen.thread_listener_pool import ThreadListenerPool
+from sprocketmq.client.listen.message_stream import MessageStream
+from sprocketmq.client.listen.new_pool import new_pool
 from sprocketmq.client.listener_signals import reason_of
 from sprocketmq.client.results import ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus
 from sprocketmq.core.consume.consume_result import acked_count, read_answer
@@ -125,13 +124,14 @@ class ConcurrentService:
     # -- life ------------------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        workers, name = self._group.settings.consume_thread_count, f"sprocketmq-{self._group.name}"
-        if self._stream is not None:
-            self._pool = DemandPool(self._stream, self._call_async, self._on_done, workers, name, self._clock.now_ms)
-        elif self._listener.is_async:
-            self._pool = AsyncListenerPool(self._call_async, self._on_done, workers, name, self._clock.now_ms)
-        else:
-            self._pool = ThreadListenerPool(self._call, self._on_done, workers, name, self._clock.now_ms)
+        self._pool = new_pool(
+            self._group,
+            self._call,
+            self._call_async,
+            self._on_done,
+            is_async=self._listener.is_async,
+            stream=self._stream,
+        )
         self._arm(self._timeouts.limit_ms)
 
     @property

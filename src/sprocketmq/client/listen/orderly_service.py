@@ -30,12 +30,11 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
 from sprocketmq.client.group.group import Group
-from sprocketmq.client.listen.async_listener_pool import AsyncListenerPool
 from sprocketmq.client.listen.listener_call import ListenerCall
 from sprocketmq.client.listen.listener_pool import ListenerPool, run_in_own_thread
-from sprocketmq.client.listen.message_stream import DemandPool, MessageStream
+from sprocketmq.client.listen.message_stream import MessageStream
+from sprocketmq.client.listen.new_pool import new_pool
 from sprocketmq.client.listen.stuck_watch import StuckWatch
-from sprocketmq.client.listen.thread_listener_pool import ThreadListenerPool
 from sprocketmq.client.listener_signals import reason_of
 from sprocketmq.client.results import ConsumeOrderlyContext
 from sprocketmq.core.consume import orderly_turn
@@ -117,13 +116,14 @@ class OrderlyService:
     # -- life ------------------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        workers, name = self._group.settings.consume_thread_count, f"sprocketmq-{self._group.name}"
-        if self._stream is not None:
-            self._pool = DemandPool(self._stream, self._run_async, self._on_done, workers, name, self._clock.now_ms)
-        elif self._listener.is_async:
-            self._pool = AsyncListenerPool(self._run_async, self._on_done, workers, name, self._clock.now_ms)
-        else:
-            self._pool = ThreadListenerPool(self._run, self._on_done, workers, name, self._clock.now_ms)
+        self._pool = new_pool(
+            self._group,
+            self._run,
+            self._run_async,
+            self._on_done,
+            is_async=self._listener.is_async,
+            stream=self._stream,
+        )
         self._watch.look()
 
     @property

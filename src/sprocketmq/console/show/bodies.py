@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sprocketmq.console.safety.mask import Mask
+from sprocketmq.core.hex_dump import hex_dump
 
 __all__ = ["FORMS", "MOST_MENDED_BYTES", "ShownBody", "mendable_text", "mended_body", "preview", "shown_body"]
 
@@ -75,7 +76,12 @@ def shown_body(body: bytes, form: str | None, mask: Mask) -> ShownBody:
             return ShownBody("text", text[:MOST_SHOWN_BYTES], len(body), len(text) > MOST_SHOWN_BYTES, hidden, told)
         why_not = "it is no UTF-8 text" if form is not None else ""
     return ShownBody(
-        "hex", _hex(masked[:_HEX_SHOWN]), len(body), len(masked) > _HEX_SHOWN, hidden, why_not if form != "hex" else ""
+        "hex",
+        hex_dump(masked[:_HEX_SHOWN]),
+        len(body),
+        len(masked) > _HEX_SHOWN,
+        hidden,
+        why_not if form != "hex" else "",
     )
 
 
@@ -118,15 +124,6 @@ def _picture(character: str) -> str:
     if code < 0x20:
         return chr(0x2400 + code)
     return "\N{SYMBOL FOR DELETE}" if code == 0x7F else f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
-
-
-def _hex(body: bytes) -> str:
-    lines = []
-    for start in range(0, len(body), 16):
-        part = body[start : start + 16]
-        letters = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in part)
-        lines.append(f"{start:08x}  {part.hex(' '):<47}  {letters}")
-    return "\n".join(lines)
 
 
 def mendable_text(body: bytes, mask: Mask) -> tuple[str | None, str]:

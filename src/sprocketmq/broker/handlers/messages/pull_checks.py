@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from sprocketmq.broker.delivery.filters import NO_FILTER, PullFilter, record_filter
 from sprocketmq.broker.handlers.limits import REMEMBERED_LENGTH, expression_problem
+from sprocketmq.broker.handlers.unknown_group import unknown_group
 from sprocketmq.broker.tables.consumers import CONSUME_ACTIVELY, ConsumerGroup
 from sprocketmq.broker.tables.topics import PERM_READ
 from sprocketmq.core.group.subscription import SUB_ALL, TAG_TYPES, is_tag_type, parse_tag_expression, tags_code_matcher
@@ -52,11 +53,7 @@ def check_pull(
         )
     group = broker.groups.find(group_name, now_ms)
     if group is None:
-        return response(
-            command,
-            ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-            f"consumer group {group_name} does not exist; create it first",
-        )
+        return unknown_group(command, group_name)
     if not group.consume_enable:
         return _forbidden(command, _GROUP, f"consumer group {group_name} may not consume (consumeEnable)")
     config = broker.topics.get(topic)

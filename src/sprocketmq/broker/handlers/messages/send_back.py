@@ -17,6 +17,7 @@ import random
 from typing import TYPE_CHECKING, Final
 
 from sprocketmq.broker.handlers.messages.special_messages import wait_if_asked
+from sprocketmq.broker.handlers.unknown_group import unknown_group
 from sprocketmq.broker.redirection import copy_of_record
 from sprocketmq.broker.tables.topics import PERM_WRITE
 from sprocketmq.core.resource_names import topic_name_problem
@@ -45,11 +46,7 @@ def handle_send_back(broker: BrokerController, connection: Connection, command: 
     header = command.header(ConsumerSendMsgBackRequestHeader)
     group = broker.groups.find(header.group, now_ms)
     if group is None:
-        return response(
-            command,
-            ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-            f"consumer group {header.group} does not exist; create it first",
-        )
+        return unknown_group(command, header.group)
     if not broker.config.broker_permission & PERM_WRITE:
         return response(command, ResponseCode.NO_PERMISSION, f"broker {broker.config.broker_name} is read only")
     if group.retry_queue_nums <= 0:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from sprocketmq.broker.delivery.timer_messages import TimerRefusal
 from sprocketmq.broker.delivery.transactions import MAX_HALF_PROPERTIES_BYTES
+from sprocketmq.broker.handlers.unknown_group import unknown_group
 from sprocketmq.broker.tables.property_shapes import TIMER_MARKS, Shape, delay_level
 from sprocketmq.broker.tables.topics import DELIVERY_FORBIDDEN
 from sprocketmq.core.retry.retry_schedule import dlq_topic, group_of_retry_topic, is_retry_topic
@@ -140,11 +141,7 @@ def retry_topic_rules(
     group_name = group_of_retry_topic(header.topic)
     group = broker.groups.find(group_name, now_ms)
     if group is None:
-        return response(
-            command,
-            ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-            f"consumer group {group_name} does not exist; create it first",
-        )
+        return unknown_group(command, group_name)
     limit = group.retry_max_times
     if command.version >= Version.V3_4_9 and header.max_reconsume_times is not None:
         limit = header.max_reconsume_times

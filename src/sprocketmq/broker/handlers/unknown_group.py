@@ -1,0 +1,14 @@
+"""The answer to a request of a consumer group that the broker does not know (Java: SUBSCRIPTION_GROUP_NOT_EXIST)."""
+
+from __future__ import annotations
+
+from sprocketmq.wire.codes import ResponseCode
+from sprocketmq.wire.frames.command import Command, response
+
+__all__ = ["unknown_group"]
+
+
+def unknown_group(command: Command, group: str) -> Command:
+    """The error answer to ``command``."""
+    remark = f"consumer group {group} does not exist; create it first"
+    return response(command, ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, remark)
