@@ -45,8 +45,8 @@ BROKER_MUTANTS = [
         "S9",
         "any group may send back",
         "src/sprocketmq/broker/handlers/messages/send_back.py",
-        "            ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,\n",
-        "            ResponseCode.SUCCESS,\n",
+        "        return unknown_group(command, header.group)\n",
+        "        return response(command)\n",
         "tests/inproc/broker/test_broker_retry.py::test_an_unknown_group_cannot_send_back",
     ),
     Mutant(
