@@ -333,17 +333,17 @@ class SendArguments(TypedDict, total=False):
     """How one message is sent.
 
     Keyword Args:
-        queue: exactly this queue (see ``publish_queues``), no other one is tried; default any.
-        selector: a function called with (queues, message) that returns one of the queues; default none.
-        sharding_key: messages of one key go to one queue and stay in order, by Java's hash, so that all clients agree; default
-            none.
-        delay_level: 1 to ``max_delay_level``, delivered later (1s 5s 10s 30s 1m .. 2h, unless brokers say otherwise); 0 is at once
-            (default 0).
-        delay_ms: delivered so many milliseconds later, to the second (brokers from 5.0 on; a 4.9 broker delivers at once); default
-            at once.
-        deliver_time_ms: delivered at this time, milliseconds since 1970 or a datetime with a time zone (brokers from 5.0 on);
-            default at once.
-        timeout_ms: limit of all tries together, milliseconds; default ``send_msg_timeout_ms``.
+        queue: send to exactly this queue (see ``publish_queues``); no other one is tried; default: any.
+        selector: a function of (queues, message) that returns one of the queues; default: none.
+        sharding_key: messages with the same key go to the same queue and stay in order. The hash is Java's, so that all clients
+            choose the same queue; default: none.
+        delay_level: the delay level, 1 to ``max_delay_level`` (1s 5s 10s 30s 1m ... 2h, unless the brokers have others); 0 means no
+            delay (default 0).
+        delay_ms: the delay in milliseconds, accurate to the second (only brokers from 5.0 on; a 4.9 broker delivers at once);
+            default: none.
+        deliver_time_ms: the delivery time, in milliseconds since 1970 or as a datetime with a time zone (only brokers from 5.0 on);
+            default: none.
+        timeout_ms: the time limit for all tries together, in milliseconds; default: ``send_msg_timeout_ms``.
     """
 
     queue: MessageQueue | None
@@ -359,10 +359,10 @@ class RequestArguments(TypedDict, total=False):
     """How one request is sent and its reply waited for.
 
     Keyword Args:
-        timeout_ms: limit of both, sending and waiting, milliseconds; it travels along as TTL (default 3000).
-        queue: exactly this queue; default any.
-        selector: a function called with (queues, message) that returns one of the queues; default none.
-        sharding_key: requests of one key go to one queue; default none.
+        timeout_ms: the time limit for sending and waiting, in milliseconds; the message carries it as TTL (default 3000).
+        queue: send to exactly this queue; default: any.
+        selector: a function of (queues, message) that returns one of the queues; default: none.
+        sharding_key: requests with the same key go to the same queue; default: none.
     """
 
     timeout_ms: int

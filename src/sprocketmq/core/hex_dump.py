@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bytes as hexadecimal digits and characters, sixteen in a line, as ``hexdump -C`` prints them."""
 
 from __future__ import annotations

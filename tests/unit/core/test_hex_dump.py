@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Bytes as ``hexdump -C`` prints them, without its bars."""
 
 from __future__ import annotations

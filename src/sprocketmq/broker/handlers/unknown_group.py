@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The answer to a request of a consumer group that the broker does not know (Java: SUBSCRIPTION_GROUP_NOT_EXIST)."""
 
 from __future__ import annotations

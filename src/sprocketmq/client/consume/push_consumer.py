@@ -45,15 +45,15 @@ class PushConsumer(BlockingClient):
         consumer.run_forever()          # or start() ... shutdown(), or ``with consumer:``
 
     Args:
-        group: the consumer group. Members share the work and must all subscribe alike.
-        options: as PushConsumerOptions and CommonOptions say (``help(sprocketmq.PushConsumerOptions)``): ``namesrv_addr``,
+        group: the consumer group. Its members share the messages, and all of them must have the same subscriptions.
+        options: the options of PushConsumerOptions and CommonOptions (``help(sprocketmq.PushConsumerOptions)``): ``namesrv_addr``,
             ``instance_name``, ``consume_from_where``, ``message_model``, ``max_reconsume_times``, ``consume_timeout_ms``, ...
         engine: the engine whose thread runs the client; default: one engine for all blocking clients of the process.
 
     Raises:
         ConfigurationError: an option is unknown or out of range; nothing was opened.
 
-    At least once: a message whose listener call did not succeed, or was cut short by a crash, comes again.
+    Delivery is at least once: a message is delivered again if its listener call did not succeed, or if the process crashed.
     """
 
     def __init__(self, group: str, *, engine: Engine | None = None, **options: Unpack[PushConsumerOptions]) -> None:
@@ -63,68 +63,68 @@ class PushConsumer(BlockingClient):
 
     @property
     def group(self) -> str:
-        """The consumer group, as it was given; brokers see it within the namespace."""
+        """The consumer group, as it was given; at the brokers its name begins with the namespace."""
         return self._async.group
 
     @property
     def settings(self) -> PushSettings:
-        """All options with their defaults; not to be changed."""
+        """All options with their defaults. Do not change them."""
         return self._async.settings
 
     @property
     def client_id(self) -> str:
-        """``ip@instanceName``; empty before start."""
+        """The client id, ``ip@instanceName``; empty before ``start``."""
         return self._async.client_id
 
     @property
     def assigned_queues(self) -> list[MessageQueue]:
-        """The queues this member consumes now, sorted."""
+        """The queues that this consumer consumes now, sorted."""
         return self._on_loop(lambda: self._async.assigned_queues)
 
     @property
     def statistics(self) -> ConsumerStatistics:
-        """Pull and consume rates and times per topic."""
+        """Rates and times of pulling and consuming for each topic."""
         return self._async.statistics
 
     @property
     def process_queues(self) -> dict[MessageQueue, QueueSnapshot]:
-        """What is cached and unfinished of each queue, as it is at this moment."""
+        """A snapshot of each queue's cached and unfinished messages."""
         return self._on_loop(lambda: self._async.process_queues)
 
     def subscribe(self, topic: str, expression: FilterExpression | str | None = "*") -> None:
-        """Take part in ``topic``; before ``start``, or while running.
+        """Subscribe to ``topic``, before ``start`` or while the consumer runs.
 
         Args:
-            topic: its name; it may not exist yet.
+            topic: the name of the topic; it need not exist yet.
             expression: ``"*"``, tags as in ``"UA || DL"``, or ``sql92("distance > 1000")``.
 
         Raises:
-            ConfigurationError: the topic or the expression is wrong.
+            ConfigurationError: the topic's name or the expression is invalid.
         """
         self._on_loop(lambda: self._async.subscribe(topic, expression))
 
     def unsubscribe(self, topic: str) -> None:
-        """Leave ``topic``; harmless when not subscribed.
+        """Stop consuming ``topic``. Does nothing if it is not subscribed.
 
         Args:
-            topic: its name.
+            topic: the name of the topic.
 
         Raises:
-            ConfigurationError: that is no name of a topic.
+            ConfigurationError: the topic's name is invalid.
         """
         self._on_loop(lambda: self._async.unsubscribe(topic))
 
     def on_message(self, listener: OneListener) -> OneListener:
-        """Register a listener called with one message at a time: returning is success, raising is retry.
+        """Register a listener of single messages. If it returns, the message is consumed; if it raises, the message is retried.
 
         Args:
-            listener: a function of one MessageExt, plain or ``async def``.
+            listener: a function of one MessageExt, ``def`` or ``async def``.
 
         Returns:
-            The listener itself: use it as a decorator.
+            The listener itself, so that the method can be used as a decorator.
 
         Raises:
-            ConfigurationError: it is no function of one message, or the consumer is running.
+            ConfigurationError: it is not a function of one message, or the consumer is running.
         """
         return self._async.on_message(listener)
 
@@ -135,21 +135,21 @@ class PushConsumer(BlockingClient):
     def concurrent_listener(
         self, listener: Callable[..., Any] | None = None, /, *, batch_size: int | None = None
     ) -> Any:
-        """Register the classic listener: ``(messages, context) -> ConsumeConcurrentlyStatus``.
+        """Register a listener of batches, as in Java: ``(messages, context) -> ConsumeConcurrentlyStatus``.
 
-        None, an exception, or anything else than CONSUME_SUCCESS means that the messages come again; ``context.ack_index`` and
-        ``context.delay_level_when_next_consume`` refine it.
+        With None, an exception, or anything else than CONSUME_SUCCESS the messages are retried. The listener can set
+        ``context.ack_index`` and ``context.delay_level_when_next_consume``.
 
         Args:
-            listener: a function of (messages, context), plain or ``async def``; ``messages`` is a new list for each call. Default:
-                use it as a decorator, ``@consumer.concurrent_listener`` or ``@consumer.concurrent_listener(batch_size=32)``.
-            batch_size: messages per call, 1 to 1024; default ``consume_message_batch_max_size``.
+            listener: a function of (messages, context), ``def`` or ``async def``; ``messages`` is a new list for each call. Default:
+                none, for use as a decorator: ``@consumer.concurrent_listener`` or ``@consumer.concurrent_listener(batch_size=32)``.
+            batch_size: the maximum number of messages of a call, 1 to 1024; default: ``consume_message_batch_max_size``.
 
         Returns:
-            The listener itself, or with ``batch_size`` alone a decorator.
+            The listener itself; a decorator if only ``batch_size`` is given.
 
         Raises:
-            ConfigurationError: it is no function of these two, ``batch_size`` is out of range, or the consumer is running.
+            ConfigurationError: it is not a function of these two, ``batch_size`` is out of range, or the consumer is running.
         """
         return self._async._register(listener, batch_size, orderly=False)
 
@@ -160,19 +160,20 @@ class PushConsumer(BlockingClient):
     def orderly_listener(self, listener: Callable[..., Any] | None = None, /, *, batch_size: int | None = None) -> Any:
         """Register a listener that gets each queue's messages in order: ``(messages, context) -> ConsumeOrderlyStatus``.
 
-        SUCCESS goes on; SUSPEND_CURRENT_QUEUE_A_MOMENT, None or an exception pauses this queue and gives the same messages again. With
-        ``context.auto_commit = False``, COMMIT and ROLLBACK decide about all messages since the last COMMIT.
+        After SUCCESS the next messages follow. After SUSPEND_CURRENT_QUEUE_A_MOMENT, None or an exception the queue pauses, and the
+        same messages are delivered again. With ``context.auto_commit = False``, COMMIT and ROLLBACK apply to all messages since the
+        last COMMIT.
 
         Args:
-            listener: a function of (messages, context), plain or ``async def``; ``messages`` is a new list for each call. Default:
-                use it as a decorator, ``@consumer.orderly_listener`` or ``@consumer.orderly_listener(batch_size=32)``.
-            batch_size: messages per call, 1 to 1024; default ``consume_message_batch_max_size``.
+            listener: a function of (messages, context), ``def`` or ``async def``; ``messages`` is a new list for each call. Default:
+                none, for use as a decorator: ``@consumer.orderly_listener`` or ``@consumer.orderly_listener(batch_size=32)``.
+            batch_size: the maximum number of messages of a call, 1 to 1024; default: ``consume_message_batch_max_size``.
 
         Returns:
-            The listener itself, or with ``batch_size`` alone a decorator.
+            The listener itself; a decorator if only ``batch_size`` is given.
 
         Raises:
-            ConfigurationError: it is no function of these two, ``batch_size`` is out of range, or the consumer is running.
+            ConfigurationError: it is not a function of these two, ``batch_size`` is out of range, or the consumer is running.
         """
         return self._async._register(listener, batch_size, orderly=True)
 
@@ -200,57 +201,59 @@ class PushConsumer(BlockingClient):
         return MessageIterator(self, self._async.messages(orderly=orderly))
 
     def add_hook(self, hook: ConsumeMessageHook | FilterMessageHook) -> None:
-        """Call ``hook`` around every listener call, or before messages are cached; before ``start``.
+        """Call ``hook`` before and after each listener call, or to filter messages. Only before ``start``.
 
         Args:
-            hook: has ``before_consume`` and ``after_consume``, or ``filter_messages``, or all three; see ``sprocketmq.client.hooks``.
+            hook: an object with the methods ``before_consume`` and ``after_consume``, or ``filter_messages``, or all three; see
+                module ``sprocketmq.client.hooks``.
 
         Raises:
-            ConfigurationError: it has none of them, or the consumer is running.
+            ConfigurationError: it has none of these methods, or the consumer is running.
         """
         self._async.add_hook(hook)
 
     def on_consume_timeout(self, callback: C) -> C:
-        """Be told when a listener call runs for longer than ``consume_timeout_ms``; before ``start``, usable as a decorator.
+        """Register a function that is called when a listener call takes longer than ``consume_timeout_ms``. Only before ``start``.
 
         Args:
-            callback: called with a StuckListener, once per call that is stuck, at its deadline; in a thread, or on the consumer's loop when
-                it is ``async def``. What it raises is logged. The messages are sent back (and progress passes them) whether or not anybody
-                listens here; the same is in the log, with the stack, and in ``statistics``.
+            callback: a function of one StuckListener. It is called once for each such call, at its deadline, in a thread, or on the
+                consumer's loop if it is ``async def``. Its exceptions are logged. The messages are sent back with and without a callback;
+                the log, with the stack, and ``statistics`` show the timeout, too.
 
         Returns:
-            The callback itself: use it as a decorator.
+            The callback itself, so that the method can be used as a decorator.
 
         Raises:
-            ConfigurationError: it is no function of one argument.
+            ConfigurationError: it is not a function of one argument.
         """
         return self._async.on_consume_timeout(callback)
 
     def start(self) -> None:
-        """Join the group and begin to receive. Harmless when started already.
+        """Join the group and begin to consume. Does nothing if it is started already.
 
         Raises:
-            ConfigurationError: no listener, no subscription, or a second consumer of this group in the same instance.
+            ConfigurationError: there is no listener or no subscription, or this instance has another consumer of the group.
             NetworkError, RequestTimeout: no name server can be reached.
-            ClosedError: it was shut down before; make a new one.
+            ClosedError: it was shut down; create a new one.
         """
         self._run(self._async.start())
 
     def shutdown(self) -> None:
-        """Stop pulling, wait for running listeners (``await_termination_ms``), persist progress, leave the group. Harmless twice.
+        """Stop pulling, wait for running listener calls (``await_termination_ms``), write progress, and leave the group. A second call does
+        nothing.
 
-        A listener may call it: it returns at once there, and the listener's own result still counts.
+        A listener may call it. Then it returns at once, and the result of that listener call still counts.
         """
         self._run(self._async.shutdown())
         self._over.set()
 
     def run_forever(self) -> None:
-        """Start, consume until SIGTERM or SIGINT (or ``shutdown`` from elsewhere), shut down.
+        """Start, consume until SIGTERM or SIGINT (or until another thread or task calls ``shutdown``), and shut down.
 
         Raises:
-            ConfigurationError: no listener, no subscription, or a second consumer of this group in the same instance.
+            ConfigurationError: there is no listener or no subscription, or this instance has another consumer of the group.
             NetworkError, RequestTimeout: no name server can be reached.
-            ClosedError: it was shut down before; make a new one.
+            ClosedError: it was shut down; create a new one.
 
         Note:
             Signals are watched when called in the main thread; elsewhere it waits for ``shutdown``.
@@ -271,7 +274,7 @@ class PushConsumer(BlockingClient):
                 signal.signal(number, handler)
 
     def pause(self) -> None:
-        """Pull nothing more until ``resume``; what is cached is still consumed.
+        """Stop pulling until ``resume``. Cached messages are still consumed.
 
         Raises:
             ClosedError: the consumer is not started, or was shut down.
@@ -279,7 +282,7 @@ class PushConsumer(BlockingClient):
         self._on_loop(self._async.pause)
 
     def resume(self) -> None:
-        """End ``pause``.
+        """Continue pulling after ``pause``.
 
         Raises:
             ClosedError: the consumer is not started, or was shut down.
@@ -287,12 +290,12 @@ class PushConsumer(BlockingClient):
         self._on_loop(self._async.resume)
 
     def set_consume_timeout_ms(self, limit_ms: int) -> None:
-        """Change the consume timeout; holds at once, also for messages that already run.
+        """Change the consume timeout. It applies at once, also to running listener calls.
 
-        Orderly consumption only tells of a call that is over it.
+        In orderly consumption, a call that takes longer is only reported.
 
         Args:
-            limit_ms: milliseconds; 0 switches it off.
+            limit_ms: milliseconds; 0 means no timeout.
 
         Raises:
             ConfigurationError: it is out of range.
@@ -301,7 +304,7 @@ class PushConsumer(BlockingClient):
         self._run(self._async.set_consume_timeout_ms(limit_ms))
 
     def set_consume_thread_count(self, count: int) -> None:
-        """Change how many listener calls run at once.
+        """Change how many listener calls may run at the same time.
 
         Args:
             count: 1 to 1000.
@@ -313,7 +316,7 @@ class PushConsumer(BlockingClient):
         self._run(self._async.set_consume_thread_count(count))
 
     def rebalance_now(self) -> None:
-        """One rebalance round now (Java: rebalanceImmediately).
+        """Rebalance once, now (Java: rebalanceImmediately).
 
         Raises:
             ClosedError: the consumer is not started, or was shut down.
@@ -321,7 +324,7 @@ class PushConsumer(BlockingClient):
         self._run(self._async.rebalance_now())
 
     def persist_offsets(self) -> None:
-        """Write progress now instead of within 5 s.
+        """Write progress to the brokers now instead of within 5 s.
 
         Raises:
             ClosedError: the consumer is not started, or was shut down.

@@ -17,7 +17,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
-from sprocketmq.client.group.group import Group
+from sprocketmq.client.group.group_member import GroupMember
 from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.client.remoting.routes import Routes
 from sprocketmq.core.consume.consume_progress import AskMaxOffset, AskOffsetByTime, StartAt, decide_start
@@ -57,7 +57,7 @@ class Rebalancer:
 
     def __init__(
         self,
-        group: Group,
+        group: GroupMember,
         api: RemotingApi,
         routes: Routes,
         *,

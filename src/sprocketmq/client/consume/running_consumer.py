@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sprocketmq.client.async_client import in_order
 from sprocketmq.client.consume.consumer_requests import ConsumerRequests
 from sprocketmq.client.consume.rebalancer import Rebalancer
-from sprocketmq.client.group.group import ConsumeService, Group
+from sprocketmq.client.group.group_member import ConsumeService, GroupMember
 from sprocketmq.client.group.group_retry_policy import GroupRetryPolicy
 from sprocketmq.client.group.offset_store import LocalFileOffsetStore, OffsetStore, RemoteOffsetStore
 from sprocketmq.client.group.send_back import SendBack
@@ -75,7 +75,7 @@ class RunningConsumer:
         options: ClientOptions,
         settings: PushSettings,
         subscriptions: dict[str, bodies.SubscriptionData],
-        make_service: Callable[[Group], ConsumeService],
+        make_service: Callable[[GroupMember], ConsumeService],
         *,
         consume_type: bodies.ConsumeType = bodies.ConsumeType.CONSUME_PASSIVELY,
         orderly: bool = False,
@@ -121,7 +121,7 @@ class RunningConsumer:
         instance = self.instance
         store: OffsetStore = local_store or RemoteOffsetStore(instance.api, instance.routes, settings.group)
         limit = retry_schedule.max_reconsume_times(self._settings.max_reconsume_times, orderly=orderly)
-        self.group = Group(
+        self.group = GroupMember(
             name=self._settings.group,
             namespace=self.options.namespace,
             max_delay_level=self.options.max_delay_level,

@@ -26,7 +26,7 @@ from sprocketmq.wire.bodies import running_info
 
 if TYPE_CHECKING:
     from sprocketmq.client.consume.rebalancer import Rebalancer
-    from sprocketmq.client.group.group import ConsumeService, Group
+    from sprocketmq.client.group.group_member import ConsumeService, GroupMember
     from sprocketmq.client.remoting.instance import ClientInstance
     from sprocketmq.client.settings.options import ClientOptions
 
@@ -61,7 +61,7 @@ class InspectedConsumer(Protocol):
 
     options: ClientOptions
     subscriptions: dict[str, bodies.SubscriptionData]
-    group: Group
+    group: GroupMember
     service: ConsumeService
     rebalancer: Rebalancer
     instance: ClientInstance
@@ -96,7 +96,7 @@ async def running_info_of(running: InspectedConsumer, *, with_stacks: bool = Fal
     )
 
 
-def _last_failure(group: Group) -> dict[str, str]:
+def _last_failure(group: GroupMember) -> dict[str, str]:
     """What a listener raised last; Java's members have no such thing. mqadmin prints it as it is."""
     if group.last_failure is None:
         return {}

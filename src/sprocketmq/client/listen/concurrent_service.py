@@ -28,7 +28,7 @@ import logging
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Final, TypeAlias, cast
 
-from sprocketmq.client.group.group import Group
+from sprocketmq.client.group.group_member import GroupMember
 from sprocketmq.client.group.stuck_listener import StuckListener, log_line, run_callback
 from sprocketmq.client.listen.listener_call import ListenerCall, OneAtATime
 from sprocketmq.client.listen.listener_pool import ListenerPool, run_in_own_thread
@@ -93,7 +93,7 @@ class ConcurrentService:
     orderly = False
 
     def __init__(
-        self, group: Group, listener: ConcurrentListener, batch_size: int, stream: MessageStream | None = None
+        self, group: GroupMember, listener: ConcurrentListener, batch_size: int, stream: MessageStream | None = None
     ) -> None:
         self._group, self._stream = group, stream
         self._listener = ListenerCall(

@@ -33,7 +33,7 @@ from sprocketmq.wire.records.message import MessageExt
 from sprocketmq.wire.trace import ConsumeReturnType
 
 if TYPE_CHECKING:
-    from sprocketmq.client.group.group import Group
+    from sprocketmq.client.group.group_member import GroupMember
 
 __all__ = ["ListenerCall", "OneAtATime", "described_failure", "is_async_listener"]
 
@@ -82,7 +82,7 @@ class ListenerCall(Generic[S]):
 
     def __init__(
         self,
-        group: Group,
+        group: GroupMember,
         listener: Callable[[Sequence[MessageExt], Any], Any],
         *,
         read: Callable[[object, Any], tuple[S, str | None]],

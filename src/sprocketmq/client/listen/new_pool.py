@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Chooses the pool in which a consume service runs its listener: threads, tasks, or as many calls as an iteration asks for."""
 
 from __future__ import annotations
@@ -5,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from sprocketmq.client.group.group import Group
+from sprocketmq.client.group.group_member import GroupMember
 from sprocketmq.client.listen.async_listener_pool import AsyncListenerPool
 from sprocketmq.client.listen.listener_pool import ListenerPool, OnDone, T
 from sprocketmq.client.listen.message_stream import DemandPool, MessageStream
@@ -15,7 +16,7 @@ __all__ = ["new_pool"]
 
 
 def new_pool(
-    group: Group,
+    group: GroupMember,
     run: Callable[[T, Any], T],
     run_async: Callable[[T, Any], Awaitable[T]],
     on_done: OnDone[T],

@@ -29,7 +29,7 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
-from sprocketmq.client.group.group import Group
+from sprocketmq.client.group.group_member import GroupMember
 from sprocketmq.client.listen.listener_call import ListenerCall
 from sprocketmq.client.listen.listener_pool import ListenerPool, run_in_own_thread
 from sprocketmq.client.listen.message_stream import MessageStream
@@ -93,7 +93,7 @@ class OrderlyService:
     orderly = True
 
     def __init__(
-        self, group: Group, listener: OrderlyListener, batch_size: int, stream: MessageStream | None = None
+        self, group: GroupMember, listener: OrderlyListener, batch_size: int, stream: MessageStream | None = None
     ) -> None:
         self._group, self._stream = group, stream
         # An iteration asks for one message at a time: what it has not asked for must not leave the process queue.

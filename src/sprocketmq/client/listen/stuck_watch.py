@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
-from sprocketmq.client.group.group import Group
+from sprocketmq.client.group.group_member import GroupMember
 from sprocketmq.client.group.stuck_listener import StuckListener, log_line, run_callback
 from sprocketmq.net.process.clock import Timer
 from sprocketmq.wire.records.message import MessageExt
@@ -44,7 +44,7 @@ class StuckWatch:
 
     def __init__(
         self,
-        group: Group,
+        group: GroupMember,
         running: Callable[[], Iterable[C]],
         stack_of: Callable[[C], tuple[str, str]],
         spawn: Callable[[Coroutine[Any, Any, None]], None],

@@ -28,7 +28,7 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
-from sprocketmq.client.group.group import Group
+from sprocketmq.client.group.group_member import GroupMember
 from sprocketmq.client.group.send_back import SendBack
 from sprocketmq.client.hooks import ConsumeMessageContext
 from sprocketmq.client.settings.push_settings import PushSettings
@@ -101,7 +101,7 @@ class Recorder:
         }
         return cls(settings.record, settings.record_max_bytes, clock, about)
 
-    def attach(self, group: Group) -> None:
+    def attach(self, group: GroupMember) -> None:
         """Record what the parts of ``group`` do: those that are made from now on, its progress, its send-back, its listener."""
         group.tape = self.tape
         group.offset_store.progress = self.tape.consume_progress()

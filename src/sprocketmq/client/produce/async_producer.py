@@ -50,9 +50,9 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
             result = await producer.send(Message("flights", b"..."), sharding_key="N14228")
 
     Args:
-        group: the producer group; any name, equal in all producers that do the same work.
-        options: as ProducerOptions and CommonOptions say (``help(sprocketmq.ProducerOptions)``): ``namesrv_addr``, ``instance_name``,
-            ``send_msg_timeout_ms``, ``retry_times_when_send_failed``, ``compress_msg_body_over_bytes``, ...
+        group: the producer group: a name that all producers with the same purpose share.
+        options: the options of ProducerOptions and CommonOptions (``help(sprocketmq.ProducerOptions)``): ``namesrv_addr``,
+            ``instance_name``, ``send_msg_timeout_ms``, ``retry_times_when_send_failed``, ``compress_msg_body_over_bytes``, ...
 
     Raises:
         ConfigurationError: an option is unknown or out of range; nothing was opened.
@@ -78,47 +78,47 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
 
     @property
     def group(self) -> str:
-        """The producer group, as it was given; brokers see it within the namespace."""
+        """The producer group, as it was given; at the brokers its name begins with the namespace."""
         return self._group
 
     @property
     def client_id(self) -> str:
-        """``ip@instanceName``; empty before start."""
+        """The client id, ``ip@instanceName``; empty before ``start``."""
         return self._instance.client_id if self._instance is not None else ""
 
     def add_hook(self, hook: SendMessageHook | CheckForbiddenHook | EndTransactionHook) -> None:
-        """Call ``hook`` around every try of a send, or when a transaction ends; before ``start``.
+        """Call ``hook`` before and after each try of a send, or when a transaction ends. Only before ``start``.
 
         Args:
-            hook: has ``before_send`` and ``after_send``, ``check_forbidden``, ``end_transaction``, or several of them; see
-                ``sprocketmq.client.hooks``.
+            hook: an object with ``before_send`` and ``after_send``, ``check_forbidden``, ``end_transaction``, or several of them; see
+                module ``sprocketmq.client.hooks``.
 
         Raises:
-            ConfigurationError: it has none of them, or the producer is started.
+            ConfigurationError: it has none of these methods, or the producer is started.
         """
         if self._instance is not None:
             raise ConfigurationError("the producer is started, add hooks before start()")
         self._hooks.add(hook, ("send", "check_forbidden", "end_transaction"))
 
     async def start(self) -> None:
-        """Join the client instance; connections open with the first send. Harmless when started already.
+        """Start the producer; connections open with the first send. Does nothing if it is started already.
 
         Raises:
             ConfigurationError: the instance has a producer of that group already.
-            ClosedError: it was shut down meanwhile.
+            ClosedError: it has been shut down.
         """
         await super().start()
 
     async def shutdown(self) -> None:
-        """Leave. What was begun by ``send_async`` is answered first, or fails within its timeout; other sends that still run fail with
-        ClosedError or ConnectionLost. Harmless when not started."""
+        """Stop the producer. Sends of ``send_async`` are completed first, or fail within their timeout; other sends that still
+        run fail with ClosedError or ConnectionLost. Does nothing if the producer is not started."""
         await asyncio.sleep(0)  # what was begun in this turn of the loop takes its first step
         await super().shutdown()
 
     async def flush(self) -> None:
         """Wait until everything that was given to ``send_async`` before is stored or has failed, each within its own timeout.
 
-        Whether it is stored, the futures say. What lingers in a batch is sent at once.
+        The futures have the results. Messages that wait in a batch are sent at once.
 
         Raises:
             ClosedError: the producer is not started, or was shut down.
@@ -199,29 +199,31 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         deliver_time_ms: int | datetime | None = None,
         timeout_ms: int | None = None,
     ) -> SendResult:
-        """Send one message and wait until the broker has it.
+        """Send one message and wait until the broker has stored it.
 
         Args:
-            message: what to send. It goes to a queue chosen in turn, unless one of the next three is given.
-            queue: exactly this queue (see ``publish_queues``), no other one is tried; default any.
-            selector: a function called with (queues, message) that returns one of the queues; default none.
-            sharding_key: messages of one key go to one queue and stay in order, by Java's hash, so that all clients agree; default none.
-            delay_level: 1 to ``max_delay_level``, delivered later (1s 5s 10s 30s 1m .. 2h, unless brokers say otherwise); 0 is at once.
-            delay_ms: delivered so many milliseconds later, to the second (brokers from 5.0 on; a 4.9 broker delivers at once); default at
-                once.
-            deliver_time_ms: delivered at this time, milliseconds since 1970 or a datetime with a time zone (brokers from 5.0 on); default
-                at once.
-            timeout_ms: limit of all tries together, milliseconds; default ``send_msg_timeout_ms``.
+            message: the message. Queues are used in turn unless one of the next three arguments is given.
+            queue: send to exactly this queue (see ``publish_queues``); no other one is tried; default: any.
+            selector: a function of (queues, message) that returns one of the queues; default: none.
+            sharding_key: messages with the same key go to the same queue and stay in order. The hash is Java's, so that all clients choose
+                the same queue; default: none.
+            delay_level: the delay level, 1 to ``max_delay_level`` (1s 5s 10s 30s 1m ... 2h, unless the brokers have others); 0 means no
+                delay.
+            delay_ms: the delay in milliseconds, accurate to the second (only brokers from 5.0 on; a 4.9 broker delivers at once); default:
+                none.
+            deliver_time_ms: the delivery time, in milliseconds since 1970 or as a datetime with a time zone (only brokers from 5.0 on);
+                default: none.
+            timeout_ms: the time limit for all tries together, in milliseconds; default: ``send_msg_timeout_ms``.
 
         Returns:
-            SendResult; every status in it means that the message is stored.
+            The SendResult. Whatever its status is, the message is stored.
 
         Raises:
             ConfigurationError: the message or an argument is wrong; nothing was sent.
             TopicNotExist: the topic has no route and no broker creates it.
-            RemoteError: the broker refused it (after the retries that make sense).
-            NetworkError, RequestTimeout: no broker answered; it may have been stored nevertheless.
-            TooMuchRequest: with back-pressure on, its turn did not come in time; nothing was sent.
+            RemoteError: the broker refused it, after the retries that are useful.
+            NetworkError, RequestTimeout: no broker answered; the message may nevertheless be stored.
+            TooMuchRequest: with back-pressure, the send could not begin in time; nothing was sent.
             ClosedError: the producer is not started, or was shut down.
         """
         if self._permits is not None:
@@ -270,16 +272,16 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         """Like ``send``, without waiting.
 
         Args:
-            message: what to send.
-            how: as SendArguments says: ``queue``, ``selector``, ``sharding_key``, ``delay_level``, ``delay_ms``, ``deliver_time_ms``,
-                ``timeout_ms``.
+            message: the message.
+            how: the arguments of SendArguments: ``queue``, ``selector``, ``sharding_key``, ``delay_level``, ``delay_ms``,
+                ``deliver_time_ms``, ``timeout_ms``.
 
         Returns:
-            A future of the SendResult, or of what ``send`` raises.
+            A future of the SendResult, or of the exception of ``send``.
 
         Raises:
             ConfigurationError, TopicNotExist, RemoteError, NetworkError, RequestTimeout, ClosedError: in the future.
-            TooMuchRequest: with back-pressure on, its turn did not come in time; nothing was sent.
+            TooMuchRequest: with back-pressure, the send could not begin in time; nothing was sent.
         """
         batches = self._batches
         if batches is None or self._permits is not None:
@@ -372,25 +374,27 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         delay_ms: int | None = None,
         deliver_time_ms: int | datetime | None = None,
     ) -> None:
-        """Hand the message to the connection and forget it: fast, and nobody says whether it was stored.
+        """Send one message without waiting for an answer. This is fast, but whether the message was stored is not known.
 
-        Until then it may fail, within ``send_msg_timeout_ms``.
+        It can fail before the message is handed to the connection, within ``send_msg_timeout_ms``.
 
         Args:
-            message: what to send.
-            queue: exactly this queue (see ``publish_queues``), no other one is tried; default any.
-            selector: a function called with (queues, message) that returns one of the queues; default none.
-            sharding_key: messages of one key go to one queue and stay in order, by Java's hash, so that all clients agree; default none.
-            delay_level: 1 to ``max_delay_level``, delivered later (1s 5s 10s 30s 1m .. 2h, unless brokers say otherwise); 0 is at once.
-            delay_ms: delivered so many milliseconds later, to the second (brokers from 5.0 on; a 4.9 broker delivers at once); default at
-                once.
-            deliver_time_ms: delivered at this time, milliseconds since 1970 or a datetime with a time zone (brokers from 5.0 on); default
-                at once.
+            message: the message.
+            queue: send to exactly this queue (see ``publish_queues``); no other one is tried; default: any.
+            selector: a function of (queues, message) that returns one of the queues; default: none.
+            sharding_key: messages with the same key go to the same queue and stay in order. The hash is Java's, so that all clients choose
+                the same queue; default: none.
+            delay_level: the delay level, 1 to ``max_delay_level`` (1s 5s 10s 30s 1m ... 2h, unless the brokers have others); 0 means no
+                delay.
+            delay_ms: the delay in milliseconds, accurate to the second (only brokers from 5.0 on; a 4.9 broker delivers at once); default:
+                none.
+            deliver_time_ms: the delivery time, in milliseconds since 1970 or as a datetime with a time zone (only brokers from 5.0 on);
+                default: none.
 
         Raises:
             ConfigurationError: the message or an argument is wrong; nothing was sent.
             TopicNotExist: the topic has no route and no broker creates it.
-            NetworkError, RequestTimeout: no route, or no connection to the broker, could be had.
+            NetworkError, RequestTimeout: there was no route, or no connection to the broker.
             ClosedError: the producer is not started, or was shut down.
         """
         await self._started().send_oneway(
@@ -411,22 +415,23 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         sharding_key: str | None = None,
         timeout_ms: int | None = None,
     ) -> SendResult:
-        """Send messages of one topic in one request, stored all or none, one behind the other in one queue.
+        """Send messages of one topic in one request. Either all or none are stored, one after the other in one queue.
 
         Args:
-            messages: of one topic, without delays; not of a retry topic; no more than ``max_message_bytes`` in sum.
-            queue: exactly this queue (see ``publish_queues``), no other one is tried; default any.
-            sharding_key: messages of one key go to one queue and stay in order, by Java's hash, so that all clients agree; default none.
-            timeout_ms: limit of all tries together, milliseconds; default ``send_msg_timeout_ms``.
+            messages: messages of one topic, which is not a retry topic, without delays, of at most ``max_message_bytes`` together.
+            queue: send to exactly this queue (see ``publish_queues``); no other one is tried; default: any.
+            sharding_key: messages with the same key go to the same queue and stay in order. The hash is Java's, so that all clients choose
+                the same queue; default: none.
+            timeout_ms: the time limit for all tries together, in milliseconds; default: ``send_msg_timeout_ms``.
 
         Returns:
-            SendResult, of which ``queue_offset`` is that of the first one, and ``message_id`` has them all, separated by commas.
+            The SendResult. ``queue_offset`` is the offset of the first message; ``message_id`` has all ids, separated by commas.
 
         Raises:
             ConfigurationError: a message or an argument is wrong; nothing was sent.
             TopicNotExist: the topic has no route and no broker creates it.
-            RemoteError: the broker refused it (after the retries that make sense).
-            NetworkError, RequestTimeout: no broker answered; it may have been stored nevertheless.
+            RemoteError: the broker refused it, after the retries that are useful.
+            NetworkError, RequestTimeout: no broker answered; the message may nevertheless be stored.
             ClosedError: the producer is not started, or was shut down.
         """
         return await self._started().send_batch(messages, queue=queue, sharding_key=sharding_key, timeout_ms=timeout_ms)
@@ -446,20 +451,20 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         selector: QueueSelector | None = None,
         sharding_key: str | None = None,
     ) -> MessageExt:
-        """Send one message and wait for the reply of whoever consumes it (see ``reply``).
+        """Send one message and wait for the reply of its consumer (see ``reply``).
 
         Args:
             message: the request.
-            timeout_ms: limit of both, sending and waiting, milliseconds; it travels along as TTL.
-            queue: exactly this queue; default any.
-            selector: a function called with (queues, message) that returns one of the queues; default none.
-            sharding_key: requests of one key go to one queue; default none.
+            timeout_ms: the time limit for sending and waiting, in milliseconds; the message carries it as TTL.
+            queue: send to exactly this queue; default: any.
+            selector: a function of (queues, message) that returns one of the queues; default: none.
+            sharding_key: requests with the same key go to the same queue; default: none.
 
         Returns:
-            The reply: ``body``, and the properties that the replier gave it.
+            The reply with its body and properties.
 
         Raises:
-            RequestTimeout: no reply came in time; the request may have been stored, and consumed.
+            RequestTimeout: no reply came in time; the request may nevertheless have been stored and consumed.
             ConfigurationError: the message or an argument is wrong; nothing was sent.
             TopicNotExist, RemoteError, NetworkError: the request could not be sent.
             ClosedError: the producer is not started, or was shut down.
@@ -480,20 +485,20 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         properties: Mapping[str, str] | None = None,
         timeout_ms: int | None = None,
     ) -> SendResult:
-        """Answer a message that was sent by ``request``, from within or after the listener that received it.
+        """Reply to a message that was sent by ``request``, in the listener that received it or later.
 
         Args:
-            request: as it was received.
-            body: the answer, at least one byte.
-            properties: go along with it; default none.
-            timeout_ms: limit of all tries together, milliseconds; default ``send_msg_timeout_ms``.
+            request: the received message.
+            body: the body of the reply, at least one byte.
+            properties: properties of the reply; default: none.
+            timeout_ms: the time limit for all tries together, in milliseconds; default: ``send_msg_timeout_ms``.
 
         Returns:
-            The SendResult of the answer.
+            The SendResult of the reply.
 
         Raises:
-            ConfigurationError: ``request`` is no request, or an argument is wrong.
-            RemoteError: code 1: the broker could not reach who asked (it left, or waits no longer).
+            ConfigurationError: ``request`` is not a request, or an argument is wrong.
+            RemoteError: with code 1, the broker could not reach the sender of the request, which left or no longer waits.
             NetworkError, RequestTimeout: the broker did not answer.
             ClosedError: the producer is not started, or was shut down.
         """
@@ -502,31 +507,31 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         return await send_reply(self._started(), request, body, properties, timeout_ms)
 
     async def recall(self, topic: str, recall_handle: str) -> str:
-        """Take back a message that waits for its delivery time (5.x brokers with ``recallMessageEnable=true``).
+        """Recall a message that waits for its delivery time (5.x brokers with ``recallMessageEnable=true``).
 
         Args:
-            topic: where it was sent.
-            recall_handle: of its SendResult.
+            topic: the topic of the message.
+            recall_handle: the ``recall_handle`` of its SendResult.
 
         Returns:
-            Its message id.
+            The message id.
 
         Raises:
-            ConfigurationError: that is no handle.
-            RemoteError: the broker refused: it is delivered already, or the broker does not recall messages.
+            ConfigurationError: the handle is invalid.
+            RemoteError: the broker refused, because the message is delivered already, or because it does not recall messages.
             NetworkError, RequestTimeout: the broker did not answer.
             ClosedError: the producer is not started, or was shut down.
         """
         return await self._started().recall(topic, recall_handle)
 
     async def publish_queues(self, topic: str) -> list[MessageQueue]:
-        """The queues that messages to ``topic`` may go to (Java: fetchPublishMessageQueues).
+        """The queues to which messages of ``topic`` can be sent (Java: fetchPublishMessageQueues).
 
         Args:
-            topic: its name; it may not exist yet, its queues are then those it would get.
+            topic: the name of the topic. If it does not exist yet, the queues that it would get.
 
         Returns:
-            The queues, by broker and number.
+            The queues, sorted by broker name and queue id.
 
         Raises:
             TopicNotExist: the topic has no route and no broker creates it.

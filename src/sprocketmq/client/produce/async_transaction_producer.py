@@ -98,13 +98,13 @@ class AsyncTransactionProducer(AsyncProducer):
             await producer.send_in_transaction(Message("payments", b"...", keys="o-1"), execute=pay)
 
     Args:
-        group: the producer group. All members must be able to answer for each other: the broker asks any of them.
-        check: called with the half message (a MessageExt) when the broker does not know how its transaction ended; returns a
-            LocalTransactionState. Plain or ``async def``. It must look at what is stored, not at what this process remembers.
-        execute: what ``send_in_transaction`` calls when it is not told; by default it must be told.
-        check_thread_pool_max_size: how many checks run at once, 1 to 1000.
-        check_request_hold_max: how many may wait or run; the broker asks again for those beyond.
-        options: as ProducerOptions and CommonOptions say (``help(sprocketmq.ProducerOptions)``).
+        group: the producer group. Each member must be able to answer check-backs for the others, because the broker asks any of them.
+        check: a function of the half message (a MessageExt), ``def`` or ``async def``, that returns a LocalTransactionState. It is called
+            if the broker does not know how the transaction ended. It must use stored data, not what this process remembers.
+        execute: the default of ``send_in_transaction``'s argument; without it, each call needs its own.
+        check_thread_pool_max_size: how many checks may run at the same time, 1 to 1000.
+        check_request_hold_max: how many checks may wait or run; the broker asks again about others.
+        options: the options of ProducerOptions and CommonOptions (``help(sprocketmq.ProducerOptions)``).
             ``topics=[...]`` tells the brokers of these topics of this producer at start, so that they can ask it
             about transactions of members that died, before it sends anything.
 
@@ -148,29 +148,33 @@ class AsyncTransactionProducer(AsyncProducer):
         check_immunity_time_s: int | None = None,
         timeout_ms: int | None = None,
     ) -> TransactionSendResult:
-        """Store ``message`` as a half message that nobody sees, run ``execute``, and let the message appear or vanish.
+        """Store ``message`` as a half message, which consumers do not see, run ``execute``, and commit or roll back the message.
 
-        What is raised here was raised before ``execute`` was called: nothing happened locally.
+        Exceptions are raised only before ``execute`` is called, so the local work has not begun.
 
         Args:
-            message: what to send; no delay of any kind is allowed.
-            execute: called with ``message``, whose ``transaction_id`` is set; does the local work and returns a LocalTransactionState. A
-                plain function runs in a worker thread (of TransactionProducer: in the calling one, so that it shares that thread's database
-                session). What it raises counts as UNKNOWN and is in the result. Default that of the producer.
-            queue: exactly this queue (see ``publish_queues``), no other one is tried; default any.
-            selector: a function called with (queues, message) that returns one of the queues; default none.
-            sharding_key: messages of one key go to one queue and stay in order, by Java's hash, so that all clients agree; default none.
-            check_immunity_time_s: the broker does not ask before so many seconds; default its own ``transactionTimeOut``, 6 s.
-            timeout_ms: limit of storing the half, milliseconds, default ``send_msg_timeout_ms``; ``execute`` may take any time.
+            message: the message; delays are not allowed.
+            execute: a function of ``message``, whose ``transaction_id`` is set; it does the local work and returns a
+                LocalTransactionState. A ``def`` function runs in a worker thread (with TransactionProducer in the calling thread,
+                so that it shares that thread's database session). An exception counts as UNKNOWN and is in the result. Default:
+                the producer's.
+            queue: send to exactly this queue (see ``publish_queues``); no other one is tried; default: any.
+            selector: a function of (queues, message) that returns one of the queues; default: none.
+            sharding_key: messages with the same key go to the same queue and stay in order. The hash is Java's, so that all clients choose
+                the same queue; default: none.
+            check_immunity_time_s: how many seconds the broker waits before its first check-back; default: its ``transactionTimeOut``, 6 s.
+            timeout_ms: the time limit for storing the half message, in milliseconds; default: ``send_msg_timeout_ms``. It does not limit
+                ``execute``.
 
         Returns:
-            TransactionSendResult. The local work stands as ``local_transaction_state`` says, whether or not the broker could be told.
+            The TransactionSendResult. ``local_transaction_state`` is the result of the local work, also if the broker could not be
+            informed.
 
         Raises:
-            ConfigurationError: the message (a delay?) or an argument is wrong, or no ``execute`` is given.
+            ConfigurationError: the message or an argument is wrong (such as a delay), or no ``execute`` is given.
             TopicNotExist: the topic has no route and no broker creates it.
-            RemoteError: the broker refused it (after the retries that make sense).
-            NetworkError, RequestTimeout: no broker answered; it may have been stored nevertheless.
+            RemoteError: the broker refused it, after the retries that are useful.
+            NetworkError, RequestTimeout: no broker answered; the message may nevertheless be stored.
             ClosedError: the producer is not started, or was shut down.
         """
         run = self._chosen_execute(execute)
@@ -195,9 +199,9 @@ class AsyncTransactionProducer(AsyncProducer):
         A half whose send failed may be stored all the same; ``check`` must know that it does not count.
 
         Args:
-            message: what to send; no delay of any kind is allowed.
-            queue: exactly this queue (see ``publish_queues``), no other one is tried; default any.
-            timeout_ms: limit of all tries together, milliseconds; default ``send_msg_timeout_ms``.
+            message: the message; delays are not allowed.
+            queue: send to exactly this queue (see ``publish_queues``); no other one is tried; default: any.
+            timeout_ms: the time limit for all tries together, in milliseconds; default: ``send_msg_timeout_ms``.
 
         Returns:
             The acknowledgement, and where the half lies; nothing of it is kept here. With a status other than SEND_OK it may get lost.
@@ -205,8 +209,8 @@ class AsyncTransactionProducer(AsyncProducer):
         Raises:
             ConfigurationError: the message (a delay?) or an argument is wrong.
             TopicNotExist: the topic has no route and no broker creates it.
-            RemoteError: the broker refused it (after the retries that make sense).
-            NetworkError, RequestTimeout: no broker answered; it may have been stored nevertheless.
+            RemoteError: the broker refused it, after the retries that are useful.
+            NetworkError, RequestTimeout: no broker answered; the message may nevertheless be stored.
             ClosedError: the producer is not started, or was shut down.
         """
         half = await self._send_half(message, queue, None, None, None, timeout_ms)
@@ -218,8 +222,8 @@ class AsyncTransactionProducer(AsyncProducer):
         """Begin ``send_prepared`` without waiting, for callers that keep many sends in flight.
 
         Args:
-            message: what to send; no delay of any kind is allowed.
-            queue: exactly this queue (see ``publish_queues``), no other one is tried; default any.
+            message: the message; delays are not allowed.
+            queue: send to exactly this queue (see ``publish_queues``); no other one is tried; default: any.
 
         Returns:
             What ``prepared`` takes; None: it cannot be sent at once (its route or connection is missing, it must be signed, the

@@ -14,7 +14,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
-from sprocketmq.client.group.group import Group
+from sprocketmq.client.group.group_member import GroupMember
 from sprocketmq.client.hooks import ConsumeMessageContext
 from sprocketmq.client.settings.namespace import unwrap, unwrap_queue
 from sprocketmq.core.callbacks import is_async
@@ -53,7 +53,7 @@ class PollService:
 
     def __init__(
         self,
-        group: Group,
+        group: GroupMember,
         listeners: Mapping[str, MessageQueueListener],
         queues_of: Callable[[str], list[MessageQueue]],
     ) -> None:

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from sprocketmq.client.group.group import ConsumeService, Group
+from sprocketmq.client.group.group_member import ConsumeService, GroupMember
 from sprocketmq.client.hooks import FilterMessageContext
 from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.client.remoting.routes import Routes
@@ -115,7 +115,7 @@ class PullLoop:
 
     def __init__(
         self,
-        group: Group,
+        group: GroupMember,
         cursor: PullCursor,
         api: RemotingApi,
         routes: Routes,

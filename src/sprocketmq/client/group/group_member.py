@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the parts of one consumer share: who it is, its settings, its progress, its way back to the broker."""
+"""One consumer as a member of its group: what its parts share, such as names, settings, progress, and sending messages back."""
 
 from __future__ import annotations
 
@@ -22,11 +22,20 @@ from sprocketmq.wire.records.message import MessageExt
 if TYPE_CHECKING:
     from sprocketmq.core.replay.decision_tape import Tape
 
-__all__ = ["ConsumeService", "Group"]
+__all__ = ["ConsumeService", "GroupMember"]
 
 
-class Group(msgspec.Struct):
-    """Belongs to one consumer; its services, pull loops and rebalance all hold it."""
+class GroupMember(msgspec.Struct):
+    """Shared by the services, pull loops and rebalancer of one consumer.
+
+    Attributes:
+        lock_queue: asks the broker for the lock of a queue again; whether it was granted.
+        settled: called when messages of a queue have left its process queue.
+        max_delay_level: the highest delay level of the brokers.
+        namespace: the prefix of names of topics and groups at the brokers; None without.
+        tape: records decisions (option ``record``); it then creates the machines of ``core``.
+        last_failure: time and text of the last exception of a listener, for administrators.
+    """
 
     name: str
     client_id: str
@@ -39,14 +48,14 @@ class Group(msgspec.Struct):
     settled: Callable[[ProcessQueue], None]
     hooks: Hooks = msgspec.field(default_factory=Hooks)
     max_delay_level: int = 18
-    namespace: str | None = None  # stands before the names of topics as brokers know them
-    tape: Tape | None = None  # where decisions are recorded (record=): makes the machines, which then tell what they do
+    namespace: str | None = None
+    tape: Tape | None = None
     stuck_callbacks: list[StuckListenerCallback] = msgspec.field(default_factory=list)
-    last_failure: tuple[int, str] | None = None  # when a listener raised last, and what; told to administrators
+    last_failure: tuple[int, str] | None = None
 
     @property
     def own_name(self) -> str:
-        """The name without the namespace, as its user knows it."""
+        """The name of the group without the namespace."""
         return unwrap(self.namespace, self.name)
 
     @property
@@ -68,19 +77,19 @@ class ConsumeService(Protocol):
     def start(self) -> None: ...
 
     def submit(self, process_queue: ProcessQueue) -> None:
-        """Messages are pending in ``process_queue``."""
+        """Take up the pending messages of ``process_queue``."""
         ...
 
     def resize(self, workers: int) -> None: ...
 
     def record_ended(self) -> None:
-        """Record progress of the calls that have ended, also beside one that runs: it is about to be written or given up."""
+        """Record the progress of the calls that have ended. Called before progress is written, and before a queue is dropped."""
         ...
 
     async def consume_directly(self, messages: Sequence[MessageExt]) -> Any:
-        """Run the listener once, without any effect; the result has ``status``, ``failure`` and ``context``."""
+        """Run the listener once, without an effect on progress and retries. The result has ``status``, ``failure`` and ``context``."""
         ...
 
     async def close(self, timeout_ms: float) -> bool:
-        """Start no more listener calls and wait for those that run; False when some still ran after ``timeout_ms``."""
+        """Start no more listener calls and wait for those that run; False if some still run after ``timeout_ms``."""
         ...
