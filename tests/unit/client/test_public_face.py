@@ -66,9 +66,8 @@ def raised() -> Iterator[tuple[str, Path]]:
 
 # Raised and caught inside: no program of a user meets them.
 CAUGHT_INSIDE = {
+    "Refused": "the console shows it on a page",
     "MemberDied": "the demo's own",
-    "NotText": "a column of a Spark batch that is looked at row by row then",
-    "OddProperties": "properties of a Spark batch that are read one by one then",
 }
 
 
