@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stream of bytes as the commands in it, decoded one by one: as a connection does that has no short way."""
+"""A stream of bytes as the commands in it, decoded one by one: as a connection without readers does."""
 
 from __future__ import annotations
 

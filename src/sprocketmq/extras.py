@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The libraries of the extras (``sprocketmq[broker]``), and one sentence where a part's are not installed.
+"""The libraries of the extras (such as ``sprocketmq[broker]``), and the error message if they are not installed.
 
-A client needs msgspec alone, and uvloop where it exists. Who installs that should not read a traceback when he starts a broker.
+A client needs only msgspec, and uvloop where it exists. Without the other libraries, starting a broker raises one sentence, not an
+ImportError.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from sprocketmq.errors import ConfigurationError
 
 __all__ = ["extra_of", "missing_extra", "needs_extra"]
 
-# What is imported by another name than it is installed by.
+# Packages whose import name differs from their name at the package index.
 _INSTALLED_AS: Final = {
     "opentelemetry": "opentelemetry-api",
     "jinja2": "Jinja2",
@@ -45,10 +46,10 @@ _EXTRA_OF: Final = {
 
 
 def needs_extra(what: str, extra: str, *modules: str) -> None:
-    """Look whether ``modules`` are installed, without importing them.
+    """Check that ``modules`` are installed, without importing them.
 
     Raises:
-        ConfigurationError: one is not; says how to install the extra.
+        ConfigurationError: one is missing; the message says how to install the extra.
     """
     missing = [module for module in modules if importlib.util.find_spec(module) is None]
     if missing:
@@ -56,7 +57,7 @@ def needs_extra(what: str, extra: str, *modules: str) -> None:
 
 
 def missing_extra(what: str, extra: str, error: ImportError) -> ConfigurationError:
-    """What to say instead of an import that failed."""
+    """The error to raise instead of an ImportError."""
     module = _top(error)
     if module and not isinstance(error, ModuleNotFoundError):
         return ConfigurationError(f"{what} needs the package {_INSTALLED_AS.get(module, module)}, which fails: {error}")

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What peers say is never a line of the log: names, client ids, remarks and texts of errors are told with their line breaks written out.
+"""Texts from peers cannot add lines to the log: line breaks in names, client ids, remarks and texts of errors are escaped.
 
-A filter on each of this package's loggers, so that it works for whatever handlers an application has. Import this module in the
-``__init__`` of a package that logs, and name its loggers here: a test holds both.
+A filter on each of this package's loggers does this, so it works with all handlers of an application. A package that logs imports this
+module in its ``__init__``, and its loggers are listed here; a test checks both.
 
-Only what is inserted into a line is looked at, not the line's own text. A stack that is told on purpose is an argument of the type
-:class:`Lines`.
+The filter escapes arguments, not the message itself. A stack that is logged on purpose is an argument of type :class:`Lines`.
 """
 
 from __future__ import annotations
@@ -28,24 +27,24 @@ LOGGERS: Final = (
     "sprocketmq.spark",
     "sprocketmq.store",
 )
-# Control characters, what else ends a line to some reader, what turns the direction of a text, and halves of characters.
+# Control characters, other line separators, characters that change the direction of text, and lone surrogates.
 _UNSAFE: Final = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 _FORMATTER: Final = logging.Formatter()
 
 
 class Lines(str):
-    """A text of several lines that is ours, like a stack: it is told as it is."""
+    """A text of several lines that did not come from a peer, such as a stack; it is not escaped."""
 
     __slots__ = ()
 
 
 def escaped(text: str) -> str:
-    """``text`` in one line: what could end it, or steer a terminal, as Python writes it in a string."""
+    """``text`` as one line: line breaks and control characters are escaped as in a Python string."""
     return _UNSAFE.sub(lambda match: repr(match[0])[1:-1], text)
 
 
 class EscapedArguments(logging.Filter):
-    """Changes records, holds none back. Idempotent: a record may pass it at its logger and again at a handler."""
+    """Escapes the arguments of records; lets all records pass. Idempotent, because a record may pass it at a logger and at a handler."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if isinstance(record.msg, BaseException):
@@ -69,15 +68,15 @@ def _safe(argument: object) -> object:
 
 
 def _text_of(argument: object) -> str | None:
-    """None for what cannot say its text: an exception of a listener may raise there, too, and no worker may end by that."""
+    """The text of ``argument``; None if ``str`` raises, which must not end a worker."""
     try:
         return str(argument)
-    except Exception:  # noqa: BLE001 - whatever it is, the line is told without it
+    except Exception:  # noqa: BLE001 - the line is logged without it
         return None
 
 
 def _traceback(record: logging.LogRecord) -> str:
-    """As a formatter would write it, but for the messages of the errors in it."""
+    """The traceback as a formatter writes it, with escaped messages of the exceptions."""
     assert record.exc_info
     text, error = _FORMATTER.formatException(record.exc_info), record.exc_info[1]
     seen: set[int] = set()

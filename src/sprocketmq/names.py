@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Packages whose names load with their first use, because a program that imports one name should not pay for all the others.
+"""Packages whose names load when they are first used, so that a program that imports one name does not load all others.
 
-The one pattern of ``sprocketmq``, ``sprocketmq.wire.bodies`` and ``sprocketmq.wire.headers``. Type checkers see plain imports, the
+Used by ``sprocketmq``, ``sprocketmq.wire.bodies`` and ``sprocketmq.wire.headers``. Type checkers see imports, the
 interpreter a table of the same names by module::
 
     if TYPE_CHECKING:
@@ -9,8 +9,8 @@ interpreter a table of the same names by module::
     else:
         __getattr__, __dir__, __all__ = names_of(__name__, {"module": "Name ..."})
 
-A name that was used once is an ordinary global of its package from then on: no later use goes through ``__getattr__``.
-``tests/unit/test_names.py`` holds the two lists to each other.
+After its first use a name is an ordinary global of its package, so later uses do not call ``__getattr__``.
+``tests/unit/test_names.py`` checks that the two lists are equal.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def names_of(package: str, where: Mapping[str, str]) -> tuple[Callable[[str], An
     """``__getattr__``, ``__dir__`` and ``__all__`` of a package.
 
     Args:
-        package: its ``__name__``.
-        where: the names of each of its modules, separated by blanks.
+        package: the ``__name__`` of the package.
+        where: for each module the names in it, separated by blanks.
     """
     own = vars(sys.modules[package])
     module_of = {name: f"{package}.{module}" for module, names in where.items() for name in names.split()}

@@ -55,7 +55,7 @@ class LongPoll(Generic[R]):
 
     def __init__(self) -> None:
         self.queues: dict[tuple[str, int], dict[ParkedPull[R], None]] = {}
-        """Who waits, by topic and queue id; to be read only. The append path asks first whether a queue is in it."""
+        """The parked pulls by topic and queue id; read only. Each append checks whether its queue is in it."""
         self._heap: list[tuple[int, int, ParkedPull[R]]] = []
         self._owned: dict[object, int] = {}
         self._owned_bytes: dict[object, int] = {}

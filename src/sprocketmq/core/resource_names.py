@@ -59,11 +59,11 @@ SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
 _SYSTEM_GROUPS: Final = frozenset(("DEFAULT_CONSUMER", "SCHEDULE_CONSUMER", "__MONITOR_CONSUMER", *PREDEFINED_GROUPS))
 
 MAX_QUEUES: Final = 65_536
-"""Of a topic on one broker."""
+"""The limit of queues of a topic on one broker."""
 MAX_NAME_LENGTH: Final = 512
-"""Of any name in a request: longer than %RETRY%group+topic, which 5.x makes of a group of 255 and a topic of 127 characters."""
+"""The limit of any name in a request. %RETRY%group+topic of 5.x, with a group of 255 and a topic of 127 characters, is shorter."""
 MAX_TEXT_LENGTH: Final = 1_024
-"""Of a client id, a producer group or an address."""
+"""The limit of client ids, producer groups and addresses."""
 MAX_TOPIC_LENGTH: Final = 127
 MAX_RETRY_TOPIC_LENGTH: Final = 255  # %RETRY% and %DLQ%: RETRY_OR_DLQ_TOPIC_MAX_LENGTH
 # 4.9 clients may use 255, 5.x's tools stop at 120; a longer one has no retry topic, since %RETRY% is in front of it.

@@ -22,8 +22,8 @@ Laws
 6. A server's slow-request log sees each request, with the time from its decode to its answer.
 
 Two tables avoid work for frequent commands. Their keys are the four bytes after ``{"code":`` in a JSON header. A server's ``readers``
-decode a request directly into its typed header (also binary headers, whose key is the code's two bytes). A client's ``short_ways`` read the
-answer to a send. Both leave what they do not understand to ``decode_command``.
+decode a request directly into its typed header (also binary headers, whose key is the code's two bytes). A client's ``answer_readers`` read
+the answer to a send. Frames that they do not understand are decoded by ``decode_command``.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from sprocketmq.wire.frames.raw_command import HeaderReader, RawCommand
 from sprocketmq.wire.send_frames import STORED_ANSWER_BEGINS
 
 __all__ = [
-    "WAYS_OF_A_CLIENT",
+    "CLIENT_ANSWER_READERS",
     "Connection",
     "RequestHandler",
     "SlowLog",
@@ -82,8 +82,8 @@ class SlowLog(Protocol):
     def note(self, connection: Connection, command: Command, took_s: float, now_s: float) -> None: ...
 
 
-# (connection, all bytes of the read, where the frame's header length is, where the frame ends) -> whether it took the frame
-ShortWay = Callable[["Connection", memoryview, int, int], bool]
+# (connection, all bytes of the read, position of the frame's header length, end of the frame) -> whether it has handled the frame
+AnswerReader = Callable[["Connection", memoryview, int, int], bool]
 
 _NONE: Final[Mapping[bytes, Any]] = {}
 _MAX_REQUEST_HEADER_BYTES: Final = 256 * 1024  # a million fields in one header take a second to read
@@ -109,8 +109,18 @@ class Connection(RequestingProtocol):
     """
 
     __slots__ = (
-        "_handler", "_inherited", "_max_header_bytes", "_on_close", "_on_open", "_readers", "_short_ways", "_slow", "last_read_s",
-        "local_address", "peer", "state",
+        "_answer_readers",
+        "_handler",
+        "_inherited",
+        "_max_header_bytes",
+        "_on_close",
+        "_on_open",
+        "_readers",
+        "_slow",
+        "last_read_s",
+        "local_address",
+        "peer",
+        "state",
     )  # fmt: skip
 
     def __init__(
@@ -121,14 +131,14 @@ class Connection(RequestingProtocol):
         max_frame_bytes: int = MAX_FRAME_BYTES,
         *,
         readers: Mapping[bytes, HeaderReader] = _NONE,
-        short_ways: Mapping[bytes, ShortWay] = _NONE,
+        answer_readers: Mapping[bytes, AnswerReader] = _NONE,
         is_served: bool = False,
         slow: SlowLog | None = None,
         queued: QueuedBytes | None = None,
     ) -> None:
         super().__init__(queued or QueuedBytes(), FrameDecoder(max_frame_bytes), is_served=is_served)
         self._handler = handler or _refuse
-        self._short_ways = short_ways
+        self._answer_readers = answer_readers
         self._readers = readers
         self._slow = slow
         self._on_open, self._on_close = on_open, on_close
@@ -180,7 +190,8 @@ class Connection(RequestingProtocol):
                 self._write(out)
 
     def _take(self, whole: bytes, spans: list[tuple[int, int]]) -> None:
-        view, ways, readers, out = memoryview(whole), self._short_ways, self._readers, self._out
+        view, readers, out = memoryview(whole), self._readers, self._out
+        answer_readers = self._answer_readers
         assert out is not None
         max_header_bytes, last = self._max_header_bytes, spans[-1][1]
         is_served, slow_s = self._is_served, _NEVER_S if self._slow is None else self._slow.threshold_s
@@ -202,7 +213,11 @@ class Connection(RequestingProtocol):
             if encoding_and_length < _BINARY:  # JSON
                 code_at = at + _CODE_AT
                 code = whole[code_at : code_at + 4]
-                if ways and (way := ways.get(code)) is not None and way(self, view, at, stop):
+                if (
+                    answer_readers
+                    and (read_answer := answer_readers.get(code)) is not None
+                    and read_answer(self, view, at, stop)
+                ):
                     continue
                 reader, header_bytes = readers.get(code), encoding_and_length
             else:
@@ -346,8 +361,8 @@ class Connection(RequestingProtocol):
         return response(command, ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
 
 
-WAYS_OF_A_CLIENT: Final[Mapping[bytes, ShortWay]] = {STORED_ANSWER_BEGINS: Connection.read_stored}
-"""The short ways of a connection that sends messages."""
+CLIENT_ANSWER_READERS: Final[Mapping[bytes, AnswerReader]] = {STORED_ANSWER_BEGINS: Connection.read_stored}
+"""The answer readers of a connection that sends messages."""
 
 
 def _refuse(connection: Connection, command: Command) -> Command:

@@ -22,7 +22,7 @@ from sprocketmq.errors import (
     RequestTimeout,
     SignatureRefused,
 )
-from sprocketmq.net.connection import WAYS_OF_A_CLIENT, Connection, RequestHandler, close_all
+from sprocketmq.net.connection import CLIENT_ANSWER_READERS, Connection, RequestHandler, close_all
 from sprocketmq.net.process import fork
 from sprocketmq.net.waiting_line import WaitingLine
 from sprocketmq.wire.codes import ResponseCode
@@ -252,7 +252,7 @@ class ConnectionPool:
         loop = asyncio.get_running_loop()
         opening = loop.create_connection(
             lambda: Connection(
-                self._handler, on_close=lambda gone: self._forget(address, gone), short_ways=WAYS_OF_A_CLIENT
+                self._handler, on_close=lambda gone: self._forget(address, gone), answer_readers=CLIENT_ANSWER_READERS
             ),
             host,
             port,

@@ -77,36 +77,36 @@ class RequestingProtocol(BoundedProtocol):
         return future
 
     def next_opaque(self) -> int:
-        """The number of the request that is written out next (see ``start_send``)."""
+        """The opaque of the next request (see ``start_send``)."""
         self._opaque = opaque = (self._opaque + 1) & 0x7FFFFFFF
         return opaque
 
     def start_send(
         self, opaque: int, frame: bytes, code: int, timeout_ms: int
     ) -> asyncio.Future[StoredAnswer | Command]:
-        """As ``start_invoke`` with a frame that is written out already; only while ``takes_frames``. Who stops waiting calls ``forget``."""
+        """Like ``start_invoke``, for an encoded frame. Only while ``takes_frames``. A caller that stops waiting calls ``forget``."""
         future = self._waiting.add(opaque, code, timeout_ms, True)
         self._ask(frame, 1)
         return future
 
     @property
     def takes_frames(self) -> bool:
-        """Whether a frame may be written as it is, and now: nothing is to be signed, and the peer reads."""
+        """Whether an encoded frame can be written now: requests are not signed, and the peer reads."""
         transport = self._transport
         return (
             transport is not None
             and self.signer is None
             and not self.is_congested
-            and self._turns.is_idle  # nobody is overtaken
+            and self._turns.is_idle  # no caller waits for its turn
             and not transport.is_closing()
         )
 
     def forget(self, opaque: int) -> None:
-        """Nobody waits for the answer any more."""
+        """Stop waiting for the answer."""
         self._waiting.forget(opaque)
 
     def read_stored(self, read: memoryview, at: int, stop: int) -> bool:
-        """The answer of a send, by the short way; a ShortWay."""
+        """Read the answer to a send; an AnswerReader. False: the frame is not such an answer."""
         answer = read_stored_answer(read, at, stop)
         return answer is not None and self._waiting.answer_stored(answer)
 

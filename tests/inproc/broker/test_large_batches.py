@@ -49,7 +49,7 @@ def test_a_batch_of_too_many_messages_is_refused_and_one_of_as_many_as_are_allow
     )
     assert cluster.broker.topics.get("new") is None, "it was refused before anything was done"
     assert send(client, map(made, range(MOST)), "new", code).code == 0
-    # Where the topic is known, messages that look alike go the short way.
+    # Where the topic is known, messages that look alike are split together.
     assert send(client, map(made, range(MOST + 1)), "new", code).code == ResponseCode.MESSAGE_ILLEGAL
     assert cluster.broker.store.max_offset("new", 0) == MOST
 

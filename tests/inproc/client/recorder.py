@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A listener that remembers what it saw, and a short way to send."""
+"""A listener that remembers what it saw, and a function to send."""
 
 from __future__ import annotations
 

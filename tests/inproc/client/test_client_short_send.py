@@ -44,7 +44,7 @@ async def until(condition: Callable[[], bool]) -> None:
 
 @pytest.fixture
 def tries(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What the long way did: "taken up" when it was handed a try that had begun, else "from the start"."""
+    """The calls of ``Sender.deliver``: "taken up" if it got a try that had begun, otherwise "from the start"."""
     seen: list[str] = []
     deliver = Sender.deliver
 
@@ -56,7 +56,7 @@ def tries(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-def test_an_ordinary_send_goes_the_short_way_in_all_its_forms(rocketmq: EmbeddedRocketMQ, tries: list[str]) -> None:
+def test_an_ordinary_send_has_one_await_in_all_its_forms(rocketmq: EmbeddedRocketMQ, tries: list[str]) -> None:
     async def scenario(producer: rmq.AsyncProducer) -> None:
         tries.clear()
         queue = rmq.MessageQueue("flights", "broker-a", 2)
@@ -79,12 +79,12 @@ def test_an_ordinary_send_goes_the_short_way_in_all_its_forms(rocketmq: Embedded
     assert bodies(rocketmq) == [b"by key", b"chosen", b"first", b"given", b"long " * 2_000, b"plain"]
 
 
-def test_sends_take_all_queues_in_turn_also_where_the_short_way_opens(rocketmq: EmbeddedRocketMQ) -> None:
+def test_sends_take_all_queues_in_turn_also_when_frames_have_to_be_signed(rocketmq: EmbeddedRocketMQ) -> None:
     async def scenario(producer: rmq.AsyncProducer) -> None:
         ids = [(await producer.send(rmq.Message("flights", b"x"))).message_queue.queue_id for _ in range(3)]
         assert len(set(ids)) == 3
         for connection in producer._instance.pool._open.values():  # type: ignore[union-attr]
-            connection.signer = lambda command: None  # from here on the short way is closed
+            connection.signer = lambda command: None  # from here on requests are signed, so there are no templates
         ids += [(await producer.send(rmq.Message("flights", b"x"))).message_queue.queue_id for _ in range(5)]
         assert sorted(ids) == [0, 0, 1, 1, 2, 2, 3, 3], "a turn that was taken is used"
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sprocketmq.errors import ConnectionLost, RequestTimeout
-from sprocketmq.net.connection import WAYS_OF_A_CLIENT, Connection
+from sprocketmq.net.connection import CLIENT_ANSWER_READERS, Connection
 from sprocketmq.wire.frames.command import Command, decode_command, encode_command, request
 from sprocketmq.wire.frames.frame import FrameDecoder
 from sprocketmq.wire.send_frames import StoredAnswer
@@ -58,7 +58,7 @@ class Transport(asyncio.Transport):
 
 def on_a_loop(scenario: Callable[[Connection, Transport], Coroutine[Any, Any, None]]) -> None:
     async def run() -> None:
-        connection, transport = Connection(short_ways=WAYS_OF_A_CLIENT), Transport()
+        connection, transport = Connection(answer_readers=CLIENT_ANSWER_READERS), Transport()
         connection.connection_made(transport)
         await scenario(connection, transport)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The frames of a send by the short way are those of the long one, whatever is in them."""
+"""The frames of a send from a template are those of ``encode_command``, and its answers are read as by ``decode_command``."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ fields = st.fixed_dictionaries(
     st.binary(max_size=2),
     st.sampled_from([0, 0, 0, 1]),
 )
-def test_an_answer_is_read_as_on_the_long_way_or_not_at_all(header: dict[str, Any], body: bytes, kind: int) -> None:
+def test_an_answer_is_read_as_by_decode_command_or_not_at_all(header: dict[str, Any], body: bytes, kind: int) -> None:
     frame = framed(msgspec.json.encode(header), body, kind)
     answer = read_alone(frame)
     if answer is not None:
@@ -131,11 +131,11 @@ def test_the_answers_of_brokers_are_read_here(language: str) -> None:
     ],
     ids=["stored, but", "a request", "with a body", "a binary header", "of a pull", "no number"],
 )
-def test_any_other_frame_is_left_to_the_long_way(command: Command) -> None:
+def test_any_other_frame_is_left_to_decode_command(command: Command) -> None:
     assert read_alone(memoryview(encode_command(command))[4:]) is None
 
 
-def test_bytes_that_are_no_frame_are_left_to_the_long_way() -> None:
+def test_bytes_that_are_no_frame_are_left_to_decode_command() -> None:
     for frame in (
         framed(b'{"code":0,"extFields":{'),
         framed(b"\xff\xff"),

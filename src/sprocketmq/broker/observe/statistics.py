@@ -155,7 +155,7 @@ class Statistics:
             yield kind, self._cluster_name, tally
 
     def _broker_totals(self) -> list[tuple[str, int]]:
-        """Those that are not 0."""
+        """The broker's totals that are not 0."""
         put, pulled = self.totals()
         totals = (
             ("broker_puts", self._counters.put),

@@ -111,14 +111,14 @@ class Recorder:
     # -- what the consumer's parts tell ------------------------------------------------------------------------------------------
 
     def before_consume(self, context: ConsumeMessageContext) -> None:
-        """As a ConsumeMessageHook: runs where the listener runs."""
+        """ConsumeMessageHook: called in the thread or task of the listener."""
         self.tape.note("listener_began", queue=context.message_queue, messages=context.messages)
         if self._decided:
             with self._lock:
                 self._flush()
 
     def after_consume(self, context: ConsumeMessageContext) -> None:
-        """As a ConsumeMessageHook. Only the class of an exception is recorded, because its text may quote a body."""
+        """ConsumeMessageHook. Records only the class of an exception, because its text may contain a body."""
         failure = context.failure
         self.tape.note(
             "listener_ended",

@@ -39,9 +39,9 @@ __all__ = [
 # DefaultMQProducer.maxMessageSize
 MAX_BODY_BYTES: Final = 4 * 1024 * 1024
 MAX_OFFSET: Final = 1 << 62
-"""Of queues, and of times in milliseconds: what a long takes with room for sums."""
+"""The limit of offsets and of times in milliseconds: sums of them still fit a Java long."""
 _EARLIEST_TIME_MS: Final = 1_000_000_000_000
-"""September 2001. Seconds since 1970, taken for milliseconds, are before that for thirty thousand years."""
+"""September 2001. A smaller number is probably in seconds instead of milliseconds."""
 _MAX_TOPIC: Final = 127
 _MAX_RETRY_TOPIC: Final = 255
 _MAX_GROUP: Final = 120

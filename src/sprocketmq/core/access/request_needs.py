@@ -36,9 +36,9 @@ def needs_of(command: Command, place: Place) -> Iterable[Need]:
 
 
 def needs_key(command: Command) -> Hashable | None:
-    """Of requests that come by the hundred thousand, with a typed header: code and names, when what they need depends on nothing else.
+    """The code and names of a frequent request with a typed header, if its needs depend on nothing else; otherwise None.
 
-    Two requests with one key need the same. None: look at the needs.
+    Two requests with the same key have the same needs.
     """
     if type(command) is not RawCommand or command.typed_header is None:
         return None

@@ -34,7 +34,7 @@ Needs = Iterable[Need]
 
 
 def no_key(command: Command) -> None:
-    """Of what is asked once."""
+    """A key function for requests whose decisions are not cached."""
 
 
 def shown(name: str) -> str:

@@ -210,7 +210,7 @@ class AllocateMachineRoomNearby(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """As brokers and Java name it, with the strategy within rooms."""
+        """The name in Java and at brokers, with the strategy that is used within a room."""
         return f"MACHINE_ROOM_NEARBY-{strategy_name(self.strategy)}"
 
     def __call__(

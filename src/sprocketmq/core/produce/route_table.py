@@ -49,7 +49,7 @@ PERM_WRITE = 2
 DEFAULT_TOPIC = "TBW102"
 """The topic whose route stands in for topics that do not exist yet (AUTO_CREATE_TOPIC_KEY_TOPIC)."""
 MAX_QUEUES_OF_A_ROUTE = 4 * MAX_QUEUES
-"""Of a topic on all its brokers; one broker has at most MAX_QUEUES. Each is an object of some hundred bytes, and work in each rebalance."""
+"""The limit of queues of a topic on all brokers. Each queue is an object of some hundred bytes, and takes time in each rebalance."""
 
 
 def is_readable(perm: int) -> bool:

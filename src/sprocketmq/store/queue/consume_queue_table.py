@@ -151,7 +151,7 @@ class ConsumeQueueTable:
 
 
 def _mapping_limit() -> int:
-    """As many mappings as Linux allows; fewer if each holds a file descriptor."""
+    """The maximum number of mappings: what Linux allows, or less if each mapping needs a file descriptor."""
     if not MAPPING_TAKES_ONE:
         return _ENOUGH_MAPPINGS
     try:

@@ -46,11 +46,11 @@ Buffer = bytes | bytearray | memoryview
 # A reference costs a few bytes and stands for a whole subtree: without a limit a small text could describe a huge object. What references
 # are written out to may be this many values and four times the text's bytes, so that the work stays linear in the text.
 _FREE_NODES: Final = 10_000
-# What is not plain JSON of the wanted types takes 1 to 4 us a byte. A server has one loop for everybody, and its clients write small bodies
-# so, if any: for a request that is the limit. Plain JSON takes some 10 ns a byte.
+# Other JSON than plain JSON of the expected types takes 1 to 4 us for each byte, plain JSON some 10 ns. A server has one loop for all
+# clients, and clients use such JSON only in small bodies. So this is the limit for requests.
 MAX_ODD_REQUEST_BYTES: Final = 8 * 1024
 MAX_REQUEST_BYTES: Final = 1024 * 1024
-"""Of a JSON body that a server reads at once."""
+"""The limit of a JSON body that a server reads in one step."""
 
 
 class ObjectKey(tuple[tuple[str, Any], ...]):

@@ -12,7 +12,7 @@ from sprocketmq.errors import ProtocolError
 __all__ = ["MAX_DEPTH", "resolve_references"]
 
 MAX_DEPTH: Final = 64
-"""Of nesting, and of references that lead to references."""
+"""The limit of nesting, and of references to references."""
 _PATH_STEP: Final = re.compile(r"\[(-?[0-9]+)\]|\.((?:\\.|[^.\[\\])+)", re.DOTALL)
 
 
