@@ -259,7 +259,7 @@ def test_a_letter_is_mended(
 ):
     signed_in.goto(f"{console.base}/dead-letters?group=invoicing")
     signed_in.locator("tbody th a").last.click()
-    text = signed_in.get_by_label("Mend it if need be")
+    text = signed_in.get_by_label("You can change it")
     expect(text).to_have_value(re.compile("^payment"))
     text.fill("payment, mended")
     signed_in.get_by_role("button", name="Dry run").click()
@@ -273,7 +273,7 @@ def test_a_body_of_4_mb_is_shown_cut_and_downloaded_whole(
     signed_in: Page, console: RunningConsole, trouble: dict[str, rmq.SendResult], tmp_path: Path
 ):
     signed_in.goto(f"{console.base}/message?{place(trouble['large'])}")
-    expect(signed_in.get_by_text("The beginning of")).to_be_visible()
+    expect(signed_in.get_by_text("Only the beginning is shown")).to_be_visible()
     assert len(signed_in.content()) < 300_000
     with signed_in.expect_download() as download:
         signed_in.get_by_role("link", name="Download").click()

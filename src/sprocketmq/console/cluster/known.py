@@ -8,7 +8,8 @@ from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from sprocketmq.errors import RocketMQError
+from sprocketmq.errors import RemoteError, RocketMQError
+from sprocketmq.wire.codes import ResponseCode
 
 __all__ = ["Known", "asked"]
 
@@ -39,5 +40,9 @@ async def asked(what: str, call: Awaitable[T], limit_s: float) -> Known[T]:
     except TimeoutError as error:  # RequestTimeout is one
         why = str(error) if isinstance(error, RocketMQError) else f"no answer within {limit_s:g} s"
         return Known(missing=f"{what}: {why}")
+    except RemoteError as error:
+        if error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            return Known(missing=f"{what}: {error.address} does not know this request, which came with RocketMQ 5")
+        return Known(missing=f"{what}: {error}")
     except RocketMQError as error:
         return Known(missing=f"{what}: {error}")

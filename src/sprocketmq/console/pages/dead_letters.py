@@ -201,7 +201,7 @@ async def _send_again(
         is_mended = _mend(letter, form, parts)
         target = to_topic or letter.origin_topic
         if target is None:
-            raise ConfigurationError("it does not say which topic it came from; name one to send it to")
+            raise ConfigurationError("it does not name the topic it came from; give a topic to send it to")
         route = await parts.cluster.ask(f"topic {target}", parts.cluster.admin.route(target))
         if route.missing is not None:
             raise ConfigurationError(f"it cannot be sent: {route.missing}")
@@ -244,7 +244,7 @@ def _mend(letter: DeadLetterMessage, form: FormData, parts: ConsoleParts) -> boo
     message = letter.message
     text, why_not = mendable_text(message.body, parts.mask)
     if text is None:
-        raise ConfigurationError(f"its body cannot be mended here: {why_not}")
+        raise ConfigurationError(f"its body cannot be changed here: {why_not}")
     body = mended_body(message.body, submitted)
     if len(body) > MOST_MENDED_BYTES:
         raise ConfigurationError(f"the mended body has {len(body):,} bytes; {MOST_MENDED_BYTES:,} are allowed here")

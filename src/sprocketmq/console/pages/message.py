@@ -26,7 +26,7 @@ _MOST_GROUPS: Final = 24
 _TRACKS: Final = {
     TrackType.CONSUMED: "consumed: the group is past it",
     TrackType.CONSUMED_BUT_FILTERED: "left out: the group is past it, and its filter does not want it",
-    TrackType.PULL: "a pull consumer: only its application knows",
+    TrackType.PULL: "a pull consumer; only its application knows",
     TrackType.NOT_CONSUME_YET: "not consumed yet",
     TrackType.NOT_ONLINE: "no member is online",
     TrackType.CONSUME_BROADCASTING: "broadcasting: each member keeps its own progress",
@@ -66,7 +66,7 @@ async def _find(parts: ConsoleParts, topic: str, wanted: str, by: str) -> tuple[
         if stored is not None:
             return [stored], []
     if not topic:
-        return [], ["the id that a producer got, and keys, are looked up in a topic; name it"]
+        return [], ["the topic is missing; it is needed for keys and for the id that a producer got"]
     route = await ask(f"topic {topic}", admin.route(topic))
     if route.value is None:
         return [], [route.missing or ""]
@@ -93,9 +93,12 @@ async def _stored_copy(parts: ConsoleParts, message_id: str) -> MessageExt | Non
         asked, _ = parts.cluster.admin.decode_message_id(message_id)
     except ConfigurationError:
         return None
-    if asked not in {one.address for one in parts.watcher.view.brokers}:
+    broker = next((one.broker_name for one in parts.watcher.view.brokers if one.address == asked), None)
+    if broker is None:
         return None
     found = await parts.cluster.ask("the stored copy", parts.cluster.admin.view_message(message_id))
+    if found.value is not None:
+        found.value.broker_name = broker  # the answer does not name it
     return found.value
 
 
