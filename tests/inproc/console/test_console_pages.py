@@ -425,3 +425,19 @@ def test_users_and_policies_are_shown_without_passwords():
     for page in (text, config):
         assert "reader-secret-1" not in page
         assert "ops-secret-1" not in page
+
+
+def test_one_broker_of_several_is_asked(server: EmbeddedRocketMQ, names: Names):
+    (result,) = send(server, names.topic, b"one", keys="k-1")
+    with server.admin() as admin:
+        for name, there in (("broker-a", 1), ("broker-b", 0)):
+            assert len(admin.topic_stats(names.topic, broker=name)) == there
+            assert len(admin.messages_by_key(names.topic, "k-1", broker=name)) == there
+            assert len(admin.messages_by_unique_key(names.topic, result.message_id, broker=name)) == there
+        assert admin.consumer_connection(names.group, broker="broker-a") is None
+        for ask in (
+            admin.consumer_connection,
+            lambda group, broker: admin.running_info(group, "client", broker=broker),
+        ):
+            with pytest.raises(rmq.ConfigurationError, match="broker-b"):
+                ask(names.group, broker="broker-b")
