@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """How fast messages of each kind of producer become rows, beside our own uniform ones: `make bench-shapes`, or
 `python bench/shapes_bench.py [--quick] [--no-spark] [--rounds N] [--rows N] [--seed N] [--only TEXT] [--json FILE]`.
 
@@ -145,7 +144,10 @@ def reading(reads: ShapeReads, chosen: list[Shape], console: Console) -> dict[st
             continue
         with console.status(shape.name):
             found[shape.name] = speed = reads.measure(shape)
-        console.print(f"[dim]{shape.name}: {speed.rows_per_s:,.0f} rows/s[/dim]", highlight=False)
+        of_uniform = (
+            f"{speed.of_rows:.2f} of the uniform rows, {speed.of_cpu:.2f} by CPU, ceiling {speed.of_ceiling:.2f}"
+        )
+        console.print(f"[dim]{shape.name}: {speed.rows_per_s:,.0f} rows/s, {of_uniform}[/dim]", highlight=False)
     return found
 
 

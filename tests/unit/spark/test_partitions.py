@@ -1,4 +1,3 @@
-# SPDX-License-Identifier: Apache-2.0
 """Packing loses nothing, repeats nothing and balances."""
 
 from __future__ import annotations
@@ -59,3 +58,10 @@ def test_the_users_limits_come_before_the_queues() -> None:
     assert task_count(1000, max_records_per_partition=100) == 10
     assert task_count(1000, max_records_per_partition=10, max_partitions=4) == 4
     assert task_count(3, min_partitions=7) == 3
+
+
+def test_a_task_for_each_queue_where_that_is_asked_for() -> None:
+    """``ordered`` with a ``minPartitions`` of at least the number of queues, whatever the sizes."""
+    ranges = ranges_of([500_000, 3, 40, 1])
+    pieces = split_ranges(ranges, task_count(500_044, min_partitions=100), ordered=True)
+    assert sorted(pieces) == [(entry,) for entry in sorted(ranges)]
