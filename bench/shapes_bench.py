@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """How fast messages of each kind of producer become rows, beside our own uniform ones: `make bench-shapes`, or
 `python bench/shapes_bench.py [--quick] [--no-spark] [--rounds N] [--rows N] [--seed N] [--only TEXT] [--json FILE]`.
 

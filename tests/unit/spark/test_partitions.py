@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Packing loses nothing, repeats nothing and balances."""
 
 from __future__ import annotations
