@@ -43,6 +43,7 @@ from ratios import at_least, at_most  # noqa: E402
 
 LOAD_C: Final = ROOT / "bench/build/load"
 ONE_RUN_LIMIT_S: Final = 90
+BLOCKING_GOAL, THREADS_GOAL, SIGNED_GOAL, START_GOAL_S, MANY_TOPICS = 0.8, 3.0, 1.3, 2.0, 999
 BATCHING_GOAL, ORDERLY_GOAL, SCALE_GOAL, IMPORT_GOAL, MEMORY_GOAL = 10.0, 0.7, 1.2, 2.0, 0.4
 
 Server = ApacheCluster | SprocketServer
@@ -248,6 +249,43 @@ def own_rows(ours: Client, java: Client | None, rounds: int, scale: float, conso
             ratio = batched.messages_per_s / plain.messages_per_s
             verdict = at_least(ratio, BATCHING_GOAL)
             row("100 B/s: one by one, batched by itself", plain.messages_per_s, batched.messages_per_s, ratio, verdict)
+        if batched is not None:
+            mixed = best("send-batched-random", "bench-100")
+            ratio = mixed.cpu_us / batched.cpu_us
+            row("batched, CPU us: one form, random ones", batched.cpu_us, mixed.cpu_us, ratio, f"{ratio:.2f}")
+            blocking = best("send-batched-blocking", "bench-100", "--body", "100")
+            ratio = batched.cpu_us / blocking.cpu_us
+            verdict = at_least(ratio, BLOCKING_GOAL)
+            row("batched, CPU us: blocking face, async", blocking.cpu_us, batched.cpu_us, ratio, verdict)
+        signed = best("send-64-signed", "bench-100", "--body", "100")
+        ratio = signed.cpu_us / plain.cpu_us
+        row("64 in flight, CPU us: plain, signed", plain.cpu_us, signed.cpu_us, ratio, at_most(ratio, SIGNED_GOAL))
+        alone = best_run(
+            [run_load(ours, server, "send-one", "bench-100", messages // 20, messages // 100) for _ in range(rounds)]
+        )
+        eight = best_run(
+            [
+                run_load(ours, server, "send-8-threads", "bench-100", messages // 10, messages // 50)
+                for _ in range(rounds)
+            ]
+        )
+        ratio = eight.messages_per_s / alone.messages_per_s
+        verdict = at_least(ratio, THREADS_GOAL)
+        row("blocking sends/s: 1 thread, 8", alone.messages_per_s, eight.messages_per_s, ratio, verdict)
+        for number in range(MANY_TOPICS):
+            server.create_topic(f"many-{number}", 4)
+        for kind in ("producer", "consumer"):
+            started = best_run(
+                [run_load(ours, server, f"start-{kind}", "many-0", MANY_TOPICS, 0) for _ in range(rounds)]
+            )
+            took_s = MANY_TOPICS / started.messages_per_s
+            row(
+                f"start of a {kind} with {MANY_TOPICS} topics, s",
+                START_GOAL_S,
+                took_s,
+                took_s,
+                at_most(took_s, START_GOAL_S),
+            )
         concurrent, orderly = best("push-classic", "queues-64"), best("orderly", "queues-64")
         ratio = orderly.messages_per_s / concurrent.messages_per_s
         verdict = at_least(ratio, ORDERLY_GOAL)

@@ -2,8 +2,10 @@
 """One load by our own client; see load_clock.py for what it prints and client_bench.py for what it is compared with.
 
 send-one        blocking, one thread, one at a time            send-64         64 coroutines, each one at a time
-send-64-threads blocking, 64 threads                           send-batched    automatic batching: futures, 2000 of them under way
+send-64-threads blocking, 64 threads; also send-8-threads      send-batched    automatic batching: futures, 2000 of them under way
 send-batched-await     the same, 2000 coroutines               send-batched-blocking     the same, futures of the blocking face
+send-batched-random    sizes, tags, keys, properties at random (prints the seed)     send-64-signed     each request signed
+start-producer, start-consumer     with 1000 topics "many-N" that exist
 push-async, push-blocking, push-classic, orderly               idle            prints "ready", ends with its input
 """
 
@@ -13,12 +15,14 @@ import asyncio
 import concurrent.futures
 import contextlib
 import cProfile
+import random
 import sys
 import threading
 import time
 from argparse import Namespace
 from collections import deque
 from collections.abc import Iterator, Sequence
+from itertools import cycle
 from typing import Any
 
 from load_clock import LoadClock, parsed_load, say
@@ -57,7 +61,7 @@ def run_sync(load: Namespace, clock: LoadClock) -> None:
         clock.report(done)
 
 
-def run_threads(load: Namespace, clock: LoadClock) -> None:
+def run_threads(load: Namespace, clock: LoadClock, threads: int) -> None:
     body = b"x" * load.body
 
     def work(count: int) -> None:
@@ -69,11 +73,11 @@ def run_threads(load: Namespace, clock: LoadClock) -> None:
                 return
 
     def in_threads(messages: int) -> None:
-        threads = [threading.Thread(target=work, args=(messages // 64,)) for _ in range(64)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        workers = [threading.Thread(target=work, args=(messages // threads,)) for _ in range(threads)]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
 
     with Producer(load.group, namesrv_addr=load.namesrv, send_msg_timeout_ms=TIMEOUT_MS) as producer:
         in_threads(clock.warm_up)
@@ -105,12 +109,12 @@ async def run_async(load: Namespace, clock: LoadClock, in_flight: int, **options
 
 async def run_batched(load: Namespace, clock: LoadClock) -> None:
     """As the guide says it: futures instead of tasks, the oldest one is waited for when too many are under way."""
-    body = b"x" * load.body
+    shapes = cycle(random_shapes() if load.load == "send-batched-random" else [plain_shape(load.body)])
 
     async def send(count: int) -> int:
         window: deque[asyncio.Future[SendResult]] = deque()
         for number in range(count):
-            window.append(producer.send_async(Message(load.topic, body, tags="TagA", keys="key")))
+            window.append(producer.send_async(Message(load.topic, **next(shapes))))
             if len(window) == UNDER_WAY:
                 await window.popleft()
                 if not number % 1000 and clock.is_over:
@@ -127,6 +131,48 @@ async def run_batched(load: Namespace, clock: LoadClock) -> None:
             done = await send(clock.messages)
             clock.end()
         clock.report(done)
+
+
+def plain_shape(body_bytes: int) -> dict[str, Any]:
+    return {"body": b"x" * body_bytes, "tags": "TagA", "keys": "key"}
+
+
+def random_shapes() -> list[dict[str, Any]]:
+    """Arguments of messages: bodies of 1 to 200 bytes (100 on average), tags and keys of two in three, 0 to 4 properties of 20 names."""
+    seed = random.SystemRandom().randrange(1 << 32)
+    sys.stderr.write(f"seed {seed}\n")
+    draw = random.Random(seed)
+    names = [f"name-{number}" for number in range(20)]
+
+    def shape() -> dict[str, Any]:
+        found: dict[str, Any] = {"body": draw.randbytes(draw.randint(1, 200))}
+        if draw.random() < 2 / 3:
+            found["tags"] = draw.choice(["UA", "DL", "B6", "Zürich"])
+        if draw.random() < 2 / 3:
+            found["keys"] = f"order-{draw.randrange(10 ** draw.randint(1, 9))}"
+        if chosen := draw.sample(names, draw.randint(0, 4)):
+            found["properties"] = {name: str(draw.randrange(10 ** draw.randint(1, 12))) for name in chosen}
+        return found
+
+    return [shape() for _ in range(5_000)]
+
+
+async def run_start(load: Namespace, clock: LoadClock) -> None:
+    """One start; a "message" is a topic."""
+    topics = [f"many-{number}" for number in range(clock.messages)]
+    client: AsyncProducer | AsyncPushConsumer
+    if load.load == "start-producer":
+        client = AsyncProducer(load.group, namesrv_addr=load.namesrv, topics=topics)
+    else:
+        client = AsyncPushConsumer(load.group, namesrv_addr=load.namesrv)
+        client.on_message(lambda message: None)
+        for topic in topics:
+            client.subscribe(topic)
+    clock.begin()
+    await client.start()
+    clock.end()
+    await client.shutdown()
+    clock.report(len(topics))
 
 
 def run_batched_blocking(load: Namespace, clock: LoadClock) -> None:
@@ -243,8 +289,8 @@ def main() -> None:
     clock = LoadClock(load.messages, load.warm_up, load.seconds)
     if load.load == "send-one":
         run_sync(load, clock)
-    elif load.load == "send-64-threads":
-        run_threads(load, clock)
+    elif load.load in ("send-64-threads", "send-8-threads"):
+        run_threads(load, clock, int(load.load.split("-")[1]))
     elif load.load == "send-batched-blocking":
         run_batched_blocking(load, clock)
     elif load.load in ("push-blocking", "push-classic", "orderly"):
@@ -252,8 +298,12 @@ def main() -> None:
     else:
         if load.load == "push-async":
             work = run_push_async(load, clock)
-        elif load.load == "send-batched":
+        elif load.load in ("send-batched", "send-batched-random"):
             work = run_batched(load, clock)
+        elif load.load in ("start-producer", "start-consumer"):
+            work = run_start(load, clock)
+        elif load.load == "send-64-signed":
+            work = run_async(load, clock, 64, access_key="bench-account", secret_key="bench-secret-1234")
         elif load.load == "send-batched-await":
             work = run_async(load, clock, UNDER_WAY, auto_batch=True)
         else:

@@ -157,8 +157,8 @@ CLIENT_MUTANTS = [
         "S2",
         "a consumer starts although no name server answers",
         "src/sprocketmq/client/consume/running_consumer.py",
-        "            await instance.routes.refresh(topic)",
-        "            pass",
+        "        await instance.routes.refresh_each(self.subscriptions)",
+        "        pass",
         "tests/inproc/client/test_client_rebalance.py::test_a_consumer_that_cannot_reach_a_name_server_says_which_and_leaves_nothing",
     ),
     Mutant(

@@ -195,8 +195,8 @@ class RunningConsumer:
         self._service_started = True
         instance.add_consumer(self)
         self._registered = True
-        for topic in sorted(self.subscriptions):
-            await instance.routes.refresh(topic)  # raises when no name server answers: better now than in a log
+        # Raises when no name server answers: better now than in a log.
+        await instance.routes.refresh_each(self.subscriptions)
         await self._check_expressions()
         await self.announce()
         await self.rebalance()

@@ -314,11 +314,6 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         finally:
             begun.discard(task)
 
-    @property
-    def _is_limited(self) -> bool:
-        """Whether back-pressure is on."""
-        return self._permits is not None
-
     async def _take_permit(self, message: Message, how: SendArguments) -> int:
         """Wait for a permit, if back-pressure is on; returns what is left of the timeout."""
         sender = self._started()
@@ -350,7 +345,7 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
 
     def _takes_into_batches(self, message: Message, how: SendArguments) -> bool:
         """Whether this send may travel in a batch."""
-        return self._batches is not None and _BATCHED_HOW.issuperset(how) and self._batches.takes(message)
+        return self._batches is not None and (not how or _BATCHED_HOW.issuperset(how)) and self._batches.takes(message)
 
     def _send_into(self, message: Message, future: ResultFuture, how: SendArguments) -> None:
         """Add a message to a batch; ``future`` gets the SendResult or the exception. Only for messages that may be batched."""

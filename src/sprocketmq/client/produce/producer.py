@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sprocketmq.client.blocking_client import BlockingClient
 from sprocketmq.client.produce.async_producer import AsyncProducer
+from sprocketmq.client.produce.send_future import SendFuture
 from sprocketmq.client.results import SendResult
 from sprocketmq.net.process.engine import Engine
 from sprocketmq.wire.records.message import Message, MessageExt, MessageQueue
@@ -49,7 +50,7 @@ class Producer(BlockingClient):
     def _wrap(self, producer: AsyncProducer, engine: Engine | None) -> None:
         super().__init__(engine)
         self._async = producer
-        self._inbox: deque[tuple[Message, concurrent.futures.Future[SendResult], SendArguments]] = deque()
+        self._inbox: deque[tuple[Message, SendFuture, SendArguments]] = deque()
         self._is_awake = False
 
     @property
@@ -195,12 +196,23 @@ class Producer(BlockingClient):
         Note:
             With ``enable_backpressure_for_async_mode`` the call itself waits for its turn.
         """
-        if self._async._is_limited:
-            left_ms = self._run(self._async._take_permit(message, how))
-            return self._begin(self._async._send_permitted(message, how, left_ms))
-        if self._async._takes_into_batches(message, how) and not self._engine.is_inherited:
-            return self._into_batches(message, how)
-        return self._begin(self._async.send(message, **how))
+        producer = self._async
+        if producer._permits is not None:
+            left_ms = self._run(producer._take_permit(message, how))
+            return self._begin(producer._send_permitted(message, how, left_ms))
+        if (
+            producer._batches is not None
+            and producer._takes_into_batches(message, how)
+            and not self._engine.is_inherited
+        ):
+            # Many messages are handed over by one call of the engine: the first of a burst wakes it, the others join.
+            future = SendFuture()
+            self._inbox.append((message, future, how))
+            if not self._is_awake:
+                self._is_awake = True
+                self._engine.call(self._empty_inbox)
+            return future
+        return self._begin(producer.send(message, **how))
 
     def _begin(self, sending: Coroutine[Any, Any, SendResult]) -> concurrent.futures.Future[SendResult]:
         return self._engine.submit(self._async._send_begun(sending))
@@ -214,15 +226,6 @@ class Producer(BlockingClient):
             ClosedError: the producer is not started, or was shut down.
         """
         self._run(self._async.flush())
-
-    def _into_batches(self, message: Message, how: SendArguments) -> concurrent.futures.Future[SendResult]:
-        """Hand over many messages by one call of the engine: the first of a burst wakes it, the others join."""
-        future: concurrent.futures.Future[SendResult] = concurrent.futures.Future()
-        self._inbox.append((message, future, how))
-        if not self._is_awake:
-            self._is_awake = True
-            self._engine.call(self._empty_inbox)
-        return future
 
     def _empty_inbox(self) -> None:
         self._is_awake = False  # before taking: what is appended from here on wakes the engine again

@@ -42,7 +42,7 @@ class Engine:
 
     def __init__(self, name: str = "sprocketmq-engine") -> None:
         self.loop = new_event_loop()
-        self._pid = os.getpid()
+        self.is_inherited = False  # it runs in the parent of a fork, and not here; asking for the process id takes a system call each time
         fork.register(self)
         self._thread = threading.Thread(target=self._main, name=name, daemon=True)
         self._thread.start()
@@ -56,13 +56,9 @@ class Engine:
                 engine = cls._shared[os.getpid()] = cls()
             return engine
 
-    @property
-    def is_inherited(self) -> bool:
-        """Whether this engine runs in the parent of a fork, and not here."""
-        return self._pid != os.getpid()
-
     def after_fork_in_child(self) -> None:
-        """In a forked child: replace the lock, which would stay locked if the parent held it during the fork."""
+        """In a forked child: refuse calls, and replace the lock, which would stay locked if the parent held it during the fork."""
+        self.is_inherited = True
         Engine._shared_lock = threading.Lock()
 
     def _main(self) -> None:
@@ -78,7 +74,7 @@ class Engine:
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
         """Start ``coroutine`` on the engine; any other thread can wait for the returned future."""
-        if self._pid != os.getpid():
+        if self.is_inherited:
             coroutine.close()
             raise ClosedError(fork.FORKED)
         if self.loop.is_closed():
@@ -105,7 +101,7 @@ class Engine:
         if self.on_engine_thread:
             coroutine.close()
             raise RuntimeError("a blocking call was made on the engine's own thread; use the async client there")
-        if self._pid != os.getpid() or self.loop.is_closed():
+        if self.is_inherited or self.loop.is_closed():
             self.submit(coroutine)  # raises
         call = _BlockingCall(self.loop, coroutine, unreceived)
         try:
@@ -121,7 +117,7 @@ class Engine:
 
     def close(self) -> None:
         """Cancel running tasks, stop the loop, join the thread. Does nothing if closed already."""
-        if self.loop.is_closed() or self._pid != os.getpid():
+        if self.loop.is_closed() or self.is_inherited:
             return
         try:
             asyncio.run_coroutine_threadsafe(_cancel_all(), self.loop).result(5)

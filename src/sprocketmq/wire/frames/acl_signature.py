@@ -7,6 +7,7 @@ change to ext fields after signing breaks it, so signing is the last step of a r
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from binascii import b2a_base64
 from collections.abc import Mapping
@@ -74,9 +75,14 @@ class SigningKey:
         return b2a_base64(outer.digest(), newline=False)
 
 
+_signing_key: Final = functools.lru_cache(maxsize=16)(
+    SigningKey
+)  # a process signs with few keys, but each of its requests
+
+
 def sign(ext_fields: Mapping[str, str], body: bytes | bytearray | memoryview, secret_key: str) -> str:
     """The signature of a request that has these ext fields and this body."""
-    return SigningKey(secret_key).signature(signed_text(ext_fields), body).decode()
+    return _signing_key(secret_key).signature(signed_text(ext_fields), body).decode()
 
 
 def signed_fields(
