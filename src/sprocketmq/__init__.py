@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sprocketmq.client.admin import TrackType as TrackType
     from sprocketmq.client.consume.async_pull_consumer import AsyncPullConsumer as AsyncPullConsumer
     from sprocketmq.client.consume.async_push_consumer import AsyncPushConsumer as AsyncPushConsumer
+    from sprocketmq.client.consume.consumer_health import ConsumerHealth as ConsumerHealth
     from sprocketmq.client.consume.message_iterator import AsyncMessageIterator as AsyncMessageIterator
     from sprocketmq.client.consume.message_iterator import MessageIterator as MessageIterator
     from sprocketmq.client.consume.pull_consumer import PullConsumer as PullConsumer
@@ -133,6 +134,7 @@ else:
             "client.metrics": "ClientMetrics",
             "client.produce.producer": "AsyncProducer Producer",
             "client.consume.async_pull_consumer": "AsyncPullConsumer",
+            "client.consume.consumer_health": "ConsumerHealth",
             "client.consume.message_iterator": "AsyncMessageIterator MessageIterator",
             "client.consume.pull_consumer": "PullConsumer",
             "client.consume.async_push_consumer": "AsyncPushConsumer",

@@ -31,6 +31,7 @@ from sprocketmq.wire.records.message import MessageExt, MessageQueue
 if TYPE_CHECKING:
     from typing import Unpack
 
+    from sprocketmq.client.consume.consumer_health import ConsumerHealth
     from sprocketmq.client.consume.message_iterator import AsyncMessageIterator
     from sprocketmq.client.consume.running_consumer import RunningConsumer
     from sprocketmq.client.group.group_member import ConsumeService, GroupMember
@@ -433,6 +434,21 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
     def process_queues(self) -> dict[MessageQueue, QueueSnapshot]:
         """A snapshot of each queue's cached and unfinished messages."""
         return self._started().queue_snapshots()
+
+    def health(self) -> ConsumerHealth:
+        """Whether it works, as far as its own process can tell: for the health check of a container or service.
+
+        Unhealthy is what a restart mends: it is not started, a queue was not pulled for 120 s, a listener call runs longer than
+        ``consume_timeout_ms``. A broker that is away, a lag and failing listeners are no reason to restart; see ``Admin.diagnose_group``.
+
+        Returns:
+            The health: ``is_healthy``, and ``problems`` in sentences.
+        """
+        from sprocketmq.client.consume.consumer_health import ConsumerHealth
+
+        if self._running is None:
+            return ConsumerHealth((f"consumer {self.group!r} is {self._life.state.value}",))
+        return self._running.health()
 
     def pause(self) -> None:
         """Stop pulling until ``resume``. Cached messages are still consumed.

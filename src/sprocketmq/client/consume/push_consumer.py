@@ -20,6 +20,7 @@ from sprocketmq.wire.records.message import MessageQueue
 if TYPE_CHECKING:
     from typing import Unpack
 
+    from sprocketmq.client.consume.consumer_health import ConsumerHealth
     from sprocketmq.client.consume.message_iterator import MessageIterator
     from sprocketmq.client.keyword_options import PushConsumerOptions
     from sprocketmq.core.consume.process_queue import QueueSnapshot
@@ -272,6 +273,17 @@ class PushConsumer(BlockingClient):
         finally:
             for number, handler in previous.items():
                 signal.signal(number, handler)
+
+    def health(self) -> ConsumerHealth:
+        """Whether it works, as far as its own process can tell: for the health check of a container or service.
+
+        Unhealthy is what a restart mends: it is not started, a queue was not pulled for 120 s, a listener call runs longer than
+        ``consume_timeout_ms``. A broker that is away, a lag and failing listeners are no reason to restart; see ``Admin.diagnose_group``.
+
+        Returns:
+            The health: ``is_healthy``, and ``problems`` in sentences.
+        """
+        return self._on_loop(self._async.health)
 
     def pause(self) -> None:
         """Stop pulling until ``resume``. Cached messages are still consumed.

@@ -19,6 +19,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
 from sprocketmq.client.async_client import in_order
+from sprocketmq.client.consume.consumer_health import ConsumerHealth, health_of
 from sprocketmq.client.consume.consumer_requests import ConsumerRequests
 from sprocketmq.client.consume.rebalancer import Rebalancer
 from sprocketmq.client.group.group_member import ConsumeService, GroupMember
@@ -304,6 +305,15 @@ class RunningConsumer:
         task = self.instance.spawn(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    def health(self) -> ConsumerHealth:
+        return health_of(
+            list(self.rebalancer.table.active().values()),
+            self.service,
+            self.group.clock.now_ms(),
+            paused=self.paused,
+            consume_timeout_ms=getattr(self.service, "consume_timeout_ms", 0),
+        )
 
     # -- instance.ConsumerMember -----------------------------------------------------------------------------------------------
 

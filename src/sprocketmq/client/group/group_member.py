@@ -86,6 +86,10 @@ class ConsumeService(Protocol):
         """Record the progress of the calls that have ended. Called before progress is written, and before a queue is dropped."""
         ...
 
+    def running_since_ms(self) -> list[int]:
+        """When each listener call that runs began, milliseconds of the clock."""
+        ...
+
     async def consume_directly(self, messages: Sequence[MessageExt]) -> Any:
         """Run the listener once, without an effect on progress and retries. The result has ``status``, ``failure`` and ``context``."""
         ...

@@ -154,6 +154,9 @@ class ConcurrentService:
         self._timeouts.limit_ms = limit_ms
         self._look()
 
+    def running_since_ms(self) -> list[int]:
+        return [running.started_ms for running in self._pool.running]
+
     async def close(self, timeout_ms: float) -> bool:
         self._closing = self._listener.closing = True
         if self._timer is not None:

@@ -42,6 +42,7 @@ log = logging.getLogger("sprocketmq.client")
 S = TypeVar("S")
 
 _MOST_COMPLAINTS: Final = 8
+_MOST_IDS: Final = 32
 
 
 def described_failure(failure: BaseException) -> str:
@@ -199,6 +200,12 @@ class ListenerCall(Generic[S]):
             self._consequence,
             logged_messages(batch.messages),
             exc_info=failure,
+            extra={
+                "consumer_group": self._group.name,
+                "topic": batch.messages[0].topic,
+                "message_ids": [message.message_id for message in batch.messages[:_MOST_IDS]],
+                "reconsume_times": batch.messages[0].reconsume_times,
+            },
         )
 
     def _return_type(self, batch: _Batch[S], seen: ConsumeMessageContext) -> ConsumeReturnType:

@@ -163,6 +163,9 @@ class OrderlyService:
                 running = batches[ended].messages[0].queue_offset if ended < len(batches) else None
                 self._commit(turn, turn.machine.ended_before(running))
 
+    def running_since_ms(self) -> list[int]:
+        return [call.began_ms for call in self._running_calls()]
+
     async def close(self, timeout_ms: float) -> bool:
         self._closing = self._listener.closing = True
         self._watch.close()

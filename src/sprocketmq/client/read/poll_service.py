@@ -80,6 +80,9 @@ class PollService:
     def record_ended(self) -> None:
         """Nothing to do: polls and commits record by themselves."""
 
+    def running_since_ms(self) -> list[int]:
+        return []  # it calls nobody
+
     def submit(self, process_queue: ProcessQueue) -> None:
         if self.queues.arrived(process_queue):
             self._arrived.set()

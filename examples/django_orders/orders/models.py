@@ -1,0 +1,10 @@
+"""What was billed."""
+
+from __future__ import annotations
+
+from django.db import models
+
+
+class Bill(models.Model):
+    order = models.BigIntegerField(unique=True)  # a message may come twice, a bill must not
+    total = models.FloatField()

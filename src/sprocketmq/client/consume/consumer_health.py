@@ -1,0 +1,56 @@
+"""Whether a push consumer is well: what a health check of a container, a service or a load balancer asks.
+
+Only what a restart of this process can mend is a problem. A broker that is away, a lag, or listeners that fail are none: a restart would
+not mend them, and all members would restart at once.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from sprocketmq.client.group.group import ConsumeService
+from sprocketmq.core.consume.process_queue import ProcessQueue
+
+__all__ = ["ConsumerHealth", "health_of"]
+
+
+class ConsumerHealth(msgspec.Struct, frozen=True):
+    """Whether a consumer works, as far as its own process can tell.
+
+    Attributes:
+        problems: a sentence for each thing that is wrong; empty when it is well.
+    """
+
+    problems: tuple[str, ...] = ()
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether there is no problem."""
+        return not self.problems
+
+
+def health_of(
+    queues: list[ProcessQueue], service: ConsumeService, now_ms: int, *, paused: bool, consume_timeout_ms: int
+) -> ConsumerHealth:
+    """What is wrong with a consumer that runs.
+
+    Args:
+        queues: those that it owns.
+        paused: pulling is paused on purpose.
+        consume_timeout_ms: how long a listener call may run; 0 is for ever.
+    """
+    problems = []
+    silent = [] if paused else [queue for queue in queues if queue.is_pull_expired(now_ms)]
+    if silent:
+        waited_s = (now_ms - min(queue.last_pull_ms for queue in silent)) // 1000
+        problems.append(
+            f"{len(silent)} of {len(queues)} queues were not pulled for up to {waited_s} s, {silent[0].queue} for one"
+        )
+    if consume_timeout_ms > 0:
+        began_ms = [at_ms for at_ms in service.running_since_ms() if now_ms - at_ms >= consume_timeout_ms]
+        if began_ms:
+            longest_s = (now_ms - min(began_ms)) // 1000
+            problems.append(
+                f"{len(began_ms)} listener calls run longer than the consume timeout of {consume_timeout_ms} ms, for up to {longest_s} s"
+            )
+    return ConsumerHealth(tuple(problems))
