@@ -13,6 +13,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import threading
 import urllib.error
 import urllib.request
@@ -162,11 +163,16 @@ def test_the_unit_of_systemd_runs_the_worker(rocketmq: EmbeddedRocketMQ, tmp_pat
     assert progress(rocketmq) == 3
 
 
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A folder that others than its owner can reach, unlike those of pytest."""
+    with tempfile.TemporaryDirectory(prefix="sprocketmq-worker-") as folder:
+        yield Path(folder)
+
+
 def _without_rights(home: Path) -> int:
     """Open ``home`` to a user without rights, with a Python that this user may run: that of root may lie where nobody else comes."""
-    for folder in (home, *home.parents):
-        if folder.owner() == "root" and folder.name.startswith(("pytest", "home")):
-            folder.chmod(0o755)
+    home.chmod(0o755)
     python = home / "venv/bin/python"
     others = Path(f"/usr/bin/python{sys.version_info.major}.{sys.version_info.minor}")
     for interpreter in (python.resolve(), others):
@@ -182,7 +188,7 @@ def _without_rights(home: Path) -> int:
 
 
 def test_the_image_s_commands_work_in_an_empty_environment_as_somebody_without_rights(
-    rocketmq: EmbeddedRocketMQ, wheel: Path, tmp_path_factory: pytest.TempPathFactory
+    rocketmq: EmbeddedRocketMQ, wheel: Path, home: Path
 ) -> None:
     """There may be no container engine here, so the Dockerfile's commands run in an environment that has the wheel and nothing else."""
     rocketmq.create_topic("orders", queues=2)
@@ -202,7 +208,6 @@ def test_the_image_s_commands_work_in_an_empty_environment_as_somebody_without_r
     values = dict(steps)
     assert values["USER"].isdigit(), "a number: Kubernetes' runAsNonRoot cannot judge a name"
     assert int(values["USER"]) > 0
-    home = tmp_path_factory.mktemp("home")
     environment(home / "venv", wheel)
     for name in re.findall(r"\w+\.py", values["COPY"]):
         shutil.copy(WORKER / name, home)
