@@ -5,6 +5,6 @@ from __future__ import annotations
 from django.db import models
 
 
-class Bill(models.Model):
+class Bill(models.Model):  # type: ignore[misc]  # Django has no types
     order = models.BigIntegerField(unique=True)  # a message may come twice, a bill must not
     total = models.FloatField()

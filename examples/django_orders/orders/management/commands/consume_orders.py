@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.apps import apps
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import close_old_connections, transaction
 
 import sprocketmq as rmq
 
 
-class Command(BaseCommand):
+class Command(BaseCommand):  # type: ignore[misc]  # Django has no types
     help = "Bills the orders of a RocketMQ topic until SIGTERM or Ctrl-C."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -19,8 +20,7 @@ class Command(BaseCommand):
         parser.add_argument("--threads", type=int, default=4)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        from orders.models import Bill
-
+        bills = apps.get_model("orders", "Bill").objects
         first = rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
         consumer = rmq.PushConsumer(
             options["group"],
@@ -36,7 +36,7 @@ class Command(BaseCommand):
             try:
                 with transaction.atomic():
                     order = message.value
-                    _, made = Bill.objects.get_or_create(order=order["id"], defaults={"total": order["total"]})
+                    _, made = bills.get_or_create(order=order["id"], defaults={"total": order["total"]})
             finally:
                 close_old_connections()
             self.stdout.write(f"order {order['id']} {'billed' if made else 'was billed before'}")
