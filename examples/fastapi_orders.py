@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """FastAPI with a producer and a consumer on its event loop: both begin and end with the application.
 
 pip install sprocketmq fastapi uvicorn

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A Django project in one file, for the command of the app ``orders``.
 
 NAMESRV_ADDR=127.0.0.1:9876 python manage.py consume_orders

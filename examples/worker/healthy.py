@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Exit code 0 when the worker of this machine or container is well, else 1 and the reason."""
 
 from __future__ import annotations

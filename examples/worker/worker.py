@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """A worker: consumes until SIGTERM, says over HTTP whether it is well, and logs one JSON object per line.
 
 NAMESRV_ADDR=127.0.0.1:9876 python worker.py

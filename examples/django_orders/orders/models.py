@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What was billed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``consumer.health()``: what a restart would mend, and nothing else."""
 
 from __future__ import annotations

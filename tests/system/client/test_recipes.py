@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The recipes run as their pages say: FastAPI, a worker as a service and in a container, a Django command, logs as JSON."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Whether a push consumer is well: what a health check of a container, a service or a load balancer asks.
 
 Only what a restart of this process can mend is a problem. A broker that is away, a lag, or listeners that fail are none: a restart would

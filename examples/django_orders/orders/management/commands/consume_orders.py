@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """``manage.py consume_orders``: bills orders until SIGTERM or Ctrl-C."""
 
 from __future__ import annotations
