@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from sprocketmq.client.group.group import ConsumeService
+from sprocketmq.client.group.group_member import ConsumeService
 from sprocketmq.core.consume.process_queue import ProcessQueue
 
 __all__ = ["ConsumerHealth", "health_of"]
