@@ -14,15 +14,16 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from sprocketmq.client.listener_signals import DeadLetter, RetryLater
-from sprocketmq.wire.records.message import Message, MessageExt, V
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.wire.records.message import MessageExt, V
 
 if TYPE_CHECKING:
     from typing import Self
 
-__all__ = ["ReceivedMessage", "Verdict", "received_message"]
+__all__ = ["ReceivedMessage", "Verdict", "check_one_verdict", "received_message"]
 
 
 class Verdict(Enum):
@@ -47,6 +48,44 @@ class Settles(Protocol):
     def give_up(self) -> None: ...
 
 
+class _NoDelivery:
+    """Of a message that was made by hand: nobody waits, the verdict is only kept."""
+
+    item = None
+
+    def __init__(self) -> None:
+        self._verdict: Verdict | None = None
+
+    @property
+    def is_settled(self) -> bool:
+        return self._verdict is not None
+
+    def settle(self, verdict: Verdict, failure: BaseException | None) -> None:
+        check_one_verdict(self._verdict, verdict)
+        self._verdict = verdict
+
+    def give_up(self) -> None:
+        """Nobody has it."""
+
+
+class _DeliveryElsewhere(_NoDelivery):
+    """Of a message that was unpickled: its delivery is in the process that received it."""
+
+    def settle(self, verdict: Verdict, failure: BaseException | None) -> None:
+        raise ConfigurationError(
+            f"this is a pickled copy of a message, which cannot have a verdict; call {verdict.value}() of the message that the consumer "
+            "handed out"
+        )
+
+
+def check_one_verdict(given: Verdict | None, verdict: Verdict) -> None:
+    """Raises ConfigurationError when a delivery that has a verdict gets another one."""
+    if given not in (None, verdict):
+        raise ConfigurationError(
+            f"the message has its {given.value} already and cannot have a {verdict.value}, too; give one for each delivery"
+        )
+
+
 class ReceivedMessage(MessageExt[V]):
     """A message that ``consumer.messages()`` handed out: a MessageExt that is acked, or sent back.
 
@@ -59,12 +98,25 @@ class ReceivedMessage(MessageExt[V]):
     Args:
         topic: where it is stored.
         body: its bytes.
-        fields: as those of MessageExt. A consumer makes these messages; nobody waits for the verdict on one made by hand.
+        fields: as those of MessageExt. A consumer makes these messages; nobody waits for the verdict on one made by hand,
+            as in a test of a handler. A pickled copy has no verdict: the process that received the message gives it.
     """
 
     __slots__ = ("_delivery",)
 
     _delivery: Settles
+
+    def __init__(self, topic: str, body: bytes, **fields: Any) -> None:
+        super().__init__(topic, body, **fields)
+        self._delivery = _NoDelivery()
+
+    def __copy__(self) -> Self:
+        return cast("Self", received_message(self, self._delivery))
+
+    def __getstate__(self) -> object:
+        """For pickle: without the delivery, which stays in this process."""
+        own, slots = cast("tuple[Any, dict[str, Any]]", super().__getstate__())
+        return own, {**slots, "_delivery": _DeliveryElsewhere()}
 
     def ack(self) -> None:
         """It is done: the group's progress may pass it, when everything before it in its queue is done, too. Harmless twice.
@@ -133,22 +185,8 @@ class ReceivedMessage(MessageExt[V]):
                 self.ack()
 
 
-# Getter and setter of each slot that a message may have filled: those of fields that are read late do not read them here.
-_SLOTS: Final = tuple(
-    (getattr(slot, "slot", slot).__get__, getattr(slot, "slot", slot).__set__)
-    for kind in (Message, MessageExt)
-    for name in kind.__slots__
-    for slot in (vars(kind)[name],)
-)
-
-
 def received_message(message: MessageExt, delivery: Settles) -> ReceivedMessage[Any]:
     """A copy of ``message`` for one delivery: when the same message comes again, an old copy says nothing about the new delivery."""
-    copy: ReceivedMessage[Any] = ReceivedMessage.__new__(ReceivedMessage)
-    for get, put in _SLOTS:
-        try:
-            put(copy, get(message, MessageExt))
-        except AttributeError:  # not read from the record yet
-            continue
+    copy = message._copy_as(ReceivedMessage)
     copy._delivery = delivery
     return copy

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -160,6 +160,31 @@ def test_what_is_wrong_about_one_message_fails_it_alone_and_later_changes_of_a_m
         (b"3", "UA", 7),
         (b"4", "UA", 0),
     ]
+
+
+def test_a_selector_that_raises_fails_its_own_message_and_those_behind_it_are_sent(
+    rocketmq: EmbeddedRocketMQ, batching: rmq.Producer
+) -> None:
+    rocketmq.create_topic("flights", queues=2)
+
+    def fails(queues: Sequence[rmq.MessageQueue], message: rmq.Message) -> rmq.MessageQueue:
+        raise LookupError("no queue for it")
+
+    for _ in range(2):  # before its route is known, and after
+        bad = batching.send_async(rmq.Message("flights", b"bad"), selector=fails)
+        good = batching.send_async(rmq.Message("flights", b"good"))
+        assert settled(rocketmq, batching, [good])
+        with pytest.raises(LookupError, match="no queue for it"):
+            bad.result(10)
+    assert [message.body for message in rocketmq.messages("flights")] == [b"good"] * 2
+
+
+def test_a_batch_that_was_answered_is_not_kept(rocketmq: EmbeddedRocketMQ, batching: rmq.Producer) -> None:
+    for number in range(3):
+        topic, body = f"flights{number}", b"x" * (100_000 if number == 1 else 10)
+        rocketmq.create_topic(topic, queues=1)
+        settled(rocketmq, batching, [batching.send_async(rmq.Message(topic, body)) for _ in range(3)])
+    assert not lingering(batching)._open
 
 
 def test_a_message_that_travels_alone_is_sent_as_it_was_when_it_was_given(

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import asyncio
+import copy
+import pickle
 from collections.abc import Coroutine
 from typing import Any
 
@@ -172,3 +174,64 @@ def test_a_received_message_has_what_its_record_has() -> None:
         await call
 
     on_a_loop(work())
+
+
+def test_a_message_whose_take_was_cancelled_at_the_end_is_waited_for_by_nobody() -> None:
+    async def work() -> None:
+        stream = MessageStream()
+        calls = Calls(stream)
+        take = asyncio.ensure_future(stream.take())
+        await asyncio.sleep(0)
+        call = calls.begin(0)
+        await asyncio.sleep(0)
+        stream.stop()
+        take.cancel()
+        await asyncio.gather(take, return_exceptions=True)
+        assert not stream.waits_for_verdicts
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+
+    on_a_loop(work())
+
+
+def test_a_copy_has_the_same_delivery_and_a_pickled_one_says_who_gives_the_verdict() -> None:
+    async def work() -> None:
+        stream = MessageStream()
+        Calls(stream)
+        take = asyncio.ensure_future(stream.take())
+        await asyncio.sleep(0)
+        stored = rmq.MessageExt("flights", b"[1]", tags="UA", properties={"p": "q"})
+        stored._deserialize = lambda body: list(body)
+        call = asyncio.ensure_future(stream(stored))
+        got = await take
+        assert got is not None
+        unread = pickle.loads(pickle.dumps(got))
+        with pytest.raises(rmq.ConfigurationError, match="pickled has its value only if it was read before"):
+            _ = unread.value
+        assert got.value == [91, 49, 93]
+        deep, shallow, elsewhere = copy.deepcopy(got), copy.copy(got), pickle.loads(pickle.dumps(got))
+        for twin in (deep, shallow, elsewhere):
+            assert type(twin) is rmq.ReceivedMessage
+            assert (twin.body, twin.tags, twin.value) == (b"[1]", "UA", [91, 49, 93])
+        deep.properties["p"] = "other"
+        deep.value.append(0)
+        assert (got.properties["p"], got.value) == ("q", [91, 49, 93])
+        with pytest.raises(rmq.ConfigurationError, match=r"pickled copy of a message.*call ack\(\) of the message"):
+            elsewhere.ack()
+        deep.ack()
+        assert got.is_settled
+        assert shallow.is_settled
+        await call
+
+    on_a_loop(work())
+
+
+def test_a_message_made_by_hand_keeps_its_verdict_for_a_test_of_a_handler() -> None:
+    made = rmq.ReceivedMessage("flights", b"x", tags="UA")
+    assert not made.is_settled
+    with made.process():
+        pass
+    made.ack()
+    assert made.is_settled
+    with pytest.raises(rmq.ConfigurationError, match="has its ack already and cannot have a nack"):
+        made.nack()

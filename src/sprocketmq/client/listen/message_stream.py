@@ -30,10 +30,10 @@ from typing import Any, Final
 
 from sprocketmq.client.listen.async_listener_pool import AsyncListenerPool
 from sprocketmq.client.listen.listener_pool import T, mark_caller
-from sprocketmq.client.received_message import ReceivedMessage, Verdict, received_message
+from sprocketmq.client.received_message import ReceivedMessage, Verdict, check_one_verdict, received_message
 from sprocketmq.client.results import ConsumeOrderlyContext
 from sprocketmq.core.consume.orderly_turn import ConsumeOrderlyStatus
-from sprocketmq.errors import ClosedError, ConfigurationError
+from sprocketmq.errors import ClosedError
 from sprocketmq.wire.records.message import MessageExt
 
 __all__ = ["DemandPool", "MessageStream"]
@@ -64,10 +64,7 @@ class Delivery:
         with _VERDICTS:  # two threads may settle at once
             if self._verdict is verdict:
                 return
-            if self._verdict is not None:
-                raise ConfigurationError(
-                    f"the message has its {self._verdict.value} already and cannot have a {verdict.value}, too; give one for each delivery"
-                )
+            check_one_verdict(self._verdict, verdict)
             if self.over or self._loop.is_closed():
                 name = message.message_id if message is not None else "the message"
                 raise ClosedError(
@@ -141,6 +138,9 @@ class MessageStream:
         return ConsumeOrderlyStatus.SUCCESS
 
     def _offer(self, message: ReceivedMessage[Any]) -> None:
+        if self.is_over:  # a ``take`` was cancelled when the end came: nobody will have it
+            message._delivery.give_up()
+            return
         while self._takers:
             taker = self._takers.popleft()
             if not taker.done():

@@ -22,7 +22,7 @@ from sprocketmq.client.settings.send_settings import SendSettings
 from sprocketmq.client.settings.split_options import split_options
 from sprocketmq.client.settings.validators import check_group, check_range
 from sprocketmq.client.settings.values import serialized
-from sprocketmq.errors import ClosedError, ConfigurationError, RocketMQError
+from sprocketmq.errors import ClosedError, ConfigurationError
 from sprocketmq.wire.records.message import Message, MessageExt, MessageQueue
 
 if TYPE_CHECKING:
@@ -355,7 +355,7 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
                 raise ClosedError(f"producer {self.group!r} was shut down")
             if how or not self._batches.join(message, future):
                 self._batches.add(message, future, **how)  # type: ignore[misc]  # _takes_into_batches: no other arguments
-        except RocketMQError as error:
+        except Exception as error:  # noqa: BLE001 - also of a selector, which is the user's: it fails its own message only
             future.set_exception(error)
 
     async def send_oneway(

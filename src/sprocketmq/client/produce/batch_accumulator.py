@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Iterator, Sequence
 from itertools import count, repeat
 from operator import methodcaller
 from threading import get_ident
@@ -109,7 +109,7 @@ class BatchAccumulator:
         )
         self._topics: dict[str, str] = {}  # names that were checked, and what brokers call them
         self._max_body_bytes = settings.max_message_bytes
-        self._open: dict[str, Batch[_Send]] = {}  # by topic: what ``join`` adds to; closed ones stay until the next
+        self._open: dict[Hashable, Batch[_Send]] = {}  # by topic: what ``join`` adds to
         self._keys: Iterator[str] = iter(())
         self._keys_ms = 0
         self._is_watched = True  # by hooks, which are shown the messages; else they need not be kept
@@ -331,7 +331,8 @@ class BatchAccumulator:
     def _add_to_topic(self, topic: str, kind: str | None, send: _Send) -> None:
         batch = self._put(topic, kind, send, ordered=False)
         if self._sender.namespace is None and kind is None:
-            self._open[topic] = batch
+            if not batch.is_closed:
+                self._open[topic] = batch
             self._is_watched = self._sender.hooks is not None
             now_ms = self._clock.now_ms()
             if now_ms - self._keys_ms > _KEYS_AGE_MS:
@@ -352,6 +353,8 @@ class BatchAccumulator:
         while batches.ready:
             ready, batches.ready = batches.ready, []
             for batch in ready:
+                if self._open.get(batch.lane) is batch:  # nothing joins it any more
+                    del self._open[batch.lane]
                 self._delivering.add(batch)
                 self._start(self._deliver(batch))
         if self._timer is None and (due_ms := batches.next_due_ms) is not None:

@@ -9,8 +9,9 @@ From then on only the dict counts, because its owner may change it at any time.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Generic
+from typing import TYPE_CHECKING, Any, Final, Generic, cast
 
 import msgspec
 
@@ -20,6 +21,8 @@ from sprocketmq.wire.records.message_id import offset_message_id
 from sprocketmq.wire.records.record_head import LazyField, LazyHost
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from typing_extensions import TypeVar
 
     V = TypeVar("V", default=Any)  # so that MessageExt alone means MessageExt[Any]; Python has the default from 3.13 on
@@ -27,6 +30,7 @@ else:
     from typing import TypeVar
 
     V = TypeVar("V")
+M = TypeVar("M", bound="MessageExt")
 
 __all__ = ["Message", "MessageExt", "MessageQueue", "check_flag", "encoding_advice", "format_host"]
 
@@ -329,7 +333,8 @@ class MessageExt(Message, Generic[V]):
             deserialize = self._deserialize
         except AttributeError:
             raise ConfigurationError(
-                f"the consumer has no value_deserializer for topic {self.topic!r}; give it one, or read message.body"
+                f"the consumer has no value_deserializer for topic {self.topic!r}; give it one, or read message.body (a message that was "
+                "pickled has its value only if it was read before)"
             ) from None
         try:
             return deserialize(self.body)
@@ -338,6 +343,33 @@ class MessageExt(Message, Generic[V]):
                 f"message {self.message_id} of topic {self.topic!r}: its body of {len(self.body)} bytes cannot be deserialized: "
                 f"{type(error).__name__}: {error}"
             ) from error
+
+    def __copy__(self) -> Self:
+        return self._copy_as(type(self))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        deep = copy.copy(self)
+        if self._text is None and self._raw_properties is None:
+            deep._properties = dict(self._properties)
+        if hasattr(self, "_value"):
+            deep._value = copy.deepcopy(self._value, memo)
+        return deep
+
+    def _copy_as(self, kind: type[M]) -> M:
+        """A shallow copy that is a ``kind``. It reads no field that nobody has read yet."""
+        made = kind.__new__(kind)
+        for get, put in _SLOTS:
+            try:
+                put(made, get(self, MessageExt))
+            except AttributeError:  # not read from the record yet
+                continue
+        return made
+
+    def __getstate__(self) -> object:
+        """For pickle: without the ``value_deserializer``, because few can be pickled; a value that was read goes along."""
+        own, slots = cast("tuple[Any, dict[str, Any]]", super().__getstate__())
+        slots.pop("_deserialize", None)
+        return own, slots
 
     def forget_value(self) -> None:
         """The message is delivered again: what the last delivery did to the value is not seen."""
@@ -390,6 +422,14 @@ for _name, _field in (
     setattr(MessageExt, _name, LazyField(getattr(MessageExt, _name), _field))
 for _name, _field in (("_born_host", "born_host"), ("_store_host", "store_host")):
     setattr(MessageExt, _name, LazyHost(getattr(MessageExt, _name), _field))
+
+# Getter and setter of each slot that a message may have filled: those of fields that are read late do not read them here.
+_SLOTS: Final = tuple(
+    (getattr(slot, "slot", slot).__get__, getattr(slot, "slot", slot).__set__)
+    for kind in (Message, MessageExt)
+    for name in kind.__slots__
+    for slot in (vars(kind)[name],)
+)
 
 _EXT_DEFAULTS: dict[str, Any] = {
     "broker_name": "",
