@@ -265,6 +265,7 @@ def test_a_letter_is_mended(
     signed_in.get_by_role("button", name="Dry run").click()
     expect(signed_in.locator("#replayed")).to_contain_text("with the mended body")
     signed_in.get_by_role("button", name="Send again").click()
+    expect(signed_in.locator("#replayed")).not_to_contain_text("A dry run")
     expect(signed_in.locator("#replayed")).to_contain_text("sent to payments")
     assert server.messages("payments")[-1].body == b"payment, mended"
 

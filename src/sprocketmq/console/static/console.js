@@ -100,9 +100,19 @@
         fill: number === 0 ? colour("--chart-fill") : undefined,
         width: number === 0 ? 2 : 1.2,
         points: { show: found.times.length < 3 },
-        value: (chart, value) => value === null || value === undefined ? "unknown" : value.toLocaleString("en"),
+        value: (chart, value, line, at) => figure(at === null || at === undefined ? newest(chart, line) : value),
       }))),
     };
+  }
+
+  // For the legend while no pointer is on the chart, also before the chart has its data.
+  function newest(chart, line) {
+    const figures = chart.data ? chart.data[line] : [];
+    return figures[figures.length - 1];
+  }
+
+  function figure(value) {
+    return value === null || value === undefined ? "unknown" : value.toLocaleString("en");
   }
 
   async function draw(place) {
