@@ -161,7 +161,7 @@ def a_listener_fails(patient: Patient) -> None:
     patient.member(fail=1_000)
     told = "\n".join(patient.becomes("listener fails")["evidence"])
     assert "failures a second in the last minute" in told
-    assert ("ValueError: no such account" if patient.java_version is None else "its log says it") in told
+    assert ("ValueError: no such account" if patient.java_version is None else "the log of the member has it") in told
 
 
 def flow_is_controlled(patient: Patient) -> None:
