@@ -6,13 +6,16 @@ from __future__ import annotations
 import asyncio
 import copy
 import pickle
+import sys
+import threading
 from collections.abc import Coroutine
+from types import FrameType
 from typing import Any
 
 import pytest
 
 import sprocketmq as rmq
-from sprocketmq.client.listen.message_stream import MessageStream
+from sprocketmq.client.listen.message_stream import Delivery, MessageStream
 
 
 def message(number: int) -> rmq.MessageExt:
@@ -235,3 +238,48 @@ def test_a_message_made_by_hand_keeps_its_verdict_for_a_test_of_a_handler() -> N
     assert made.is_settled
     with pytest.raises(rmq.ConfigurationError, match="has its ack already and cannot have a nack"):
         made.nack()
+
+
+@pytest.mark.parametrize("line", range(1, 10))
+def test_a_signal_handler_may_give_a_verdict_in_the_middle_of_another(line: int) -> None:
+    async def work() -> None:
+        stream = MessageStream()
+        calls = Calls(stream)
+        take = asyncio.ensure_future(stream.take())
+        await asyncio.sleep(0)
+        call = calls.begin(0)
+        got = await take
+        assert got is not None
+        given: list[str] = []
+
+        def give(name: str) -> None:
+            try:
+                getattr(got, name)()
+            except rmq.ConfigurationError:
+                return
+            given.append(name)
+
+        def ack_interrupted() -> None:
+            seen = 0
+
+            def look(frame: FrameType, event: str, _: object) -> Any:
+                nonlocal seen
+                if frame.f_code is Delivery.settle.__code__ and event == "line":
+                    seen += 1
+                    if seen == line:
+                        sys.settrace(None)
+                        give("nack")
+                return look
+
+            sys.settrace(look)
+            give("ack")
+            sys.settrace(None)
+
+        interrupted = threading.Thread(target=ack_interrupted, daemon=True)
+        interrupted.start()
+        await asyncio.to_thread(interrupted.join, 10)
+        assert not interrupted.is_alive()
+        [outcome] = await asyncio.gather(call, return_exceptions=True)
+        assert given == (["ack"] if outcome is None else ["nack"])
+
+    on_a_loop(work())

@@ -98,8 +98,22 @@ def test_nothing_is_made_for_a_future_that_nobody_waits_for() -> None:
 def test_a_forked_child_has_a_lock_of_its_own() -> None:
     guard = send_future._Guard()
     with guard.lock:
+        inherited = guard.lock
         guard.after_fork_in_child()
-        assert guard.lock.acquire(blocking=False)
+        assert guard.lock is not inherited
+
+
+def test_a_signal_handler_may_look_at_a_future_while_its_thread_makes_another_wait() -> None:
+    future, handled = SendFuture(), threading.Event()
+
+    def interrupted() -> None:
+        with send_future._guard.lock:
+            if future.cancel() and SendFuture().set_running_or_notify_cancel():
+                handled.set()
+
+    threading.Thread(target=interrupted, daemon=True).start()
+    assert handled.wait(20)
+    assert future.cancelled()
 
 
 def test_an_unknown_attribute_is_an_attribute_error() -> None:

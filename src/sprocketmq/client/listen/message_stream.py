@@ -23,7 +23,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import threading
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
@@ -40,37 +39,43 @@ __all__ = ["DemandPool", "MessageStream"]
 
 log = logging.getLogger("sprocketmq.client")
 
-_VERDICTS: Final = threading.Lock()
+_END: Final = "end"
 
 
 class Delivery:
-    """One message that was handed out, until its call ends. ``settle`` may be called in any thread."""
+    """One message that was handed out, until its call ends. ``settle`` may be called in any thread, and in a signal handler.
 
-    __slots__ = ("_loop", "_outcome", "_verdict", "item", "over")
+    Its end, a verdict or None if it was given up, is the only item of a dict, set by one atomic call. With a lock a signal handler that
+    settles would wait for ever for the code that it interrupted.
+    """
+
+    __slots__ = ("_end", "_loop", "_outcome", "item")
 
     def __init__(self, message: MessageExt) -> None:
         self._loop = asyncio.get_running_loop()
         self._outcome: asyncio.Future[BaseException | None] = self._loop.create_future()
-        self._verdict: Verdict | None = None
+        self._end: dict[str, Verdict | None] = {}
         self.item: MessageExt | None = message  # None: it is settled, or given up
-        self.over = False  # the consumer stopped first (law 5)
 
     @property
     def is_settled(self) -> bool:
-        return self._verdict is not None
+        return self._end.get(_END) is not None
+
+    @property
+    def over(self) -> bool:
+        """Whether the consumer stopped first (law 5)."""
+        return _END in self._end and not self.is_settled
 
     def settle(self, verdict: Verdict, failure: BaseException | None) -> None:
         message = self.item
-        with _VERDICTS:  # two threads may settle at once
-            if self._verdict is verdict:
-                return
-            check_one_verdict(self._verdict, verdict)
-            if self.over or self._loop.is_closed():
-                name = message.message_id if message is not None else "the message"
-                raise ClosedError(
-                    f"the consumer was shut down before the {verdict.value} of {name}; it is delivered again"
-                )
-            self._verdict, self.item = verdict, None
+        if self._loop.is_closed():
+            self.give_up()
+        end = self._end.setdefault(_END, verdict)
+        if end is None:
+            name = message.message_id if message is not None else "the message"
+            raise ClosedError(f"the consumer was shut down before the {verdict.value} of {name}; it is delivered again")
+        check_one_verdict(end, verdict)
+        self.item = None
         with contextlib.suppress(RuntimeError):  # the loop was closed at this moment
             self._loop.call_soon_threadsafe(self._set, failure)
 
@@ -79,8 +84,9 @@ class Delivery:
             self._outcome.set_result(failure)
 
     def give_up(self) -> None:
-        with _VERDICTS:
-            self.over, self.item = True, None
+        """Wait for no verdict any more; nothing changes when there is one."""
+        self._end.setdefault(_END, None)
+        self.item = None
 
     async def ended(self) -> None:
         """Until it is settled; raises the failure that it was settled with."""
@@ -208,8 +214,7 @@ class MessageStream:
         """Wait for no verdict any more: nobody is left to give one (law 5)."""
         self.stop()
         for delivery in self._unsettled:
-            if not delivery.is_settled:
-                delivery.give_up()
+            delivery.give_up()
 
     @property
     def waits_for_verdicts(self) -> bool:

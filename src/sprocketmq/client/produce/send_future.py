@@ -28,14 +28,17 @@ _MADE_LATE: Final = frozenset({"_condition", "_waiters", "_done_callbacks"})
 
 
 class _Guard:
-    """The lock of the law. A forked child gets a new one, because another thread of the parent may have held it."""
+    """The lock of the law. A forked child gets a new one, because another thread of the parent may have held it.
+
+    Reentrant, because a signal handler or a finalizer that looks at a future may interrupt the thread that holds it.
+    """
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
         fork.register(self)
 
     def after_fork_in_child(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
 
 
 _guard: Final = _Guard()
@@ -55,9 +58,10 @@ class SendFuture(concurrent.futures.Future[SendResult]):
         if name not in _MADE_LATE:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         own = self.__dict__
-        with _guard.lock:
-            if "_condition" not in own:
-                own.update(_waiters=[], _done_callbacks=[], _condition=threading.Condition())
+        with _guard.lock:  # each is set once, also by a signal handler that comes between them
+            own.setdefault("_waiters", [])
+            own.setdefault("_done_callbacks", [])
+            own.setdefault("_condition", threading.Condition())
         return own[name]
 
     def set_running_or_notify_cancel(self) -> bool:

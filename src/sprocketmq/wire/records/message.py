@@ -109,7 +109,8 @@ class Message:
         if keys is not None:
             if type(keys) is not str or not keys.isprintable() or not keys or " " in keys:
                 keys = _join_keys(keys)
-            text = f"{text}KEYS\x01{keys}\x02"
+            if keys:  # there may be none in a list
+                text = f"{text}KEYS\x01{keys}\x02"
         # While it is there, it has nothing that the parameters above cannot say, but for the UNIQ_KEY.
         self._text: str | None = text
         self._properties: dict[str, str]  # set when the text is None

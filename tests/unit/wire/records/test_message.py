@@ -50,7 +50,7 @@ def test_a_message_keeps_system_values_in_its_properties() -> None:
 def test_a_message_is_the_same_whether_somebody_looks_at_its_properties_or_not(
     kind: type[Message], tags: str | None, keys: list[str], own: dict[str, str], steps: list[str]
 ) -> None:
-    message = kind("T", b"x", tags=tags, keys=keys or None, properties=own)
+    message = kind("T", b"x", tags=tags, keys=keys, properties=own)
     model = {**own, **({} if tags is None else {"TAGS": tags}), **({"KEYS": " ".join(keys)} if keys else {})}
     for step in steps:
         if step == "look":
