@@ -107,13 +107,13 @@ class ConsoleServer:
             ConfigurationError: the address cannot be listened on.
         """
         settings = self._settings
-        cluster = Cluster(settings.options, settings.limit_ms)
+        cluster, mask = Cluster(settings.options, settings.limit_ms), Mask(settings.masks)
         parts = self._parts = ConsoleParts(
             settings,
             cluster,
-            Watcher(cluster, now_ms, settings.interval_ms),
+            Watcher(cluster, now_ms, settings.interval_ms, mask),
             self._sessions,
-            Mask(settings.masks),
+            mask,
             self._audit,
             Templates(cluster_name=cluster.name, allow_changes=settings.allow_changes),
             # Cookies know no ports: two consoles of one host would take each other's.

@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sprocketmq.console.cluster.cluster import Cluster
+from sprocketmq.console.safety.mask import Mask
 from sprocketmq.console.watch.group_state import GroupState, Level, QueueLag, Verdict, level_of
 from sprocketmq.console.watch.lag_history import LagHistory
+from sprocketmq.console.watch.watcher import ClusterView, Watcher
 from sprocketmq.core.doctor.group_doctor import GroupDiagnosis, GroupVerdict
 from sprocketmq.wire.records.message import MessageQueue
 
@@ -65,6 +70,46 @@ def test_a_verdict_is_as_urgent_as_what_waits(verdict: Verdict | None, lag: int,
 def test_every_verdict_has_a_level_and_every_level_a_text():
     assert {level_of(of(one), 1) for one in GroupVerdict} == {Level.BAD, Level.UNKNOWN, Level.WARN, Level.WELL}
     assert all(level.text for level in Level)
+
+
+class Clock:
+    now_ms = 1_000_000_000
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+
+def watcher_of(clock: Clock) -> Watcher:
+    """One whose name server nobody is at."""
+    return Watcher(Cluster({"namesrv_addr": "127.0.0.1:1"}, 200), clock, 500, Mask())
+
+
+def test_a_clock_that_is_set_back_neither_stops_the_doctor_nor_keeps_it_at_work():
+    clock = Clock()
+    watcher = watcher_of(clock)
+    watcher.view = ClusterView(clock(), groups={"g": GroupState("g")})
+    assert watcher._next_patient() is None, "nobody looks"
+    watcher.is_watched()
+    watcher._verdicts["g"] = Verdict(clock(), GroupDiagnosis(GroupVerdict.MOVING, "it moves"))
+    assert watcher._next_patient() is None, "it was looked at just now"
+    clock.now_ms -= 3_600_000
+    assert watcher._next_patient() is None, "when somebody looked is not known any more"
+    watcher.is_watched()
+    assert watcher._next_patient() == "g"
+
+
+def test_a_group_that_nobody_knows_leaves_nothing_behind():
+    """Any name may be in an address."""
+
+    async def run() -> None:
+        watcher = watcher_of(Clock())
+        watcher.view = ClusterView(1, groups={"known": GroupState("known")})
+        for name in ("no-such-group", "known"):
+            assert (await watcher.diagnose(name)).missing
+        assert watcher._verdicts.keys() == {"known"}
+        await watcher._cluster.shutdown()
+
+    asyncio.run(run())
 
 
 def test_lag_is_unknown_where_nobody_told_of_progress():

@@ -11,7 +11,7 @@ from typing import Any
 from sprocketmq.client.admin.session import AdminSession
 from sprocketmq.client.settings.namesrv_addr import parse_addresses
 from sprocketmq.core.produce.route_table import DEFAULT_TOPIC
-from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout
+from sprocketmq.errors import ConfigurationError, NetworkError, ProtocolError, RemoteError, RequestTimeout, SystemBusy
 from sprocketmq.wire import bodies, headers, requests
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Buffer
@@ -26,7 +26,8 @@ class BrokerStatus:
 
     Attributes:
         broker_id: 0 for the master.
-        is_up: False if it is registered and does not answer; then the other attributes are empty.
+        is_up: False if it is registered and does not answer, is too busy to, or answers what cannot be read; then the other attributes
+            are empty.
         version: the broker's version, such as ``V5_4_0``.
         in_tps, out_tps: messages stored and delivered per second in the last 10 s.
         messages_today_in, messages_today_out: messages stored and delivered since midnight.
@@ -89,7 +90,7 @@ class BrokerRequests(AdminSession):
         async def look(cluster: str, name: str, broker_id: int, address: str) -> BrokerStatus:
             try:
                 said = await self._api.broker_runtime_info(address)
-            except (NetworkError, RequestTimeout):
+            except (NetworkError, RequestTimeout, ProtocolError, SystemBusy):  # what it says of itself is not known
                 return BrokerStatus(cluster, name, broker_id, address, False, "", 0.0, 0.0, 0, 0, {})
             return BrokerStatus(
                 cluster,

@@ -11,6 +11,8 @@ from starlette.responses import JSONResponse, Response
 
 from sprocketmq.console.cluster.known import Known
 from sprocketmq.console.pages.page import given, now_ms, page, parts_of
+from sprocketmq.console.safety.mask import Mask
+from sprocketmq.console.show.values import whole_number
 from sprocketmq.console.watch.group_state import GroupState
 from sprocketmq.core.retry.retry_schedule import is_retry_topic
 from sprocketmq.wire.bodies import Connection, ConsumerConnection, ConsumerRunningInfo
@@ -45,7 +47,7 @@ async def group_verdict(request: Request) -> Response:
     name, watcher = given(request, "name"), parts_of(request).watcher
     state = watcher.view.groups.get(name)
     verdict = state.verdict if state is not None else None
-    if verdict is None or now_ms() - verdict.at_ms > _FRESH_MS:
+    if verdict is None or not 0 <= now_ms() - verdict.at_ms <= _FRESH_MS:
         verdict = await watcher.diagnose(name)
     judged = (
         GroupState(name, verdict=verdict)
@@ -58,13 +60,14 @@ async def group_verdict(request: Request) -> Response:
 # -- members -------------------------------------------------------------------------------------------------------------------------
 
 
-def _member(connection: Connection, broker: str, info: Known[ConsumerRunningInfo]) -> dict[str, Any]:
+def _member(connection: Connection, broker: str, info: Known[ConsumerRunningInfo], mask: Mask) -> dict[str, Any]:
     """One member: how brokers see it, and what it says of itself; None is what it does not say."""
     row = {"connection": connection, "broker": broker, "missing": info.missing, "version": None, "rates": None}
     told = info.value
     if told is None:
         return {**row, "cached": None, "queues": None, "failure": None, "failure_ms": None}
     statuses = told.status_table.values()
+    failure = told.user_consumer_info.get(LAST_FAILURE)
     failure_ms = told.user_consumer_info.get(LAST_FAILURE_TIMESTAMP, "")
     return {
         **row,
@@ -76,8 +79,8 @@ def _member(connection: Connection, broker: str, info: Known[ConsumerRunningInfo
         "queues": sorted(
             queue for queue, held in told.mq_table.items() if not held.droped and not is_retry_topic(queue.topic)
         ),
-        "failure": told.user_consumer_info.get(LAST_FAILURE),
-        "failure_ms": int(failure_ms) if failure_ms.isdigit() else None,
+        "failure": mask.text(failure) if failure else None,
+        "failure_ms": whole_number(failure_ms),
     }
 
 
@@ -96,7 +99,7 @@ async def group_members(request: Request) -> Response:
 
     async def look(connection: Connection, broker: str) -> dict[str, Any]:
         ask = admin.running_info(name, connection.client_id, broker=broker)
-        return _member(connection, broker, await parts.cluster.ask("the member", ask, limits=2))
+        return _member(connection, broker, await parts.cluster.ask("the member", ask, limits=2), parts.mask)
 
     shown = [seen[client_id] for client_id in sorted(seen)[:_MOST_MEMBERS]]
     members = await asyncio.gather(*(look(*one) for one in shown))
@@ -146,7 +149,7 @@ async def group_stack(request: Request) -> Response:
     parts = parts_of(request)
     ask = parts.cluster.admin.running_info(name, client_id, jstack=True, broker=broker)
     info = await parts.cluster.ask(f"the stacks of {client_id}", ask, limits=2)
-    stack = info.value.jstack if info.value is not None else None
+    stack = parts.mask.text(info.value.jstack) if info.value is not None and info.value.jstack else None
     return page(request, "group_stack.html", client_id=client_id, stack=stack, missing=info.missing)
 
 

@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Final
 
 from sprocketmq.core.replay.story_records import duration
 
-__all__ = ["FILTERS", "number", "size", "span", "time_of_day"]
+__all__ = ["FILTERS", "number", "size", "span", "time_of_day", "whole_number"]
 
 _PERMISSIONS: Final = {6: "read, write", 7: "read, write", 4: "read", 5: "read", 2: "write", 3: "write"}
 _UNKNOWN: Final = "unknown"
+_MOST_DIGITS: Final = 19
 
 
 def number(value: float | None) -> str:
@@ -19,6 +20,11 @@ def number(value: float | None) -> str:
     if value is None:
         return _UNKNOWN
     return f"{value:,.1f}" if isinstance(value, float) else f"{value:,}"
+
+
+def whole_number(text: str) -> int | None:
+    """The number that ASCII digits write; None for other text, and for more digits than 64 bits have."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
 
 
 def span(span_ms: int | None) -> str:
@@ -54,26 +60,26 @@ def local_time(time_ms: int | None) -> str:
     """2026-11-24 06:12:31, in the zone of the console's machine."""
     if time_ms is None:
         return _UNKNOWN
-    moment = _moment(time_ms)
-    return _UNKNOWN if moment is None else moment.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    moment = _moment(time_ms, None)
+    return _UNKNOWN if moment is None else moment.strftime("%Y-%m-%d %H:%M:%S")
 
 
 def time_of_day(time_ms: int) -> str:
     """06:12:31, in the zone of the console's machine."""
-    moment = _moment(time_ms)
-    return _UNKNOWN if moment is None else moment.astimezone().strftime("%H:%M:%S")
+    moment = _moment(time_ms, None)
+    return _UNKNOWN if moment is None else moment.strftime("%H:%M:%S")
 
 
 def iso_time(time_ms: int | None) -> str:
     """For machines."""
-    moment = None if time_ms is None else _moment(time_ms)
+    moment = None if time_ms is None else _moment(time_ms, UTC)
     return "" if moment is None else moment.isoformat(timespec="milliseconds")
 
 
-def _moment(time_ms: int) -> datetime | None:
-    """None for what no calendar has; a message may say any number."""
+def _moment(time_ms: int, zone: tzinfo | None) -> datetime | None:
+    """In the zone, None is the machine's; None for what its calendar does not have, as a message may say any number."""
     try:
-        return datetime.fromtimestamp(time_ms / 1000, UTC)
+        return datetime.fromtimestamp(time_ms / 1000, UTC).astimezone(zone)
     except (ValueError, OverflowError, OSError):
         return None
 

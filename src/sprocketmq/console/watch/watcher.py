@@ -23,10 +23,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+import msgspec
+
 from sprocketmq.client.admin import BrokerStatus
 from sprocketmq.console.cluster.cluster import Cluster
+from sprocketmq.console.safety.mask import Mask
 from sprocketmq.console.watch.group_state import GroupState, QueueLag, Verdict
 from sprocketmq.console.watch.lag_history import LagHistory
+from sprocketmq.core.doctor.group_doctor import GroupDiagnosis
 from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = ["ClusterView", "Watcher"]
@@ -42,6 +46,7 @@ _VERDICT_EACH_MS: Final = 60_000
 _BAD_VERDICT_EACH_MS: Final = 15_000
 _WATCHED_FOR_MS: Final = 120_000
 _DOCTORS: Final = 4
+_MOST_OFFSET: Final = (1 << 63) - 1
 
 _Progress = dict[str, dict[MessageQueue, QueueLag]]
 
@@ -74,10 +79,10 @@ class ClusterView:
 
 
 class Watcher:
-    """Args: ``now_ms`` is the time of day; ``interval_ms`` lies between two looks."""
+    """Args: ``now_ms`` is the time of day; ``interval_ms`` lies between two looks; ``mask`` is for what the doctor quotes of members."""
 
-    def __init__(self, cluster: Cluster, now_ms: Callable[[], int], interval_ms: int) -> None:
-        self._cluster, self._now_ms, self._interval_s = cluster, now_ms, interval_ms / 1000
+    def __init__(self, cluster: Cluster, now_ms: Callable[[], int], interval_ms: int, mask: Mask) -> None:
+        self._cluster, self._now_ms, self._interval_s, self._mask = cluster, now_ms, interval_ms / 1000, mask
         self.view = ClusterView()
         self.history: LagHistory[tuple[str, MessageQueue | None]] = LagHistory(_MOMENTS, _SERIES)
         self._names: dict[str, set[str]] = {}
@@ -155,11 +160,14 @@ class Watcher:
         if found.value is None:
             return found.missing or ""
         progress: _Progress = {}
+        wrong = f"broker {broker}: it tells of offsets that no queue can have"
         for row in found.value.consume_stats_list:
             for group, stats in row.items():
                 queues = progress.setdefault(group, {})
                 for one in stats:
                     for queue, at in one.offset_table.items():
+                        if max(abs(at.broker_offset), abs(at.consumer_offset)) > _MOST_OFFSET:
+                            return wrong
                         consumed = at.consumer_offset if at.consumer_offset >= 0 else None
                         queues[queue] = QueueLag(at.broker_offset, consumed)
         return progress
@@ -167,7 +175,7 @@ class Watcher:
     async def _learn_names(self, brokers: list[str]) -> list[str]:
         """Names of groups without progress, too; returns what could not be learned."""
         now_ms = self._now_ms()
-        if now_ms - self._names_at_ms < _NAMES_EACH_MS and set(brokers) <= self._names.keys():
+        if _is_within(self._names_at_ms, now_ms, _NAMES_EACH_MS) and set(brokers) <= self._names.keys():
             return []
         self._names_at_ms = now_ms
 
@@ -263,7 +271,7 @@ class Watcher:
     def _next_patient(self) -> str | None:
         """The next group: without a verdict, with lag, with the oldest verdict, in that order; None if nobody looks or all are new."""
         now_ms = self._now_ms()
-        if now_ms - self._watched_ms > _WATCHED_FOR_MS:
+        if not _is_within(self._watched_ms, now_ms, _WATCHED_FOR_MS):
             return None
         due = [
             (
@@ -283,7 +291,7 @@ class Watcher:
         if last is None:
             return True
         is_well = last.diagnosis is not None and last.diagnosis.verdict.is_well
-        return now_ms - last.at_ms >= (_VERDICT_EACH_MS if is_well else _BAD_VERDICT_EACH_MS)
+        return not _is_within(last.at_ms, now_ms, _VERDICT_EACH_MS if is_well else _BAD_VERDICT_EACH_MS)
 
     async def diagnose(self, group: str) -> Verdict:
         """Ask the doctor now. The verdict is also in later views."""
@@ -294,8 +302,10 @@ class Watcher:
             )
         finally:
             self._being_asked.discard(group)
-        verdict = self._verdicts[group] = Verdict(self._now_ms(), found.value, found.missing)
+        verdict = Verdict(self._now_ms(), _masked(found.value, self._mask), found.missing)
         state = self.view.groups.get(group)
+        if state is not None:  # anybody may ask for any name, and only known groups are kept
+            self._verdicts[group] = verdict
         if state is not None and (not state.queues or group in self._unwritten):
             early = await self._cluster.ask(f"the lag of group {group}", self._first_progress(group), limits=2)
             self._unwritten[group] = early.value or {}
@@ -308,6 +318,20 @@ class Watcher:
 
 _DOCTOR_LIMITS: Final = 4
 """The doctor asks each broker and each member several things, twice."""
+
+
+def _masked(diagnosis: GroupDiagnosis | None, mask: Mask) -> GroupDiagnosis | None:
+    """The doctor quotes what listeners raised, and that often has parts of messages in it."""
+    if diagnosis is None:
+        return None
+    return msgspec.structs.replace(
+        diagnosis, sentence=mask.text(diagnosis.sentence), evidence=tuple(map(mask.text, diagnosis.evidence))
+    )
+
+
+def _is_within(at_ms: int, now_ms: int, span_ms: int) -> bool:
+    """Whether it was less than that long ago. A time that is still to come, as after the clock was set back, was long ago."""
+    return 0 <= now_ms - at_ms < span_ms
 
 
 def _with(state: GroupState, verdict: Verdict) -> GroupState:
