@@ -17,6 +17,7 @@ from starlette.staticfiles import StaticFiles
 from sprocketmq.console.guard import SIGN_IN, Guard
 from sprocketmq.console.pages import broker, dead_letters, entry, group, message, overview, topic
 from sprocketmq.console.pages.page import ConsoleParts, Refused
+from sprocketmq.console.safety.headers import PAGE
 from sprocketmq.console.safety.hosts import Hosts
 
 __all__ = ["make_app"]
@@ -90,4 +91,6 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 async def _failed(request: Request, error: Exception) -> Response:
     """A bug of ours; uvicorn logs the traceback, as Starlette raises the error again."""
-    return _refusal(request, 500, "The console failed", "Its log has the reason. Nothing else is affected.")
+    answer = _refusal(request, 500, "The console failed", "Its log has the reason. Nothing else is affected.")
+    answer.headers.update(PAGE)  # Starlette sends this answer from outside of the guard
+    return answer

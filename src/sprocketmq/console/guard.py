@@ -5,6 +5,7 @@
     no session                 401    the page that asks for the token; files of the console's own look are for everybody
     a change                   403    read-only console, no form key, or sent from another site's page
     a body too large           413
+    a body that is no form     415    of the console's own forms, all are of one kind
 
 Law: no handler runs before all of this was looked at. A handler that changes something is one for POST, and no other.
 """
@@ -28,6 +29,7 @@ __all__ = ["MOST_FORM_BYTES", "SIGN_IN", "Guard"]
 MOST_FORM_BYTES: Final = 2 << 20
 SIGN_IN: Final = "/sign-in"
 _STATIC: Final = "/static/"
+_FORM: Final = "application/x-www-form-urlencoded"
 _SAFE_METHODS: Final = frozenset(("GET", "HEAD"))
 
 
@@ -70,6 +72,8 @@ class Guard:
             return self._refuse(
                 413, "That is too much", f"At most {MOST_FORM_BYTES:,} bytes are taken. Nothing was changed."
             )
+        if request.headers.get("content-type", _FORM).partition(";")[0].strip().lower() != _FORM:
+            return self._refuse(415, "That is no form of this console", f"{_FORM} is allowed. Nothing was changed.")
         if path == SIGN_IN or (path == "/" and scope["method"] == "GET" and "token" in request.query_params):
             return None
         if session is None:

@@ -127,6 +127,24 @@ def test_a_form_that_is_too_large_is_refused(console: RunningConsole):
     assert console.browser.post("/topic/send", content=chunks(), headers=headers).status_code in (400, 413)
 
 
+@pytest.mark.parametrize("charset", ["undefined", "utf-7", "utf-8"])
+def test_what_is_no_form_of_ours_is_refused(console: RunningConsole, charset: str):
+    part = b'--b\r\nContent-Disposition: form-data; name="token"\r\n\r\n+2AA-\r\n--b--\r\n'
+    for browser in (console.browser, console.stranger):
+        for kind in (f"multipart/form-data; boundary=b; charset={charset}", "text/plain", "application/json"):
+            for path in ("/sign-in", *CHANGES):
+                assert browser.post(path, content=part, headers={"Content-Type": kind}).status_code == 415
+
+
+@pytest.mark.parametrize("number", ["9" * 5_000, "9" * 30, "²", "-1"])
+def test_a_number_that_is_none_is_refused_and_not_a_failure(console: RunningConsole, number: str):
+    for path in ("/message", "/message/body", "/message/fate", "/dead-letter"):
+        where = {"topic": "%DLQ%g", "broker": "broker-a", "queue": "0", "offset": number}
+        assert console.browser.get(path, params=where).status_code == 404
+    answer = console.post("/dead-letters/replay", group="g", letter=f"broker-a/0/{number}", dry_run="1")
+    assert "is no place of a letter" in answer.text
+
+
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "OPTIONS", "PATCH", "TRACE"])
 def test_other_methods_are_refused(console: RunningConsole, method: str):
     assert console.browser.request(method, "/").status_code == 405

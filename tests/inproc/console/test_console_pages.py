@@ -11,6 +11,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 import sprocketmq as rmq
@@ -115,6 +116,24 @@ def test_a_group_says_why_its_queues_and_its_members(console: RunningConsole, se
         assert names.group in console.page("/group", name=names.group)
 
 
+def test_what_a_listener_raised_is_masked_wherever_it_is_quoted(
+    console: RunningConsole, server: EmbeddedRocketMQ, names: Names
+):
+    send(server, names.topic, b"one")
+    consumer = server.push_consumer(names.group, consume_from_where=FIRST)
+    consumer.subscribe(names.topic)
+
+    @consumer.on_message
+    def fail(message: rmq.MessageExt) -> None:
+        raise ValueError(f"no account for card {CARD}")
+
+    with consumer:
+        members = console.until("no account for card", "/group/members", name=names.group)
+        verdict = console.until("no account for card", "/group/verdict", name=names.group)
+        assert CARD not in members + verdict
+        assert CARD not in console.page("/")
+
+
 def test_a_group_that_does_not_exist_is_said_and_not_zero(console: RunningConsole):
     text = console.page("/group/verdict", name="nobody-knows-me")
     assert "no broker knows" in text
@@ -176,6 +195,20 @@ def test_a_topic_is_followed(console: RunningConsole, server: EmbeddedRocketMQ, 
     assert [one["body"] for one in found] == ["before •••", "after"]
     assert found[1]["marks"][1:3] == ["tag new", "keys k-9"]
     assert console.browser.get(found[1]["href"]).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/events", "/topic/tail"])
+def test_a_stream_ends_with_its_session(console: RunningConsole, server: EmbeddedRocketMQ, names: Names, path: str):
+    with httpx.Client(base_url=console.base, timeout=30) as browser:
+        browser.get(console.server.link)
+        key = re.search(r'name="form_key" value="([^"]+)"', browser.get("/").text)
+        assert key is not None
+        with browser.stream("GET", path, params={"name": names.topic}) as stream:
+            lines = stream.iter_lines()
+            next(lines)
+            assert browser.post("/sign-out", data={"form_key": key[1]}).status_code == 303
+            for _ in lines:
+                pass
 
 
 def test_the_events_tell_of_each_look(console: RunningConsole):
@@ -408,6 +441,24 @@ def test_without_a_place_to_write_it_down_nothing_is_changed(server: EmbeddedRoc
         text = console.post("/topic/send", topic=names.topic, body="x").text
         assert "nothing is changed" in text
     assert server.messages(names.topic) == []
+
+
+def test_a_change_whose_end_is_not_known_says_so_in_the_audit_file(
+    console: RunningConsole, audit_file: Path, monkeypatch: pytest.MonkeyPatch
+):
+    async def fails() -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(console.server._parts.cluster, "producer", fails)
+    fields = {"form_key": console.form_key, "topic": "t", "body": "x"}
+    # Uvicorn closes the connection after a failure.
+    answer = console.browser.post("/topic/send", data=fields, headers={"Connection": "close"})
+    assert answer.status_code == 500
+    assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+    assert answer.headers["cache-control"] == "no-store"
+    begun, ended = audit_lines(audit_file)[-2:]
+    assert (begun["stage"], ended["stage"], begun["change"]) == ("begins", "ended", ended["change"])
+    assert ended["outcome"] == "not known (RuntimeError); it may have been carried out"
 
 
 def test_users_and_policies_are_shown_without_passwords():

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sprocketmq.console.pages.broker import shown_settings
 from sprocketmq.console.safety.audit import Audit
 from sprocketmq.console.safety.hosts import Hosts
 from sprocketmq.console.safety.mask import MASKED, Mask
@@ -38,6 +39,13 @@ def test_what_fits_is_hidden_and_nothing_else():
     assert mask.text("card 4111111111111111, secret=abc ok") == f"card {MASKED}, {MASKED} ok"
     assert mask.body(b"\xff\x004111111111111111\xfe") == b"\xff\x00" + MASKED.encode() + b"\xfe"
     assert mask.properties({"4111111111111111": "4111111111111111"}) == {"4111111111111111": MASKED}
+
+
+def test_words_are_hidden_alone_and_beside_each_other():
+    mask = Mask(compiled_masks(["^[0-9]{4}$", "abc def"]))
+    assert mask.words(["1234", "x", "12345"]) == [MASKED, "x", "12345"]
+    assert " ".join(mask.words(["x", "abc", "def"])) == f"x {MASKED}"
+    assert mask.words([]) == []
 
 
 @given(st.binary(max_size=200))
@@ -113,18 +121,46 @@ def test_a_token_that_can_be_guessed_is_refused():
     assert len(Sessions(None, Clock()).token) > 40
 
 
+def test_whether_a_session_is_open_can_be_asked_without_using_it():
+    clock = Clock()
+    sessions = Sessions(TOKEN, clock)
+    session = sessions.open(TOKEN)
+    assert session is not None
+    clock.now_s += 12 * 3600
+    assert sessions.is_open(session)
+    clock.now_s += 1
+    assert not sessions.is_open(session)
+    session = sessions.open(TOKEN)
+    assert session is not None
+    sessions.close(session)
+    assert not sessions.is_open(session)
+
+
 # -- names ---------------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    "host", ["127.0.0.1:9877", "localhost:9877", "LOCALHOST", "[::1]:9877", "127.0.0.2", "mq.example:80"]
+    "host",
+    ["127.0.0.1:9877", "localhost:9877", "LOCALHOST", "[::1]:9877", "127.0.0.2", "mq.example:80", "localhost.:80"],
 )
 def test_the_console_answers_to_its_own_names(host: str):
     assert Hosts("127.0.0.1", ["mq.example"]).allows(host)
 
 
 @pytest.mark.parametrize(
-    "host", ["", "evil.example", "evil.example:9877", "127.0.0.1.evil.example", "10.0.0.9:9877", "localhost.evil"]
+    "host",
+    [
+        "",
+        "evil.example",
+        "evil.example:9877",
+        "127.0.0.1.evil.example",
+        "10.0.0.9:9877",
+        "localhost.evil",
+        ":9877",
+        "localhost:9877@evil.example",
+        "[::1",
+        "[::1]x",
+    ],
 )
 def test_the_console_answers_to_no_other_name(host: str):
     assert not Hosts("127.0.0.1", ["mq.example"]).allows(host)
@@ -172,6 +208,39 @@ def test_an_audit_file_that_cannot_be_written_is_said_at_the_start_and_stops_a_c
     folder.rmdir()
     with pytest.raises(StoreNotWritable, match="nothing is changed"):
         audit.begins("send", 1, "127.0.0.1")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="which has no limit for files")
+def test_a_line_that_was_cut_by_a_full_disk_is_refused_and_the_next_one_is_whole(tmp_path: Path):
+    import resource
+
+    path = tmp_path / "audit.jsonl"
+    audit = Audit(path, lambda: 0, None)
+    audit.begins("send", 1, "127.0.0.1")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    # A write up to a limit for files is cut short without an error, as on a disk that becomes full.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 20, hard))
+    try:
+        for _ in range(2):
+            with pytest.raises(StoreNotWritable, match="nothing is changed"):
+                audit.begins("send", 2, "127.0.0.1")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    audit.begins("send", 3, "127.0.0.1")
+    lines = path.read_text().splitlines()
+    assert len(lines) == 3
+    assert len(lines[1]) == 20, "what was cut stays as it is"
+    assert [json.loads(lines[place])["session"] for place in (0, 2)] == [1, 3]
+
+
+def test_secrets_in_settings_of_brokers_are_hidden_by_name_and_by_what_is_in_them():
+    shown = {"brokerName": "broker-a", "flushDiskType": ""}
+    hidden = {
+        "initAuthenticationUser": '{"username":"ops","password":"s3"}',
+        "innerClientAuthenticationCredentials": '{"accessKey":"ops","secretKey":"s3"}',
+        "tls.server.keyPassword": "s3",
+    }
+    assert shown_settings(shown | hidden) == shown | dict.fromkeys(hidden, "hidden")
 
 
 def test_settings_that_cannot_be_are_refused():

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -17,7 +19,16 @@ from sprocketmq.console.show.bodies import (
     shown_body,
 )
 from sprocketmq.console.show.sparkline import HEIGHT, WIDTH, sparkline
-from sprocketmq.console.show.values import iso_time, local_time, number, permission, size, span
+from sprocketmq.console.show.values import (
+    iso_time,
+    local_time,
+    number,
+    permission,
+    size,
+    span,
+    time_of_day,
+    whole_number,
+)
 
 OPEN = Mask()
 CARDS = Mask(compiled_masks(["[0-9]{16}"]))
@@ -81,6 +92,10 @@ def test_control_characters_are_shown_as_pictures():
     assert shown_body(b"a\x00b\x1b[2Jc\td\n", None, OPEN).text == "a\u2400b\u241b[2Jc\td\n"
 
 
+def test_what_fits_only_without_line_breaks_is_hidden_in_a_preview():
+    assert preview(b"pin 12\n34", Mask(compiled_masks(["[0-9]{2} [0-9]{2}"]))) == f"pin {MASKED}"
+
+
 def test_a_preview_is_one_line():
     assert preview(b"a\n\n  b", OPEN) == "a b"
     assert preview("é".encode() * 5_000, OPEN).startswith("éé")
@@ -134,6 +149,27 @@ def test_values_are_words_and_unknown_is_unknown():
     assert local_time(None) == "unknown"
     assert local_time(10**30) == "unknown"
     assert iso_time(0) == "1970-01-01T00:00:00.000+00:00"
+
+
+@pytest.mark.skipif(not hasattr(time, "tzset"), reason="the zone of the process cannot be set")
+@pytest.mark.parametrize("zone", ["Asia/Tokyo", "America/New_York"])
+def test_a_time_that_only_another_zone_has_is_unknown(zone: str, monkeypatch: pytest.MonkeyPatch):
+    """What a message says of its time is anything."""
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", zone)
+        time.tzset()
+        shown = [(local_time(at), time_of_day(at)) for at in (253_402_300_799_000, -62_135_596_800_000, 10**400)]
+        assert ("unknown", "unknown") in shown[:2]
+        assert shown[2] == ("unknown", "unknown")
+    time.tzset()
+
+
+@pytest.mark.parametrize(
+    ("text", "is_it"),
+    [("0", 0), ("12", 12), ("", None), ("-1", None), ("²", None), ("٣", None), ("9" * 20, None), ("9" * 5_000, None)],
+)
+def test_a_whole_number_is_what_ascii_digits_write(text: str, is_it: int | None):
+    assert whole_number(text) == is_it
 
 
 def test_a_sparkline_has_gaps_where_nothing_is_known():

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from sprocketmq.client.admin import BrokerStatus
 from sprocketmq.console.pages.page import Refused, given, page, parts_of
 
-__all__ = ["access", "broker", "brokers"]
+__all__ = ["access", "broker", "brokers", "shown_settings"]
 
 _MASTER: Final = 0
 _SECRET: Final = re.compile(r"secret|password|token|credential", re.IGNORECASE)
@@ -57,6 +57,14 @@ def _ratio(info: Mapping[str, str]) -> float | None:
     return None
 
 
+def shown_settings(config: Mapping[str, str]) -> dict[str, str]:
+    """Settings without secrets, sorted. ``initAuthenticationUser`` of Apache's broker.conf has its password in the value, as JSON."""
+    return {
+        key: "hidden" if value and (_SECRET.search(key) or _SECRET.search(value)) else value
+        for key, value in sorted(config.items())
+    }
+
+
 async def broker(request: Request) -> Response:
     """One broker."""
     parts = parts_of(request)
@@ -73,10 +81,7 @@ async def broker(request: Request) -> Response:
         admin, ask = parts.cluster.admin, parts.cluster.ask
         config = await ask("its settings", admin.broker_config(status.address))
         missing += [config.missing] if config.missing is not None else []
-        context["config"] = {
-            key: "hidden" if _SECRET.search(key) and value else value
-            for key, value in sorted((config.value or {}).items())
-        }
+        context["config"] = shown_settings(config.value or {})
         if status.broker_id == _MASTER:
             producers = await ask("its producers", admin.producers(status.address))
             context["producers"] = producers.value

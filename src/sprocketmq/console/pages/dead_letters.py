@@ -24,7 +24,7 @@ from sprocketmq.console.pages.outcome import Outcome, body_facts, changing, outc
 from sprocketmq.console.pages.page import ConsoleParts, Refused, change_of, form_of, given, page, parts_of
 from sprocketmq.console.pages.topic import message_address
 from sprocketmq.console.show.bodies import MOST_MENDED_BYTES, mendable_text, mended_body, preview
-from sprocketmq.console.show.values import number
+from sprocketmq.console.show.values import number, whole_number
 from sprocketmq.core.retry.retry_schedule import dlq_topic
 from sprocketmq.errors import ConfigurationError, RocketMQError, TopicNotExist
 from sprocketmq.wire.bodies import TopicOffset
@@ -137,7 +137,7 @@ def _row(letter: DeadLetterMessage, parts: ConsoleParts) -> dict[str, Any]:
         "topic": letter.origin_topic,
         "reason": _reason(letter, parts),
         "tries": letter.deliveries,
-        "keys": [mask.text(one) for one in message.keys],
+        "keys": mask.words(message.keys),
         "size": len(message.body),
         "body": preview(message.body, mask),
     }
@@ -227,9 +227,10 @@ async def _letter_at(parts: ConsoleParts, topic: str, place: str) -> DeadLetterM
     """The letter at BROKER/QUEUE/OFFSET. Raises Refused."""
     broker_and_queue, _, offset = place.rpartition("/")
     broker, _, queue = broker_and_queue.rpartition("/")
-    if not (broker and queue.isascii() and queue.isdigit() and offset.isascii() and offset.isdigit()):
+    queue_id, at = whole_number(queue), whole_number(offset)
+    if not broker or queue_id is None or at is None:
         raise Refused(400, "There is no such letter", f"{place} is no place of a letter")
-    return DeadLetterMessage(await stored_at(parts, MessageQueue(topic, broker, int(queue)), int(offset)))
+    return DeadLetterMessage(await stored_at(parts, MessageQueue(topic, broker, queue_id), at))
 
 
 def _mend(letter: DeadLetterMessage, form: FormData, parts: ConsoleParts) -> bool:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from sprocketmq.console.pages.page import form_of, parts_of
+from sprocketmq.console.pages.page import fields_of, form_of, parts_of
 
 __all__ = ["sign_in", "sign_in_by_link", "sign_out"]
 
@@ -19,7 +19,7 @@ def sign_in_by_link(request: Request, token: str) -> Response:
 
 async def sign_in(request: Request) -> Response:
     """The form for the token."""
-    form = await request.form(max_fields=4, max_files=0)
+    form = await fields_of(request)
     return _signed_in(request, str(form.get("token", "")).strip())
 
 

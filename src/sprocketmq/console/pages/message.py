@@ -13,6 +13,7 @@ from sprocketmq.client.admin import TrackType
 from sprocketmq.console.pages.page import ConsoleParts, Refused, given, page, parts_of
 from sprocketmq.console.pages.topic import message_address, message_line
 from sprocketmq.console.show.bodies import FORMS, ShownBody, shown_body
+from sprocketmq.console.show.values import whole_number
 from sprocketmq.core.retry.retry_schedule import dlq_topic, retry_topic
 from sprocketmq.errors import ConfigurationError, TopicNotExist
 from sprocketmq.wire.records import properties as props
@@ -107,10 +108,10 @@ async def _stored_copy(parts: ConsoleParts, message_id: str) -> MessageExt | Non
 
 def place_of(request: Request) -> tuple[MessageQueue, int]:
     """Queue and offset that the address names. Raises Refused."""
-    queue, offset = given(request, "queue"), given(request, "offset")
-    if not (queue.isascii() and queue.isdigit() and offset.isascii() and offset.isdigit()):
+    queue, offset = whole_number(given(request, "queue")), whole_number(given(request, "offset"))
+    if queue is None or offset is None:
         raise Refused(404, "There is no such page", "Queue and offset are numbers.")
-    return MessageQueue(given(request, "topic"), given(request, "broker"), int(queue)), int(offset)
+    return MessageQueue(given(request, "topic"), given(request, "broker"), queue), offset
 
 
 async def stored_at(parts: ConsoleParts, queue: MessageQueue, offset: int) -> MessageExt:
@@ -149,7 +150,7 @@ async def message(request: Request) -> Response:
         body=await shown_beside(found.body, form if form in FORMS else None, parts),
         forms=FORMS,
         tags=mask.text(found.tags) if found.tags else None,
-        keys=[mask.text(key) for key in found.keys],
+        keys=mask.words(found.keys),
         mine=sorted(
             mask.properties({k: v for k, v in found.properties.items() if k not in props.OF_ONE_MESSAGE}).items()
         ),

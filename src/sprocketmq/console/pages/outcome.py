@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -59,6 +60,10 @@ async def changing(
         outcome = Outcome(False, title, f"{error or 'there was no answer in time'}; it may have been carried out")
     except RocketMQError as error:
         outcome = Outcome(False, title, str(error))
+    except BaseException as error:  # a bug of ours, or the console is being stopped
+        with contextlib.suppress(StoreNotWritable):
+            parts.audit.ended(change, f"not known ({type(error).__name__}); it may have been carried out")
+        raise
     try:
         parts.audit.ended(change, outcome.sentence)
     except StoreNotWritable as error:

@@ -10,10 +10,11 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from sprocketmq.console.pages.entry import sign_in_by_link
-from sprocketmq.console.pages.page import page, parts_of
+from sprocketmq.console.pages.page import ConsoleParts, page, parts_of
+from sprocketmq.console.safety.sessions import Session
 from sprocketmq.console.show.sparkline import sparkline
 from sprocketmq.console.watch.group_state import GroupState, Level
-from sprocketmq.console.watch.watcher import ClusterView, Watcher
+from sprocketmq.console.watch.watcher import ClusterView
 from sprocketmq.core.resource_names import is_system_group
 
 __all__ = ["events", "overview", "overview_live"]
@@ -97,14 +98,16 @@ def mood(view: ClusterView, groups: list[GroupState]) -> Level:
 async def events(request: Request) -> Response:
     """Server-sent events: ``tick`` whenever there is a new view."""
     return StreamingResponse(
-        _ticks(parts_of(request).watcher), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"}
+        _ticks(parts_of(request), request.state.session),
+        media_type="text/event-stream",
+        headers={"X-Accel-Buffering": "no"},
     )
 
 
-async def _ticks(watcher: Watcher) -> AsyncIterator[str]:
-    version = -1
+async def _ticks(parts: ConsoleParts, session: Session) -> AsyncIterator[str]:
+    version, watcher = -1, parts.watcher
     yield "retry: 3000\n\n"
-    while not watcher.is_closed:
+    while not watcher.is_closed and parts.sessions.is_open(session):
         watcher.is_watched()
         now = await watcher.change(version, _KEEP_ALIVE_S)
         yield f"event: tick\ndata: {now}\n\n" if now > version else ": still here\n\n"

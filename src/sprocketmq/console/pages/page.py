@@ -26,6 +26,7 @@ __all__ = [
     "Refused",
     "address",
     "change_of",
+    "fields_of",
     "form_of",
     "given",
     "now_ms",
@@ -92,16 +93,21 @@ def page(request: Request, template: str, *, code: int = 200, **context: Any) ->
     return parts.templates.response(template, code=code, path=request.url.path, form_key=session.form_key, **context)
 
 
+async def fields_of(request: Request) -> FormData:
+    """The fields of a form, whoever sent it. Raises Refused: the browser left, or sent too much."""
+    try:
+        return await request.form(max_fields=_MOST_FIELDS, max_files=0)
+    except ClientDisconnect as error:
+        raise Refused(413, "That is too much", "Nothing was changed.") from error
+
+
 async def form_of(request: Request) -> FormData:
     """The fields of a form that one of our pages sent.
 
     Raises:
         Refused: it has not the key of the session.
     """
-    try:
-        form = await request.form(max_fields=_MOST_FIELDS, max_files=0)
-    except ClientDisconnect as error:
-        raise Refused(413, "That is too much", "Nothing was changed.") from error
+    form = await fields_of(request)
     key = form.get(FORM_KEY)
     if not isinstance(key, str) or not Sessions.form_is_of(request.state.session, key):
         raise Refused(

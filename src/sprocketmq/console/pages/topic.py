@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from starlette.responses import Response, StreamingResponse
 from sprocketmq.client.produce.async_producer import AsyncProducer
 from sprocketmq.console.pages.outcome import Outcome, body_facts, changing, outcome_response
 from sprocketmq.console.pages.page import ConsoleParts, address, change_of, given, page, parts_of
+from sprocketmq.console.safety.sessions import Session
 from sprocketmq.console.show.bodies import preview
 from sprocketmq.console.show.values import size, time_of_day
 from sprocketmq.core.resource_names import is_system_topic
@@ -156,7 +158,7 @@ async def tail(request: Request) -> Response:
     name, parts = given(request, "name"), parts_of(request)
     expression = request.query_params.get("tags", "").strip() or "*"
     return StreamingResponse(
-        _Tail(parts, name, expression).events(),
+        _Tail(parts, request.state.session, name, expression).events(),
         media_type="text/event-stream",
         headers={"X-Accel-Buffering": "no"},
     )
@@ -167,8 +169,8 @@ class _Tail:
 
     under_way = 0
 
-    def __init__(self, parts: ConsoleParts, topic: str, expression: str) -> None:
-        self._parts, self._topic, self._expression = parts, topic, expression
+    def __init__(self, parts: ConsoleParts, session: Session, topic: str, expression: str) -> None:
+        self._parts, self._session, self._topic, self._expression = parts, session, topic, expression
         self._positions: dict[MessageQueue, int] = {}
 
     async def events(self) -> AsyncIterator[str]:
@@ -191,7 +193,7 @@ class _Tail:
             return
         missing = await self._to_the_end(queues.value, _BEGIN_BEFORE)
         yield _event("told", "; ".join(["Following.", *missing]))
-        while not parts.watcher.is_closed and loop.time() < end_s:
+        while not parts.watcher.is_closed and parts.sessions.is_open(self._session) and loop.time() < end_s:
             begun_s = loop.time()
             found, missing = await self._turn()
             if len(found) > _MOST_A_TURN:
@@ -206,7 +208,7 @@ class _Tail:
             if not found:
                 yield ": still here\n\n"
             await asyncio.sleep(max(0.0, _TAIL_EACH_S - (loop.time() - begun_s)))
-        yield _event("ended", "Stopped after 15 minutes; follow again if you like.")
+        yield _event("ended", "Stopped; it ends after 15 minutes, with the session, or with the console.")
 
     async def _to_the_end(self, queues: list[MessageQueue], before: int) -> list[str]:
         """Where each queue ends; what is not known is left out, and told."""
@@ -222,7 +224,8 @@ class _Tail:
         brokers = sorted({queue.broker_name for queue in self._positions})
         told, missing = await self._parts.cluster.ask_each("new messages", brokers, self._pull)
         found = [message for messages in told.values() for message in messages]
-        behind = [queue for queue in self._positions if sum(one.message_queue == queue for one in found) >= _PULL]
+        counts = Counter(one.message_queue for one in found)
+        behind = [queue for queue, count in counts.items() if count >= _PULL and queue in self._positions]
         if behind:
             missing += await self._to_the_end(behind, 0)
         found.sort(key=lambda one: (one.store_timestamp_ms, one.broker_name, one.commit_log_offset))
@@ -242,7 +245,7 @@ def message_line(message: MessageExt, parts: ConsoleParts) -> dict[str, Any]:
     mask = parts.mask
     marks = [time_of_day(message.store_timestamp_ms)]
     marks += [f"tag {mask.text(message.tags)}"] if message.tags else []
-    marks += [f"keys {mask.text(' '.join(message.keys))}"] if message.keys else []
+    marks += [f"keys {' '.join(mask.words(message.keys))}"] if message.keys else []
     return {
         "href": message_address(message),
         "place": f"{message.broker_name}/{message.queue_id} at {message.queue_offset}",

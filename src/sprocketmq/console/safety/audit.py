@@ -11,6 +11,7 @@ Laws
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import os
@@ -39,6 +40,7 @@ class Audit:
     def __init__(self, path: Path | None, now_ms: Callable[[], int], account: str | None) -> None:
         self._path, self._now_ms, self._account = path, now_ms, account
         self._count = 0
+        self._is_torn = False
         if path is not None:
             try:
                 self._append(b"")
@@ -85,6 +87,12 @@ class Audit:
         assert self._path is not None
         file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, _OWNER_ONLY)
         try:
-            os.write(file, line)
+            if self._is_torn:
+                line = b"\n" + line
+            # A full disk takes the beginning of a line, and says so with a count and not with an error.
+            written = os.write(file, line) if line else 0
+            self._is_torn = 0 < written < len(line) or (self._is_torn and written == 0)
+            if written < len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         finally:
             os.close(file)

@@ -4,10 +4,14 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Collection
+from typing import Final
 from urllib.parse import urlsplit
 
 __all__ = ["Hosts"]
+
+_HOST: Final = re.compile(r"(\[(?P<inside>[0-9a-f:.]+)\]|(?P<name>[^\s:/?#@\[\]]+))(:[0-9]*)?")
 
 
 class Hosts:
@@ -20,6 +24,8 @@ class Hosts:
     def allows(self, header: str) -> bool:
         """Whether a ``Host`` header names this console. The port does not matter: a proxy has another one."""
         name = _bare(header)
+        if not name:
+            return False
         if name in self._names:
             return True
         address = _address(name)
@@ -43,10 +49,9 @@ def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def _bare(host: str) -> str:
-    """Without port and brackets, in small letters."""
+    """Without port and brackets, in small letters; "" for what names no host."""
     host = host.strip().lower()
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
     if _address(host) is not None:  # an IPv6 address without brackets
         return host
-    return host.rpartition(":")[0] if ":" in host else host.rstrip(".")
+    found = _HOST.fullmatch(host)
+    return (found["inside"] or found["name"].rstrip(".")) if found is not None else ""

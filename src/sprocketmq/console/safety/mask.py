@@ -10,7 +10,7 @@ Laws
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 __all__ = ["MASKED", "Mask"]
@@ -35,6 +35,10 @@ class Mask:
         if not self._patterns:
             return body
         return self.text(body.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
+    def words(self, words: Iterable[str]) -> list[str]:
+        """Words that are shown beside each other, as keys: what fits one of them or all of them together is hidden."""
+        return self.text(" ".join(map(self.text, words))).split()
 
     def properties(self, properties: Mapping[str, str]) -> dict[str, str]:
         """Values without what is hidden; names stay."""

@@ -84,6 +84,10 @@ class Sessions:
             found.used_s = now_s
         return found
 
+    def is_open(self, session: Session) -> bool:
+        """Whether it has not ended; that does not count as a use. A stream that outlives its request asks it."""
+        return self._sessions.get(session.key) is session and self._now_s() - session.used_s <= _IDLE_S
+
     def close(self, session: Session) -> None:
         """Sign out."""
         self._sessions.pop(session.key, None)

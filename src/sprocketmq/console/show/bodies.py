@@ -93,7 +93,7 @@ def preview(body: bytes, mask: Mask) -> str:
     if text is None or (masked and _text(masked) is None and len(masked) <= _PREVIEW * 4):
         cut = masked[: _PREVIEW // 4]
         return cut.hex(" ") + (" …" if len(masked) > len(cut) else "")
-    line = " ".join(text.split())
+    line = mask.text(" ".join(text.split()))  # law 1: without line breaks something else may fit
     return line[:_PREVIEW] + ("…" if len(line) > _PREVIEW or len(masked) > _PREVIEW * 4 else "")
 
 
