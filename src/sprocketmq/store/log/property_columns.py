@@ -165,7 +165,10 @@ class PropertyTexts:
         The hashes of each have to be taken before the next are asked for: they share their memory.
         """
         # New pages for each batch would cost more than the sums.
-        memory = _spare_memory.pop() if _spare_memory else np.empty(_MOST_UNITS + 1, np.uint32)
+        try:
+            memory = _spare_memory.pop()
+        except IndexError:  # asked by one call: brokers in other threads take some, too
+            memory = np.empty(_MOST_UNITS + 1, np.uint32)
         ends, first, begin = self._ends, 0, 0
         while first < count:
             last = min(count, max(first + 1, int(ends.searchsorted(begin + _TEXT_BYTES_AT_ONCE, "right"))))

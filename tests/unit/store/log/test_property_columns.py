@@ -151,3 +151,15 @@ def test_index_files_are_the_same_however_many_records_are_taken_together(at_onc
         return repr(files).encode()
 
     assert filled(at_once) == filled(1_000)
+
+
+def test_memory_that_another_thread_took_at_the_same_moment_is_made_anew() -> None:
+    class Raced(list[object]):
+        """It had an item a moment ago."""
+
+        def __bool__(self) -> bool:
+            return True
+
+    batch = batch_of([(b"T", b"KEYS\x01a\x02", 0, False)])
+    with patch.object(property_columns, "_spare_memory", Raced()):
+        assert keys_at_once(batch) == keys_one_by_one([(b"T", b"KEYS\x01a\x02", 0, False)], tags=True)
