@@ -126,6 +126,8 @@ class ConsoleServer:
                 port=settings.port,
                 log_config=None,
                 access_log=False,
+                # Who is no proxy must not say for the audit log where a browser is.
+                proxy_headers=bool(settings.allowed_hosts),
                 server_header=False,
                 lifespan="off",
                 timeout_graceful_shutdown=_LEAVE_WITHIN_S,

@@ -443,6 +443,13 @@ def test_without_a_place_to_write_it_down_nothing_is_changed(server: EmbeddedRoc
     assert server.messages(names.topic) == []
 
 
+def test_a_browser_does_not_choose_its_address_in_the_audit_file(console: RunningConsole, audit_file: Path):
+    fields = {"form_key": console.form_key, "topic": "no-such-topic", "body": "x"}
+    headers = {"X-Forwarded-For": "192.0.2.7", "X-Forwarded-Proto": "https", "Forwarded": "for=192.0.2.7"}
+    assert console.browser.post("/topic/send", data=fields, headers=headers).status_code == 200
+    assert audit_lines(audit_file)[-2]["peer"] == "127.0.0.1"
+
+
 def test_a_change_whose_end_is_not_known_says_so_in_the_audit_file(
     console: RunningConsole, audit_file: Path, monkeypatch: pytest.MonkeyPatch
 ):
