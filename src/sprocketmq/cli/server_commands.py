@@ -143,8 +143,8 @@ def serve(**settings: Any) -> None:
 def console(target: Target, host: str, port: int, interval_ms: int, **given: Any) -> None:
     """Serve web pages about a cluster: what is wrong, and why.
 
-    Prints one line, "ready console=LINK pid=...", when it accepts connections. The link contains the token. The console is read-only
-    unless --allow-changes is given.
+    Prints one line, "ready console=LINK pid=...", when it accepts connections. The link contains the token, unless --token-file gives
+    it. The console is read-only unless --allow-changes is given.
     """
     from sprocketmq.cli.serve.console import serve_console
 

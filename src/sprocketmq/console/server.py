@@ -100,6 +100,11 @@ class ConsoleServer:
         """Opens it in a browser. It has the token in it, so it is for who may look."""
         return f"http://{self.address}/?token={self._sessions.token}"
 
+    @property
+    def announced(self) -> str:
+        """The link for the line that says that it listens. Without a token that was given: a service's log keeps that line."""
+        return self.link if self._settings.token is None else f"http://{self.address}/"
+
     async def astart(self) -> ConsoleServer:
         """Listen, and begin to look at the cluster.
 

@@ -25,7 +25,7 @@ def serve_console(clients: CommonOptions, host: str, port: int, **given: Any) ->
     """A console alone, until it is told to stop. ``given`` are the fields of ConsoleSettings, and what ``_make`` takes."""
     set_up_logging("warning", "text")
     made = _make(clients, host, port, **given)
-    serve_until_stopped([lambda: made], lambda parts: f"console={made.link}")
+    serve_until_stopped([lambda: made], lambda parts: f"console={made.announced}")
 
 
 def console_beside(namesrv_addr: str, port: int, **given: Any) -> ConsoleServer:

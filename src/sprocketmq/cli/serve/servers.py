@@ -145,7 +145,7 @@ def _broker(
 
 
 def _console_link(parts: list[Part]) -> str:
-    return "".join(f" console={part.link}" for part in parts if hasattr(part, "link"))
+    return "".join(f" console={part.announced}" for part in parts if hasattr(part, "announced"))
 
 
 def _address(part: Part) -> str:
