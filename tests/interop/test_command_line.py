@@ -27,7 +27,7 @@ def test_what_a_broker_lacks_is_one_sentence(apache: ApacheCluster) -> None:
     for command, lacking in (
         (f"send {topic} x --delay 7s", "--delay with one of 1s 1s 1s 1s is allowed"),
         (f"send {topic} x --at +1s", "does not support --at"),
-        (f"topic alter {topic} --attribute message.type=NORMAL", "has no attributes of topics"),
+        (f"topic alter {topic} --attribute message.type=NORMAL", "does not support topic attributes"),
         ("user list", "has no users and policies"),
         ("acl show ann", "has no users and policies"),
     ):
