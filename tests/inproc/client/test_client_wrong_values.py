@@ -70,6 +70,8 @@ ALLOWED: Final[dict[str, tuple[Any, ...]]] = {
 CALLED: Final = {"limit_ms": "consume_timeout_ms", "offsets": "queue"}
 # For who knows the package from within.
 PASSED: Final = frozenset({"engine", "api", "credentials", "ssl_context"})
+# A serializer decides what it may be.
+ANYTHING: Final = frozenset({"value"})
 
 
 def _may_be(annotation: str, kind: str) -> bool:
@@ -189,9 +191,12 @@ def clients(server: EmbeddedRocketMQ) -> Iterator[dict[str, Any]]:
     push.subscribe("flights")
     push.on_message(lambda message: None)
     with (
-        server.producer("ops") as producer,
+        server.producer("ops", value_serializer=rmq.json_serializer) as producer,
         rmq.TransactionProducer(
-            "t", check=lambda message: rmq.LocalTransactionState.UNKNOWN, **options
+            "t",
+            check=lambda message: rmq.LocalTransactionState.UNKNOWN,
+            value_serializer=rmq.json_serializer,
+            **options,
         ) as transactions,
         push,
         server.pull_consumer("pull", poll_timeout_ms=0) as pull,
@@ -254,7 +259,7 @@ def _valid(name: str, server: EmbeddedRocketMQ) -> Any:
 @pytest.mark.parametrize("verb", list(_verbs()), ids=lambda verb: f"{verb.owner}-{verb.name}-{len(verb.parameters)}")
 def test_each_argument_of_each_verb(server: EmbeddedRocketMQ, clients: dict[str, Any], verb: Verb) -> None:
     client = clients[verb.owner]
-    if verb.name in ("on_message", "concurrent_listener", "orderly_listener", "add_hook", "assign"):
+    if verb.name in ("on_message", "concurrent_listener", "orderly_listener", "messages", "add_hook", "assign"):
         new = {"push": server.push_consumer, "pull": server.pull_consumer}.get(verb.owner, server.producer)
         client = new("new")  # these are for clients that do not run, or that were not subscribed
     function = getattr(client, verb.name)
@@ -282,7 +287,8 @@ def test_each_argument_of_each_verb(server: EmbeddedRocketMQ, clients: dict[str,
 
     faults: list[str] = []
     for name, annotation in verb.parameters.items():
-        faults += _tried(name, annotation, lambda value, name=name: call(name, value))
+        if name not in ANYTHING:
+            faults += _tried(name, annotation, lambda value, name=name: call(name, value))
     assert not faults, f"{verb.owner}.{verb.name}:\n" + "\n".join(faults)
 
 

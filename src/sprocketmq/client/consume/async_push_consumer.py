@@ -243,6 +243,8 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
         from sprocketmq.client.consume.message_iterator import AsyncMessageIterator  # few iterate
         from sprocketmq.client.listen.message_stream import MessageStream
 
+        if not isinstance(orderly, bool):
+            raise ConfigurationError(f"orderly is {orderly!r}, True or False is allowed")
         if self._listener is not None:
             has = "is iterated already" if self._stream is not None else "has a listener"
             raise ConfigurationError(

@@ -20,7 +20,7 @@ from sprocketmq.client.settings.namespace import wrap
 from sprocketmq.client.settings.options import ClientOptions
 from sprocketmq.client.settings.send_settings import SendSettings
 from sprocketmq.client.settings.split_options import split_options
-from sprocketmq.client.settings.validators import check_group, check_range
+from sprocketmq.client.settings.validators import check_group, check_range, check_sendable_topic
 from sprocketmq.client.settings.values import serialized
 from sprocketmq.errors import ClosedError, ConfigurationError
 from sprocketmq.wire.records.message import Message, MessageExt, MessageQueue
@@ -184,6 +184,7 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         Raises:
             ConfigurationError: there is no ``value_serializer`` for the topic, it failed or returned no bytes, or an argument is wrong.
         """
+        check_sendable_topic(topic)
         body = serialized(self._settings.value_serializer, topic, value, self._name)
         return Message(topic, body, tags=tags, keys=keys, properties=properties, delay_level=delay_level)
 
