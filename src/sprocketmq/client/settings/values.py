@@ -156,8 +156,6 @@ def serialized(functions: Serializers | None, topic: str, value: object, whose: 
     Raises:
         ConfigurationError: there is no serializer for the topic, it failed, or it returned something else than bytes.
     """
-    if not isinstance(topic, str):
-        raise ConfigurationError(f"topic is {topic!r}, a name (str) is allowed")
     serialize = functions.get(topic) if isinstance(functions, Mapping) else functions
     if serialize is None:
         where = f" for topic {topic!r}" if functions is not None else ""
