@@ -52,6 +52,7 @@ TASKS = (
         "print the last messages (-f: follow)",
         "tail orders --last 3",
         (r"\A(.+\n){3}\Z", r"\[bad\] order-6 "),
+        before="can_be_read",
     ),
     Task(
         "print messages with a tag from the last 5 minutes",
@@ -200,6 +201,10 @@ class Story:
 
     def has_a_second_topic(self) -> None:
         self._line.ok(f"topic create {self._topic}-copy --queues 1")
+
+    def can_be_read(self) -> None:
+        """Apache's brokers build their queues a moment behind."""
+        self._wait(lambda: len(self._line.ok(f"tail {self._topic} --from-beginning").out.splitlines()) == 6)
 
     def is_indexed(self) -> None:
         """Brokers build their index a moment behind."""
