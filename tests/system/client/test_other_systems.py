@@ -61,7 +61,7 @@ with EmbeddedRocketMQ(clock="system") as rocketmq:
 """
 IMPORTS = """
 import importlib, pkgutil
-import click, matplotlib, pandas, pyarrow, pyspark.sql, pytest, rich.console
+import click, matplotlib, pandas, pyarrow, pyspark.sql, pytest, rich.console, uvicorn
 import sprocketmq
 
 for module in pkgutil.walk_packages(sprocketmq.__path__, "sprocketmq."):
