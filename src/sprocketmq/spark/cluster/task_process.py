@@ -16,9 +16,8 @@ from sprocketmq.net.process.malloc_settings import raise_malloc_thresholds
 
 __all__ = ["prepare_task_process"]
 
-_prepared: Final[set[int]] = (
-    set()
-)  # processes; a forked child inherits the settings, and is prepared again for its own objects
+# Process ids: a forked child inherits the settings, and is prepared again for its own objects.
+_prepared: Final[set[int]] = set()
 
 
 def prepare_task_process() -> None:
