@@ -263,7 +263,7 @@ CLIENT_MUTANTS = [
         "src/sprocketmq/client/consume/running_consumer.py",
         "        await self.rebalancer.drop_all()\n",
         "        for queue, one in self.rebalancer.table.active().items():\n"
-        "            self.group.offset_store.progress.update(queue, one.max_offset_seen + 1)\n"
+        "            self.member.offset_store.progress.update(queue, one.max_offset_seen + 1)\n"
         "        await self.rebalancer.drop_all()\n",
         "tests/inproc/client/test_client_life.py::test_a_listener_that_does_not_end_is_left_and_its_message_comes_again",
     ),

@@ -207,7 +207,7 @@ class ClientMetrics:
             running = getattr(client, "_running", None)
             if running is not None:
                 samples += _steady(partial(_of_consumer, running))
-                trace, client_id = running.trace, running.group.client_id
+                trace, client_id = running.trace, running.member.client_id
             else:
                 trace, client_id = getattr(client, "_trace", None), client.client_id
             if trace is not None:
@@ -266,7 +266,7 @@ class _ConsumeTimes:
 
 
 def _of_consumer(running: RunningConsumer) -> Iterator[_Sample]:
-    group = running.group
+    group = running.member
     own = {"client_id": group.client_id, "consumer_group": group.name}
     queues: Counter[str] = Counter()
     messages: Counter[str] = Counter()

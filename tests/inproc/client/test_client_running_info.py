@@ -184,7 +184,7 @@ def test_a_pull_consumer_tells_of_itself_too(rocketmq: EmbeddedRocketMQ, produce
         known(rocketmq, "readers")
         running = reader._async._running
         assert running is not None
-        info = running_info(rocketmq, running.group.client_id, "readers")
+        info = running_info(rocketmq, running.member.client_id, "readers")
         assert info.properties["PROP_CONSUME_TYPE"] == "CONSUME_ACTIVELY"
         assert set(info.status_table) == {"flights"}
 
@@ -199,7 +199,7 @@ def test_consumer_status_is_the_progress_in_memory(
     queue = rmq.MessageQueue("flights", "broker-a", 0)
     running = consumer._async._running
     assert running is not None
-    rocketmq.wait_until(lambda: running.group.offset_store.progress.read(queue) == 3)
+    rocketmq.wait_until(lambda: running.member.offset_store.progress.read(queue) == 3)
     known(rocketmq)
     header = headers.GetConsumerStatusRequestHeader(topic="flights", group="delays")
     answer = ask(rocketmq, request(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, header))

@@ -371,7 +371,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         """Progress is written each ``persist_consumer_offset_interval_ms`` anyway."""
         interval_ms = self._settings.auto_commit_interval_ms
         if interval_ms < self._options.persist_consumer_offset_interval_ms:
-            now_ms = running.group.clock.now_ms()
+            now_ms = running.member.clock.now_ms()
             if now_ms >= self._next_write_ms:
                 self._next_write_ms = now_ms + interval_ms
                 running.instance.spawn(running.persist_offsets())
@@ -574,7 +574,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         wanted = self._to_commit(service, offsets)
         done = service.commit(wanted)
         if persist:
-            progress = running.group.offset_store.progress
+            progress = running.member.offset_store.progress
             named = service.queues.positions() if offsets is None else done
             await self._persist(running, {queue: progress.read(queue) for queue in named if progress.read(queue) >= 0})
         return {self._outside(queue): offset for queue, offset in done.items()}
@@ -621,11 +621,11 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         changed = {queue: offset for queue, offset in offsets.items() if not queues.is_persisted(queue, offset)}
 
         async def write(queue: MessageQueue, offset: int) -> None:
-            if running.group.clustering:
+            if running.member.clustering:
                 address = await self._address(running, queue)
                 await running.instance.api.update_consumer_offset(address, self._settings.group, queue, offset)
             else:
-                await running.group.offset_store.persist(queue)
+                await running.member.offset_store.persist(queue)
             queues.persisted(queue, offset)
 
         for failure in await asyncio.gather(*(write(*item) for item in changed.items()), return_exceptions=True):
@@ -646,13 +646,13 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
             RemoteError, NetworkError, RequestTimeout: the broker, or a name server, refused or did not answer.
         """
         running, queue = self._started(), self._inside(queue)
-        offset = running.group.offset_store.progress.read(queue)
+        offset = running.member.offset_store.progress.read(queue)
         if offset >= 0:
             return offset
-        if running.group.clustering:
+        if running.member.clustering:
             address = await self._address(running, queue)
             return await running.instance.api.query_consumer_offset(address, self._settings.group, queue)
-        offset = await running.group.offset_store.read(queue)
+        offset = await running.member.offset_store.read(queue)
         return offset if offset >= 0 else None
 
     # -- inside ----------------------------------------------------------------------------------------------------------------

@@ -368,7 +368,7 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
         running = RunningConsumer(
             self._options, self._settings, self._subscriptions, make_service, orderly=orderly, hooks=self._hooks
         )
-        running.group.stuck_callbacks = self._stuck_callbacks
+        running.member.stuck_callbacks = self._stuck_callbacks
         return running
 
     async def shutdown(self) -> None:
@@ -420,7 +420,7 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
     @property
     def client_id(self) -> str:
         """The client id, ``ip@instanceName``; empty before ``start``."""
-        return self._running.group.client_id if self._running is not None else ""
+        return self._running.member.client_id if self._running is not None else ""
 
     @property
     def assigned_queues(self) -> list[MessageQueue]:
@@ -430,7 +430,7 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
     @property
     def statistics(self) -> ConsumerStatistics:
         """Rates and times of pulling and consuming for each topic."""
-        return self._started().group.statistics
+        return self._started().member.statistics
 
     @property
     def process_queues(self) -> dict[MessageQueue, QueueSnapshot]:

@@ -48,8 +48,8 @@ class Rebalancer:
 
     Args:
         start_loop: begins to pull a process queue at an offset.
-    changed: our queues of this topic changed, or the members that share them.
-    heartbeat: tells the broker at this address who we are.
+        changed: called with a topic when this member's queues of it changed, or the members that share it.
+        heartbeat: tells the broker at this address who we are.
         record_ended: records progress of the listener calls that have ended; after a drop it would be too late.
         spawn: runs work that ends with the consumer.
         start_timestamp_ms: for CONSUME_FROM_TIMESTAMP.

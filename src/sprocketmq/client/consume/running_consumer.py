@@ -122,7 +122,7 @@ class RunningConsumer:
         instance = self.instance
         store: OffsetStore = local_store or RemoteOffsetStore(instance.api, instance.routes, settings.group)
         limit = retry_schedule.max_reconsume_times(self._settings.max_reconsume_times, orderly=orderly)
-        self.group = GroupMember(
+        self.member = GroupMember(
             name=self._settings.group,
             namespace=self.options.namespace,
             max_delay_level=self.options.max_delay_level,
@@ -146,11 +146,11 @@ class RunningConsumer:
             hooks=hooks if hooks is not None else Hooks(),
         )
         if self._recorder is not None:
-            self._recorder.attach(self.group)
-        self.service = make_service(self.group)
+            self._recorder.attach(self.member)
+        self.service = make_service(self.member)
         timestamp = self._settings.consume_timestamp
         self.rebalancer = Rebalancer(
-            self.group,
+            self.member,
             instance.api,
             instance.routes,
             orderly=orderly,
@@ -188,10 +188,10 @@ class RunningConsumer:
         if self.options.enable_trace:
             from sprocketmq.client.observe.trace import MessageTrace  # only who traces pays for it
 
-            self.trace = MessageTrace(instance, self.options, self.group.name, "CONSUME")
-            self.group.hooks = self.group.hooks.with_hook(self.trace)
+            self.trace = MessageTrace(instance, self.options, self.member.name, "CONSUME")
+            self.member.hooks = self.member.hooks.with_hook(self.trace)
         wanted = dict(self.subscriptions)
-        await self.group.offset_store.load()
+        await self.member.offset_store.load()
         self.service.start()
         self._service_started = True
         instance.add_consumer(self)
@@ -229,7 +229,7 @@ class RunningConsumer:
         if self._service_started and not await self.service.close(self._settings.await_termination_ms):
             log.warning(
                 "group %s: a listener still runs after %d ms, its messages will be delivered again",
-                self.group.name,
+                self.member.name,
                 self._settings.await_termination_ms,
             )
 
@@ -251,11 +251,11 @@ class RunningConsumer:
         except TimeoutError:
             log.warning(
                 "group %s: the brokers did not answer within %g s to the unregistration; they will notice by themselves",
-                self.group.name,
+                self.member.name,
                 _LEAVE_TIMEOUT_S,
             )
         finally:
-            self.instance.forget_consumer(self.group.name)
+            self.instance.forget_consumer(self.member.name)
 
     async def _end_record(self) -> None:
         if self._recorder is not None:
@@ -265,7 +265,7 @@ class RunningConsumer:
         try:
             await self.rebalancer.drop_all()
         finally:
-            await self.instance.remove_consumer(self.group.name)
+            await self.instance.remove_consumer(self.member.name)
 
     async def _check_expressions(self) -> None:
         for topic, subscription in list(self.subscriptions.items()):
@@ -275,13 +275,13 @@ class RunningConsumer:
                     await self.instance.api.check_client_config(
                         address,
                         bodies.CheckClientConfigRequestBody(
-                            client_id=self.instance.client_id, group=self.group.name, subscription_data=subscription
+                            client_id=self.instance.client_id, group=self.member.name, subscription_data=subscription
                         ),
                     )
 
     async def _log_statistics(self) -> None:
         """At each full minute, hour and day (UTC), as Java's StatsItem prints them."""
-        clock, group = self.group.clock, self.group
+        clock, member = self.member.clock, self.member
         now_ms = clock.now_ms()
         due_ms = [now_ms - now_ms % period_ms + period_ms for _, period_ms in _LOGGED]
         while True:
@@ -291,13 +291,13 @@ class RunningConsumer:
                 if now_ms >= due_ms[number]:
                     due_ms[number] = now_ms - now_ms % period_ms + period_ms
                     if statistics_log.isEnabledFor(logging.INFO):
-                        for line in group.statistics.log_lines(group.name, window, now_ms):
+                        for line in member.statistics.log_lines(member.name, window, now_ms):
                             statistics_log.info("%s", line)
 
     async def _renew_locks(self) -> None:
         delay_ms = _FIRST_RENEWAL_MS
         while True:
-            await self.group.clock.sleep(delay_ms)
+            await self.member.clock.sleep(delay_ms)
             delay_ms = LOCK_RENEW_INTERVAL_MS
             await self.rebalancer.renew_locks()
 
@@ -310,7 +310,7 @@ class RunningConsumer:
         return health_of(
             list(self.rebalancer.table.active().values()),
             self.service,
-            self.group.clock.now_ms(),
+            self.member.clock.now_ms(),
             paused=self.paused,
             consume_timeout_ms=getattr(self.service, "consume_timeout_ms", 0),
         )
@@ -351,7 +351,7 @@ class RunningConsumer:
     async def persist_offsets(self) -> None:
         self.service.record_ended()
         self.rebalancer.forget_progress_of_others()
-        await self.group.offset_store.persist_all(self.rebalancer.kept())
+        await self.member.offset_store.persist_all(self.rebalancer.kept())
 
     async def serve(self, command: Command) -> Command:
         return await self.requests.serve(command)
@@ -397,7 +397,7 @@ class RunningConsumer:
         elif waiting < threshold * 0.8:  # Java's margin (DefaultMQPushConsumerImpl.adjustThreadPool)
             self._workers = max(self._workers - 1, self._least_workers)
         if self._workers != before:
-            log.info("group %s: %d messages wait, %d listener calls at once", self.group.name, waiting, self._workers)
+            log.info("group %s: %d messages wait, %d listener calls at once", self.member.name, waiting, self._workers)
             self.service.resize(self._workers)
 
     def wake(self) -> None:
@@ -408,7 +408,7 @@ class RunningConsumer:
         if self.stopping:
             return
         settings = self._settings
-        cursor = (PullCursor if self.group.tape is None else self.group.tape.pull_cursor)(
+        cursor = (PullCursor if self.member.tape is None else self.member.tape.pull_cursor)(
             process_queue,
             offset,
             orderly=self.service.orderly and settings.clustering,
@@ -416,7 +416,7 @@ class RunningConsumer:
             pull_interval_ms=settings.pull_interval_ms,
             exception_delay_ms=settings.pull_time_delay_when_exception_ms,
         )
-        loop = PullLoop(self.group, cursor, self.instance.api, self.instance.routes, self.service, self._owner)
+        loop = PullLoop(self.member, cursor, self.instance.api, self.instance.routes, self.service, self._owner)
         self._loops[process_queue] = loop
         if self.watcher is not None:
             self.watcher.queue_added(process_queue, offset)
@@ -436,7 +436,7 @@ class RunningConsumer:
     async def _read_offset(self, queue: MessageQueue) -> int:
         """The offset for the first locked pull: what the owner before us committed last. If nothing is stored, the computed start
         stays: computing the end of the queue a second time would skip messages that arrived in between."""
-        stored = await self.group.offset_store.read(queue)
+        stored = await self.member.offset_store.read(queue)
         if stored >= -1:
             for loop in self._loops.values():
                 if loop.queue == queue:
@@ -447,7 +447,7 @@ class RunningConsumer:
         if self.watcher is not None:
             self.watcher.skipped(process_queue, offset)
         elif process_queue.queue is not None:
-            self.group.offset_store.progress.update(process_queue.queue, offset)
+            self.member.offset_store.progress.update(process_queue.queue, offset)
 
     def _offset_illegal(self, queue: MessageQueue, offset: int) -> None:
         async def drop_then_take_up_again() -> None:
@@ -471,7 +471,7 @@ class RunningConsumer:
         # Who came or went may have said otherwise what the group wants, and the broker goes by the newest: ours is said again.
         subscription = self.subscriptions.get(topic)
         if subscription is not None:
-            self._said[topic] = self.subscriptions[topic] = renewed(subscription, self.group.clock.now_ms())
+            self._said[topic] = self.subscriptions[topic] = renewed(subscription, self.member.clock.now_ms())
         self.instance.heartbeats.soon()
 
     def _share_limits(self) -> None:

@@ -61,7 +61,7 @@ class InspectedConsumer(Protocol):
 
     options: ClientOptions
     subscriptions: dict[str, bodies.SubscriptionData]
-    group: GroupMember
+    member: GroupMember
     service: ConsumeService
     rebalancer: Rebalancer
     instance: ClientInstance
@@ -78,45 +78,45 @@ async def running_info_of(running: InspectedConsumer, *, with_stacks: bool = Fal
     Args:
         with_stacks: add the stack of each thread and task.
     """
-    group, now_ms = running.group, running.group.clock.now_ms()
+    member, now_ms = running.member, running.member.clock.now_ms()
     mq_table: dict[Any, bodies.ProcessQueueInfo] = {}
     for queue, process_queue in list(running.rebalancer.table.active().items()):
-        offset = group.offset_store.progress.read(queue)
+        offset = member.offset_store.progress.read(queue)
         if offset < 0:
-            offset = await group.offset_store.read(queue)
+            offset = await member.offset_store.read(queue)
         mq_table[queue] = _process_queue_info(process_queue, offset, orderly=running.service.orderly)
-    statistics = group.statistics
+    statistics = member.statistics
     return bodies.ConsumerRunningInfo(
         properties=java_properties(running),
         subscription_set=list(running.subscriptions.values()),
         mq_table=mq_table,
         status_table={topic: statistics.status(topic, now_ms) for topic in sorted(running.subscriptions)},
-        user_consumer_info=_last_failure(group),
+        user_consumer_info=_last_failure(member),
         jstack=stack_dump() if with_stacks else None,
     )
 
 
-def _last_failure(group: GroupMember) -> dict[str, str]:
+def _last_failure(member: GroupMember) -> dict[str, str]:
     """What a listener raised last; Java's members have no such thing. mqadmin prints it as it is."""
-    if group.last_failure is None:
+    if member.last_failure is None:
         return {}
-    at_ms, text = group.last_failure
+    at_ms, text = member.last_failure
     return {running_info.LAST_FAILURE: text[:_LONGEST_FAILURE], running_info.LAST_FAILURE_TIMESTAMP: str(at_ms)}
 
 
 def java_properties(running: InspectedConsumer) -> dict[str, str]:
     """All options by Java's names, as text; keys and secrets are left out."""
-    group, options = running.group, running.options
+    member, options = running.member, running.options
     said: dict[str, str] = {}
-    for settings in (options, group.settings):
+    for settings in (options, member.settings):
         for option in settings.__struct_fields__:
             value = getattr(settings, option)
             if value is not None and option not in _NOT_SAID:
                 said[_java_name(option)] = _text(value)
-    timeout_ms = getattr(group.settings, "consume_timeout_ms", None)
+    timeout_ms = getattr(member.settings, "consume_timeout_ms", None)
     if timeout_ms is not None:
         said["consumeTimeout"] = str(timeout_ms // _MINUTE_MS)  # Java's own, in minutes
-    threads = getattr(group.settings, "consume_thread_count", 0)
+    threads = getattr(member.settings, "consume_thread_count", 0)
     said.update(
         {
             running_info.PROP_NAMESERVER_ADDR: "".join(f"{one};" for one in running.instance.name_servers.addresses),

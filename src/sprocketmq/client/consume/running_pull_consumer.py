@@ -118,7 +118,7 @@ class TopicWatch:
                 self._queues[topic] = await self._look_up(topic)
         delay_ms = _FIRST_METADATA_CHECK_MS
         while True:
-            await self._consumer.group.clock.sleep(min(delay_ms, self._interval_ms))
+            await self._consumer.member.clock.sleep(min(delay_ms, self._interval_ms))
             delay_ms = self._interval_ms
             for topic, listener in list(self._listeners.items()):
                 queues = await self._look_up(topic)

@@ -49,7 +49,7 @@ class Routes:
         self._api = api
         self.table = RouteTable()
         self._asking: dict[Hashable, asyncio.Task[bool]] = {}  # questions under way, by what they are about
-        # Until the last of them has gone on: by topic, default topic and queue count, or by broker name.
+        # Until the last of them has continued: by topic, default topic and queue count, or by broker name.
         self.awaited: dict[Hashable, _Awaited] = {}
         self._stand_ins: set[str] = set()  # topics that do not exist yet and are sent by the default topic's route
 
@@ -121,7 +121,7 @@ class Routes:
     async def refresh(self, topic: str, timeout_ms: int | None = None) -> bool:
         """Read the route of ``topic`` from the name server; False: it does not know the topic. Concurrent callers share one request with
         its own timeout; ``timeout_ms`` is how long this caller waits."""
-        return await self._told(self._shared(topic, lambda: self._ask(topic)), topic, timeout_ms)
+        return await self._result_within(self._shared(topic, lambda: self._ask(topic)), topic, timeout_ms)
 
     async def refresh_each(self, topics: Iterable[str]) -> None:
         """Read the routes of these topics, several at a time. Raises as ``refresh``, and then asks for no others."""
@@ -151,11 +151,11 @@ class Routes:
             return found
         if awaited is None or (awaited.line.is_open and not found):  # what failed is over for who comes now
             awaited = begun = self.awaited[about] = _Awaited(look, ask(), WaitingLine())
-            begun.question.add_done_callback(lambda _: self._is_there(about, begun))
+            begun.question.add_done_callback(lambda _: self._let_through(about, begun))
         try:
             came = await awaited.line.wait(timeout_ms)
         finally:
-            self._went_on(about, awaited)
+            self._forget_if_over(about, awaited)
         if not came:
             raise self._too_late(topic, timeout_ms)
         found = look()
@@ -163,11 +163,13 @@ class Routes:
             _answer(awaited.question)
         return found
 
-    def _is_there(self, about: Hashable, awaited: _Awaited) -> None:
+    def _let_through(self, about: Hashable, awaited: _Awaited) -> None:
+        """Let those who wait continue: what they wait for is known, or its question is answered."""
         awaited.line.open()
-        self._went_on(about, awaited)
+        self._forget_if_over(about, awaited)
 
-    def _went_on(self, about: Hashable, awaited: _Awaited) -> None:
+    def _forget_if_over(self, about: Hashable, awaited: _Awaited) -> None:
+        """Later callers need not queue up once the last one who waited has continued."""
         if awaited.line.is_open and not awaited.line.length and self.awaited.get(about) is awaited:
             del self.awaited[about]
 
@@ -178,7 +180,8 @@ class Routes:
             task.add_done_callback(lambda done: self._asked(about, done))
         return task
 
-    async def _told(self, task: asyncio.Task[bool], topic: str, timeout_ms: int | None) -> bool:
+    async def _result_within(self, task: asyncio.Task[bool], topic: str, timeout_ms: int | None) -> bool:
+        """The result of a shared request, which goes on for others when this caller's time is over."""
         await asyncio.wait([task], timeout=None if timeout_ms is None else max(0, timeout_ms) / 1000)
         if not task.done():
             raise self._too_late(topic, timeout_ms)
@@ -218,7 +221,7 @@ class Routes:
             log.info("route of topic %s: %s", topic, self.table.brokers())
         for about, awaited in list(self.awaited.items()):
             if awaited.look():
-                self._is_there(about, awaited)
+                self._let_through(about, awaited)
 
     def _asked(self, about: Hashable, task: asyncio.Task[bool]) -> None:
         self._asking.pop(about, None)
