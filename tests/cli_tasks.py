@@ -111,7 +111,7 @@ TASKS = (
     Task(
         "list the dead letters of a group, with reasons",
         "dead-letters list billing",
-        (r"  orders  1 tries  .+tags=bad keys=order-6 reason=no such account$", r"group billing has \d dead letters"),
+        (r"  orders  1 try  .+tags=bad keys=order-6 reason=no such account$", r"group billing has \d dead letters?"),
         before="is_consumed_again",
     ),
     Task(

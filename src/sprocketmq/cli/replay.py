@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from sprocketmq.client.observe.recorder import record_lines
+from sprocketmq.core.quantities import counted, duration
 from sprocketmq.core.replay.decision_replay import Replay
 from sprocketmq.core.replay.decision_story import Story
-from sprocketmq.core.replay.story_records import Delivery, Stall, StoryEvent, duration
+from sprocketmq.core.replay.story_records import Delivery, Stall, StoryEvent
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.logs import escaped
 
@@ -123,7 +124,10 @@ class _Report:
         counts = self._count_table()
         fates = ("consumed", "sent_back", "dead_lettered", "lost", "dropped", "unfinished")
         told = ", ".join(f"{counts[fate]} {fate.replace('_', ' ')}" for fate in fates if counts[fate])
-        return f"{counts['deliveries']} deliveries of {counts['messages']} messages" + (f": {told}" if told else "")
+        return (
+            f"{counted(counts['deliveries'], 'delivery', 'deliveries')} of {counted(counts['messages'], 'message')}"
+            + (f": {told}" if told else "")
+        )
 
     def _count_table(self) -> dict[str, int]:
         ones = self._deliveries
@@ -159,7 +163,7 @@ class _Report:
     def _stall(self, stall: Stall) -> str:
         span = duration(self._length(stall)) + ("" if stall.to_ms is not None else " and on")
         if stall.kind == "progress":
-            what = f"progress stayed at {stall.offset} for {span} with {stall.done_behind} messages behind it done"
+            what = f"progress stayed at {stall.offset} for {span} with {counted(stall.done_behind, 'message')} behind it done"
             because = stall.reason + (f" ({stall.message_id})" if stall.message_id else "")
             return f"{_clock(stall.from_ms)}  {stall.queue}: {what}, because {because}"
         what = "not pulled" if stall.kind == "pull" else "not consumed"

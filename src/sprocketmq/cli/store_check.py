@@ -7,6 +7,7 @@ import dataclasses
 import json
 from pathlib import Path
 
+from sprocketmq.core.quantities import counted
 from sprocketmq.logs import escaped
 from sprocketmq.store.tools.check import Problem, StoreSummary, check_directory
 
@@ -35,10 +36,12 @@ def check_store(directory: Path, as_json: bool) -> int:
         }
         print(json.dumps(answer))
         return 1 if broken else 0
-    verdict = "sound" if not broken else f"{broken} problem{'s' if broken > 1 else ''}"
-    print(
-        f"{directory}: {verdict}; {summary.record_count:,} records in {summary.record_bytes:,} bytes, "
-        f"{summary.entry_count:,} entries in {summary.queue_count:,} queues, {summary.key_count:,} keys in "
-        f"{summary.index_file_count:,} index files, {summary.offset_count:,} offsets"
+    verdict = "sound" if not broken else counted(broken, "problem")
+    parts = (
+        f"{counted(summary.record_count, 'record')} in {counted(summary.record_bytes, 'byte')}",
+        f"{counted(summary.entry_count, 'entry', 'entries')} in {counted(summary.queue_count, 'queue')}",
+        f"{counted(summary.key_count, 'key')} in {counted(summary.index_file_count, 'index file')}",
+        counted(summary.offset_count, "offset"),
     )
+    print(f"{directory}: {verdict}; {', '.join(parts)}")
     return 1 if broken else 0

@@ -7,7 +7,6 @@ import click
 import pytest
 
 from sprocketmq.cli.frame import values
-from sprocketmq.core.replay.story_records import duration
 
 
 @pytest.mark.parametrize(
@@ -72,18 +71,3 @@ def test_a_permission_is_printed_as_it_is_given() -> None:
 
 def test_a_time_is_read_as_it_is_printed() -> None:
     assert values.MOMENT.convert(values.time_text(1_700_000_000_000), None, None) == 1_700_000_000_000
-
-
-@pytest.mark.parametrize(
-    ("span_ms", "text"),
-    [
-        (0, "0 ms"),
-        (999, "999 ms"),
-        (12_500, "12.5 s"),
-        (900_000, "15 min 0 s"),
-        (11_100_000, "3 h 5 min"),
-        (345_600_000, "4 d 0 h"),
-    ],
-)
-def test_spans_are_told_in_two_units(span_ms: int, text: str) -> None:
-    assert duration(span_ms) == text

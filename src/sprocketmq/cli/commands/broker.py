@@ -15,7 +15,7 @@ from sprocketmq.cli.frame.output import Column, Output, note, shows
 from sprocketmq.cli.frame.target import Target, connects
 from sprocketmq.cli.frame.values import DURATION, PAIR
 from sprocketmq.cli.server_commands import broker_run
-from sprocketmq.core.replay.story_records import duration
+from sprocketmq.core.quantities import counted, duration
 from sprocketmq.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -207,10 +207,14 @@ def drain(target: Target, output: Output, change: Change, name: str, undo: bool,
         if undo:
             if change.confirm(f"allow sends to broker {name} again", broker=name):
                 topics = sum(admin.add_write_perm(name).values())
-                change.done(f"producers may send to broker {name} again, {topics} topics", broker=name, topics=topics)
+                change.done(
+                    f"producers may send to broker {name} again, {counted(topics, 'topic')}", broker=name, topics=topics
+                )
             return
         behind = _behind(admin, name)
-        sentence = f"stop sends to broker {name}, where groups have {sum(behind.values()):,} messages to consume"
+        sentence = (
+            f"stop sends to broker {name}, where groups have {counted(sum(behind.values()), 'message')} to consume"
+        )
         if not change.confirm(sentence, broker=name, lag=behind):
             return
         topics = sum(admin.wipe_write_perm(name).values())
@@ -220,7 +224,7 @@ def drain(target: Target, output: Output, change: Change, name: str, undo: bool,
             behind = _behind(admin, name)
     left = ", ".join(f"{group} {count:,}" for group, count in sorted(behind.items()) if count)
     change.done(
-        f"producers no longer send to broker {name}, {topics} topics; left to consume: {left or 'nothing'}",
+        f"producers no longer send to broker {name}, {counted(topics, 'topic')}; left to consume: {left or 'nothing'}",
         broker=name,
         topics=topics,
         lag=behind,
@@ -251,10 +255,10 @@ def _wait(admin: Admin, name: str, wait_ms: int) -> dict[str, int]:
         if not total or time.monotonic() >= end:
             if total:
                 note(
-                    f"sprocketmq: after {duration(wait_ms)} groups have {total:,} messages of broker {name} to consume"
+                    f"sprocketmq: after {duration(wait_ms)} groups have {counted(total, 'message')} of broker {name} to consume"
                 )
             return behind
         if total != told:
-            note(f"{total:,} messages to consume")
+            note(f"{counted(total, 'message')} to consume")
             told = total
         time.sleep(_LOOK_S)

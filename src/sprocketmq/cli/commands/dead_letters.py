@@ -15,6 +15,7 @@ from sprocketmq.cli.frame.messages import body_text
 from sprocketmq.cli.frame.output import UNKNOWN, Column, Output, at, note, shows
 from sprocketmq.cli.frame.target import Target, connects, group_argument
 from sprocketmq.cli.frame.values import MOMENT, time_text
+from sprocketmq.core.quantities import counted
 from sprocketmq.errors import ConfigurationError, RocketMQError
 from sprocketmq.logs import escaped
 
@@ -84,7 +85,7 @@ def list_letters(target: Target, output: Output, group: str | None, limit: int, 
         held = letters.count()
     if not output.is_json:
         hint = ", give --limit to see more" if more else ""
-        print(f"{shown:,} shown, group {group} has {held:,} dead letters{hint}")
+        print(f"{shown:,} shown, group {group} has {counted(held, 'dead letter')}{hint}")
         if len(reasons) > 1 or (reasons and UNKNOWN not in reasons):
             for reason, count in reasons.most_common():
                 print(escaped(f"{count:>7,}  {reason}"))
@@ -212,10 +213,12 @@ def purge_letters(target: Target, output: Output, change: Change, group: str) ->
     """
     with target.dead_letters(group) as letters:
         held = letters.count()
-        if not change.confirm(f"delete all {held:,} dead letters of group {group}", group=group, dead_letters=held):
+        if not change.confirm(
+            f"delete {counted(held, 'dead letter')} of group {group}", group=group, dead_letters=held
+        ):
             return
         gone = letters.purge()
-    change.done(f"deleted {gone:,} dead letters of group {group}", group=group, dead_letters=gone)
+    change.done(f"deleted {counted(gone, 'dead letter')} of group {group}", group=group, dead_letters=gone)
 
 
 def _line(letter: DeadLetterMessage) -> str:
@@ -224,7 +227,7 @@ def _line(letter: DeadLetterMessage) -> str:
     marks += [f"reason={letter.reason}"] * bool(letter.reason)
     return (
         f"{letter.message_id}  {time_text(letter.dead_since_ms)}  {letter.origin_topic or '?'}  "
-        f"{letter.deliveries} tries  {len(message.body):,} bytes  {' '.join(marks)}"
+        f"{counted(letter.deliveries, 'try', 'tries')}  {counted(len(message.body), 'byte')}  {' '.join(marks)}"
     ).rstrip()
 
 

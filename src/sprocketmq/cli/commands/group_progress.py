@@ -11,6 +11,7 @@ from sprocketmq.cli.frame.changes import Change, deletes
 from sprocketmq.cli.frame.output import Column, Output, note, shows
 from sprocketmq.cli.frame.target import Target, connects, group_argument
 from sprocketmq.cli.frame.values import QUEUE, moment_ms, queue_of, time_text, value_type
+from sprocketmq.core.quantities import counted
 from sprocketmq.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ def clone(target: Target, output: Output, change: Change, source: str, destinati
         rows = _rows(plan, before)
         if not output.is_json:
             output.table(_COLUMNS, rows)
-        sentence = f"copy the offsets of group {source} to group {destination}, in {len(plan)} queues"
+        sentence = f"copy the offsets of group {source} to group {destination}, in {counted(len(plan), 'queue')}"
         if not change.confirm(sentence, group=destination, queues=rows):
             return
         if not exists:
@@ -173,7 +174,7 @@ def clone(target: Target, output: Output, change: Change, source: str, destinati
             admin.create_group(destination)
         cloned = admin.clone_offsets(source, destination, topic)
     change.done(
-        f"copied the offsets of group {source} to group {destination}, in {len(cloned)} queues",
+        f"copied the offsets of group {source} to group {destination}, in {counted(len(cloned), 'queue')}",
         group=destination,
         queues=_rows(cloned, before),
     )

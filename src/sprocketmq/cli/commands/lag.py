@@ -12,7 +12,7 @@ import click
 from sprocketmq.cli.frame.output import Column, Output, note, shows, span
 from sprocketmq.cli.frame.target import Target, connects, group_argument
 from sprocketmq.cli.frame.values import DURATION, LIMIT, time_text
-from sprocketmq.core.replay.story_records import duration
+from sprocketmq.core.quantities import counted, duration
 from sprocketmq.errors import ConfigurationError, RemoteError
 
 if TYPE_CHECKING:
@@ -122,9 +122,11 @@ def _sum(record: dict[str, Any]) -> str:
 
 def _fail_over(record: dict[str, Any], kind: str, limit: int) -> None:
     found = record["lag"] if kind == "messages" else record["waiting_ms"]
-    limit_text = f"{limit:,} messages" if kind == "messages" else duration(limit)
+    limit_text = counted(limit, "message") if kind == "messages" else duration(limit)
     if found is None:
-        note(f"sprocketmq: group {record['group']} has a lag of {record['lag']:,} messages; since when is not known")
+        note(
+            f"sprocketmq: group {record['group']} has a lag of {counted(record['lag'], 'message')}; since when is not known"
+        )
         sys.exit(1)
     if found > limit:
         note(f"sprocketmq: group {record['group']} is further behind than {limit_text}")

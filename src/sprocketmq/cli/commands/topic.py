@@ -13,6 +13,7 @@ from sprocketmq.cli.frame.command_line import CommandGroup, options
 from sprocketmq.cli.frame.output import Column, Output, at, perm, shows
 from sprocketmq.cli.frame.target import Target, connects, topic_argument
 from sprocketmq.cli.frame.values import PAIR, PERMISSION, permission_text
+from sprocketmq.core.quantities import counted
 from sprocketmq.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -196,7 +197,7 @@ def create_topic(
     with target.admin() as admin:
         if name in admin.topics():
             raise ConfigurationError(f"topic {name!r} exists already; sprocketmq topic alter changes it")
-        sentence = f"create topic {name} with {write_queues or queues} queues on {broker or cluster or 'each broker'}"
+        sentence = f"create topic {name} with {counted(write_queues or queues, 'queue')} on {broker or cluster or 'each broker'}"
         if not change.confirm(sentence, topic=name):
             return
         admin.create_topic(
@@ -212,7 +213,9 @@ def create_topic(
         )
         where = sorted(admin.topic_config(name))
     change.done(
-        f"created topic {name} with {write_queues or queues} queues on {', '.join(where)}", topic=name, brokers=where
+        f"created topic {name} with {counted(write_queues or queues, 'queue')} on {', '.join(where)}",
+        topic=name,
+        brokers=where,
     )
 
 
@@ -326,8 +329,8 @@ def delete_topic(target: Target, output: Output, change: Change, name: str, clus
         readers = [group for group in admin.consumers_of(name) if admin.consumer_ids(group)]
         warning = f"members of {', '.join(readers)} are online and consume it" if readers else ""
         if not change.confirm(
-            f"delete topic {name} with {held:,} messages", warning=warning, topic=name, messages=held
+            f"delete topic {name} with {counted(held, 'message')}", warning=warning, topic=name, messages=held
         ):
             return
         admin.delete_topic(name, cluster=cluster)
-    change.done(f"deleted topic {name} with {held:,} messages", topic=name, messages=held)
+    change.done(f"deleted topic {name} with {counted(held, 'message')}", topic=name, messages=held)

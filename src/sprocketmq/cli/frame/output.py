@@ -22,7 +22,7 @@ import click
 
 from sprocketmq.cli.frame.command_line import options
 from sprocketmq.cli.frame.values import permission_text, time_text
-from sprocketmq.core.replay.story_records import duration
+from sprocketmq.core.quantities import duration
 from sprocketmq.logs import escaped
 
 __all__ = ["UNKNOWN", "Column", "Output", "at", "note", "perm", "shows", "span"]

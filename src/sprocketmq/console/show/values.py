@@ -6,7 +6,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, tzinfo
 from typing import Final
 
-from sprocketmq.core.replay.story_records import duration
+from sprocketmq.core.quantities import duration
 
 __all__ = ["FILTERS", "number", "size", "span", "time_of_day", "whole_number"]
 

@@ -22,7 +22,7 @@ from typing import Final
 from msgspec import Struct
 
 from sprocketmq.core.doctor.group_look import GroupLook, HeldQueue, MemberLook
-from sprocketmq.core.replay.story_records import duration
+from sprocketmq.core.quantities import counted, duration
 from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = ["GroupDiagnosis", "GroupVerdict", "diagnose"]
@@ -149,7 +149,7 @@ def _unowned(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
     if not without or _is_orderly(look):  # orderly members read a queue when they have its lock, see below
         return None
     reads = (
-        f"{member.client_id} reads {_counted(len(member.queues or ()), 'queue')}" for member in look.members[:_SHOWN]
+        f"{member.client_id} reads {counted(len(member.queues or ()), 'queue')}" for member in look.members[:_SHOWN]
     )
     return GroupDiagnosis(
         GroupVerdict.QUEUE_WITHOUT_OWNER,
@@ -223,7 +223,7 @@ def _stuck(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
     else:
         where = f"it is in {stacks[0]}" if stacks else "none of its threads is in a listener"
     alike = f", and {len(late)} queues of the group are in this state" if len(late) > 1 else ""
-    with_it = f"it holds {_counted(held.cached, 'message')} of {queue}{alike}"
+    with_it = f"it holds {counted(held.cached, 'message')} of {queue}{alike}"
     span = duration(look.now_ms - since_ms)
     if member.polls:
         return GroupDiagnosis(
@@ -330,7 +330,7 @@ def _nothing_waits(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | Non
         return None
     return GroupDiagnosis(
         GroupVerdict.NOTHING_WAITS,
-        f"group {look.group} has consumed all messages of {_counted(len(look.queues), 'queue')}",
+        f"group {look.group} has consumed all messages of {counted(len(look.queues), 'queue')}",
     )
 
 
@@ -361,7 +361,7 @@ def _unknown(look: GroupLook) -> GroupDiagnosis:
     return GroupDiagnosis(
         GroupVerdict.UNKNOWN,
         f"group {look.group} did not move for {duration(look.looked_for_ms)}, and nothing that can be seen explains it",
-        (_lag(look), f"{_counted(len(look.members), 'member')} online"),
+        (_lag(look), f"{counted(len(look.members), 'member')} online"),
         f"look again for longer; sprocketmq group stack {look.group} shows what the members do, their logs show what went wrong",
     )
 
@@ -403,9 +403,7 @@ def _is_orderly(look: GroupLook) -> bool:
 def _waiting_in(look: GroupLook, queues: Iterable[MessageQueue]) -> str:
     waiting = [look.queues[queue].lag for queue in queues if queue in look.queues]
     return (
-        f"waiting there: {_counted(sum(waiting), 'message')}"
-        if waiting
-        else "how many messages wait there is not known"
+        f"waiting there: {counted(sum(waiting), 'message')}" if waiting else "how many messages wait there is not known"
     )
 
 
@@ -414,7 +412,7 @@ def _lag(look: GroupLook) -> str:
     oldest = f", the oldest for {duration(max(waiting))}" if waiting else ""
     if not look.queues:
         return "how many messages wait is not known: the group has no progress"
-    return f"waiting: {_counted(look.lag, 'message')}{oldest}"
+    return f"waiting: {counted(look.lag, 'message')}{oldest}"
 
 
 def _caught_up_ms(look: GroupLook) -> int | None:
@@ -426,10 +424,6 @@ def _caught_up_ms(look: GroupLook) -> int | None:
 
 def _ago(look: GroupLook, at_ms: int) -> str:
     return f"{duration(max(0, look.now_ms - at_ms))} ago"
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def _unless_unknown(count: int | None) -> str:

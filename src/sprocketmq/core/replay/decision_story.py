@@ -22,9 +22,10 @@ from sprocketmq.core.consume.orderly_turn import Commit, ConsumeBatch, DeadLette
 from sprocketmq.core.consume.process_queue import ProcessQueue
 from sprocketmq.core.consume.pull_cursor import DropQueue, PullLater, PullReturned
 from sprocketmq.core.group.rebalance import Drop
+from sprocketmq.core.quantities import duration
 from sprocketmq.core.replay.decision_record import state_of
 from sprocketmq.core.replay.decision_replay import Step
-from sprocketmq.core.replay.story_records import Delivery, QueueStory, Stall, StoryEvent, duration
+from sprocketmq.core.replay.story_records import Delivery, QueueStory, Stall, StoryEvent
 from sprocketmq.core.retry.retry_schedule import (
     DEFAULT_DELAY_LEVELS,
     DEFAULT_MAX_RECONSUME_TIMES,
