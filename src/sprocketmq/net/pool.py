@@ -11,8 +11,8 @@ import asyncio
 import re
 import socket
 import ssl
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
 
 from sprocketmq.errors import (
     ClosedError,
@@ -94,8 +94,12 @@ class ConnectionPool:
         self._connect_timeout_ms = connect_timeout_ms
         self._ssl_context = ssl_context
         self._renewable, self._signer = _signing(credentials)
+        self._fixed = None if self._renewable is not None else cast("Credentials | None", credentials)
+        self.added_fields: Mapping[str, str] = {}  # to each request, before it is signed
         if namespace is not None:
-            self._signer = _in_namespace(namespace, self._signer)
+            # 5.x; Java: NamespaceRpcHook
+            self.added_fields = {"nsd": "true", "ns": namespace}
+            self._signer = _adding(self.added_fields, self._signer)
         self._on_close = on_close
         self._open: dict[str, Connection] = {}
         self._opening: dict[str, _Opening] = {}  # connecting, or with callers that have not continued yet
@@ -108,8 +112,23 @@ class ConnectionPool:
         """Addresses with an open connection."""
         return [address for address, connection in self._open.items() if not connection.is_closed]
 
+    @property
+    def credentials(self) -> Credentials | None:
+        """The credentials with which a request is signed now; the same object until they change. None: nothing is signed."""
+        return self._fixed if self._renewable is None else self._renewable.current()
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether requests leave as they are: nothing is added, nothing is signed."""
+        return self._signer is None
+
+    def refuses_renewable(self, answer: Command) -> bool:
+        """Whether ``answer`` refuses a signature whose keys may have changed: ``invoke`` sends the request with the newest ones."""
+        return self._renewable is not None and _is_refused_signature(answer)
+
     def open_connection(self, address: str) -> Connection | None:
-        """The connection to ``address`` if it can be used directly: requests need no signature, and the peer reads."""
+        """The connection to ``address`` if encoded frames can be written to it now. They must have ``added_fields``, and be signed with
+        ``credentials``."""
         if address in self._opening:  # others wait for it and go first
             return None
         connection = self._open.get(address)
@@ -351,12 +370,12 @@ def _is_refused_signature(answer: Command) -> bool:
     return answer.code in _REFUSALS and _OF_SIGNATURES.search(answer.remark or "") is not None
 
 
-def _in_namespace(namespace: str, signer: Callable[[Command], None] | None) -> Callable[[Command], None]:
-    """Return a function that adds the namespace to a request before it is signed (5.x; Java: NamespaceRpcHook)."""
+def _adding(fields: Mapping[str, str], signer: Callable[[Command], None] | None) -> Callable[[Command], None]:
+    """Return a function that adds these fields to a request before it is signed."""
 
-    def add_namespace(command: Command) -> None:
-        command.ext_fields = {**command.ext_fields, "nsd": "true", "ns": namespace}
+    def add(command: Command) -> None:
+        command.ext_fields = {**command.ext_fields, **fields}
         if signer is not None:
             signer(command)
 
-    return add_namespace
+    return add

@@ -38,7 +38,7 @@ class RequestingProtocol(BoundedProtocol):
     """The part of a Connection that asks, and that writes.
 
     Attributes:
-        signer: adds the signature of access control to each request of this side; None: nothing is signed.
+        signer: adds fields and the signature of access control to each Command of this side; None: nothing is added.
     """
 
     __slots__ = ("_asked", "_asked_bytes", "_opaque", "_out", "_out_bytes", "_waiting", "signer")
@@ -84,18 +84,18 @@ class RequestingProtocol(BoundedProtocol):
     def start_send(
         self, opaque: int, frame: bytes, code: int, timeout_ms: int
     ) -> asyncio.Future[StoredAnswer | Command]:
-        """Like ``start_invoke``, for an encoded frame. Only while ``takes_frames``. A caller that stops waiting calls ``forget``."""
+        """Like ``start_invoke``, for an encoded frame, which has what ``signer`` adds. Only while ``takes_frames``. A caller that stops
+        waiting calls ``forget``."""
         future = self._waiting.add(opaque, code, timeout_ms, True)
         self._ask(frame, 1)
         return future
 
     @property
     def takes_frames(self) -> bool:
-        """Whether an encoded frame can be written now: requests are not signed, and the peer reads."""
+        """Whether an encoded frame can be written now: the peer reads, and no other request waits for that."""
         transport = self._transport
         return (
             transport is not None
-            and self.signer is None
             and not self.is_congested
             and self._turns.is_idle  # no caller waits for its turn
             and not transport.is_closing()

@@ -2,22 +2,28 @@
 """The two frames of a send, written and read without a Command between (Java: RemotingCommand of SEND_MESSAGE_V2 and its answer).
 
 All but six values of a send's request stay the same from message to message of one queue: they are written once, and the six are put
-between. The answer of a send that was stored is read straight into its typed header.
+between. If the client signs its requests, the signature is a seventh. The answer of a send that was stored is read straight into its typed
+header.
 
 Laws
-1. A template's frame is, byte for byte, what ``encode_command`` makes of the same header.
+1. A template's frame is, byte for byte, what ``encode_command`` makes of the same header with the same added fields and signature.
 2. An answer is read here as ``decode_command`` and ``Command.header`` read it, or not at all: None means that they are to be asked.
 """
 
 from __future__ import annotations
 
 import struct
-from typing import Annotated, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 
 from sprocketmq.wire.codes import ANNOUNCED_VERSION
+from sprocketmq.wire.frames.command import SIGNATURE
 from sprocketmq.wire.headers.send import SendMessageRequestHeaderV2, SendMessageResponseHeader
+
+if TYPE_CHECKING:
+    from sprocketmq.wire.frames.acl_signature import Credentials
 
 __all__ = ["STORED_ANSWER_BEGINS", "SendTemplate", "StoredAnswer", "read_stored_answer"]
 
@@ -29,6 +35,11 @@ _pack_lengths: Final = struct.Struct(">ii").pack
 _header_length: Final = struct.Struct(">I").unpack_from
 
 
+# The fields that differ from send to send, and how each is written between the others.
+_VARYING: Final = {"f": '"%d"', "g": '"%d"', "h": '"%d"', "i": "%b", SIGNATURE: '"%b"'}
+_NOTHING: Final[Mapping[str, str]] = {}
+
+
 class SendTemplate:
     """The request of messages to one queue.
 
@@ -36,19 +47,38 @@ class SendTemplate:
         code: SEND_MESSAGE_V2, SEND_BATCH_MESSAGE or SEND_REPLY_MESSAGE_V2.
         header: of any such message; only what stays the same is read of it: all but ``sys_flag``, ``born_timestamp``, ``flag`` and
             ``properties``. For a retry topic it would not stay the same.
+        added: further fields of each request, as those of a namespace of version 2.
+        credentials: sign the request; None: it is not signed.
     """
 
-    __slots__ = ("_text",)
+    __slots__ = ("_key", "_signed", "_text", "credentials")
 
-    def __init__(self, code: int, header: SendMessageRequestHeaderV2) -> None:
-        ext = header.to_ext()
-        before = b",".join([_pair(name, ext[name]) for name in "abcde"])
-        behind = b",".join([_pair(name, ext[name]) for name in "jklmn" if name in ext])
+    def __init__(
+        self,
+        code: int,
+        header: SendMessageRequestHeaderV2,
+        added: Mapping[str, str] = _NOTHING,
+        credentials: Credentials | None = None,
+    ) -> None:
+        self.credentials = credentials
+        fields = {**header.to_ext(), **added}
+        if credentials is not None:
+            from sprocketmq.wire.frames.acl_signature import signed_fields, signed_text, signing_key
+
+            fields = signed_fields(
+                fields, b"", credentials.access_key, credentials.secret_key, credentials.security_token
+            )
+            # The order of the signed values is that of the names, so it is the same for each message.
+            marked = {name: value.replace("%", "%%") for name, value in fields.items()}
+            self._signed = signed_text({**marked, "f": "%d", "g": "%d", "h": "%d", "i": "%s"})
+            self._key = signing_key(credentials.secret_key)
+        written = [
+            b'"%b":%b' % (name.encode(), _VARYING[name].encode()) if name in _VARYING else _pair(name, value)
+            for name, value in fields.items()
+        ]
         self._text = (
             b'{"code":%d,"extFields":{' % code
-            + before
-            + b',"f":"%d","g":"%d","h":"%d","i":%b,'
-            + behind
+            + b",".join(written)
             + b'},"flag":0,"language":"PYTHON","opaque":%d,"serializeTypeCurrentRPC":"JSON","version":'
             + b"%d}" % ANNOUNCED_VERSION
         )
@@ -57,7 +87,12 @@ class SendTemplate:
         self, opaque: int, sys_flag: int, born_timestamp_ms: int, flag: int, properties_text: str, body: bytes
     ) -> bytes:
         """The whole frame, ready to write."""
-        header = self._text % (sys_flag, born_timestamp_ms, flag, _encode(properties_text), opaque)
+        properties = _encode(properties_text)
+        if self.credentials is None:
+            header = self._text % (sys_flag, born_timestamp_ms, flag, properties, opaque)
+        else:
+            signature = self._key.signature(self._signed % (sys_flag, born_timestamp_ms, flag, properties_text), body)
+            header = self._text % (sys_flag, born_timestamp_ms, flag, properties, signature, opaque)
         size = len(header)
         return _pack_lengths(4 + size + len(body), size) + header + body
 

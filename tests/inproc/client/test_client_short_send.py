@@ -4,14 +4,20 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import sprocketmq as rmq
+from secured_broker import Secured, secured_broker
+from sprocketmq.client.remoting.message_writer import MessageWriter
 from sprocketmq.client.remoting.sender import Sender
+from sprocketmq.errors import SignatureRefused
+from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.testing import SENDS, EmbeddedRocketMQ
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Command, decode_command, encode_command
@@ -79,16 +85,75 @@ def test_an_ordinary_send_has_one_await_in_all_its_forms(rocketmq: EmbeddedRocke
     assert bodies(rocketmq) == [b"by key", b"chosen", b"first", b"given", b"long " * 2_000, b"plain"]
 
 
-def test_sends_take_all_queues_in_turn_also_when_frames_have_to_be_signed(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_turn_that_was_taken_is_used_when_the_frame_cannot_be_written_at_once(
+    rocketmq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def scenario(producer: rmq.AsyncProducer) -> None:
         ids = [(await producer.send(rmq.Message("flights", b"x"))).message_queue.queue_id for _ in range(3)]
         assert len(set(ids)) == 3
-        for connection in producer._instance.pool._open.values():  # type: ignore[union-attr]
-            connection.signer = lambda command: None  # from here on requests are signed, so there are no templates
+        monkeypatch.setattr(ConnectionPool, "open_connection", lambda self, address: None)
         ids += [(await producer.send(rmq.Message("flights", b"x"))).message_queue.queue_id for _ in range(5)]
-        assert sorted(ids) == [0, 0, 1, 1, 2, 2, 3, 3], "a turn that was taken is used"
+        assert sorted(ids) == [0, 0, 1, 1, 2, 2, 3, 3]
 
     with_a_producer(rocketmq, scenario)
+
+
+def signed_sends(keys: dict[str, Any], secured: Secured, renew: Callable[[], None], count: int) -> list[Any]:
+    """One send, ``renew``, then ``count`` sends at once; what became of them."""
+
+    async def run() -> list[Any]:
+        async with rmq.AsyncProducer("ops", namesrv_addr=secured.namesrv_addr, **keys) as producer:
+            await producer.send(rmq.Message("flights", b"first"))
+            await asyncio.to_thread(renew)
+            sends = [producer.send(rmq.Message("flights", b"%d" % number, tags="ü")) for number in range(count)]
+            return await asyncio.gather(*sends, return_exceptions=True)
+
+    return asyncio.run(run())
+
+
+def test_a_signed_send_has_one_await_and_is_written_from_a_template(
+    tmp_path: Path, tries: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with secured_broker(tmp_path) as secured:
+
+        def from_here_on() -> None:
+            tries.clear()
+            monkeypatch.setattr(Sender, "deliver", None)
+            monkeypatch.setattr(MessageWriter, "command", None)
+
+        ends = signed_sends({"access_key": "Spark777", "secret_key": "secret-0"}, secured, from_here_on, 3)
+        assert [end.status for end in ends] == [rmq.SendStatus.SEND_OK] * 3
+
+
+@pytest.mark.parametrize("first", ["the file", "the broker"])
+def test_signed_sends_go_on_when_the_keys_are_renewed(tmp_path: Path, tries: list[str], first: str) -> None:
+    """Whichever has the new secret first. A refused send is one try, whose time goes on."""
+    with secured_broker(tmp_path) as secured:
+
+        def renew() -> None:
+            tries.clear()
+            if first == "the file":
+                secured.renew_file("secret-1")
+                secured.renew_account("secret-1")
+            else:
+                secured.renew_account("secret-1")
+                old_look = os.stat(secured.file)
+                secured.file.write_text("accessKey: Spark777\nsecretKey: secret-1\n")  # the same size ...
+                os.utime(
+                    secured.file, ns=(old_look.st_atime_ns, old_look.st_mtime_ns)
+                )  # ... and time: ``stat`` shows no change
+
+        how = {"secret_key_file": str(secured.file), "retry_times_when_send_failed": 0}
+        ends = signed_sends(how, secured, renew, 4)
+        assert [getattr(end, "status", end) for end in ends] == [rmq.SendStatus.SEND_OK] * 4
+        assert tries == ([] if first == "the file" else ["taken up"] * 4)
+
+
+def test_signed_sends_whose_newest_keys_are_refused_fail_with_that_reason(tmp_path: Path) -> None:
+    with secured_broker(tmp_path) as secured:
+        how = {"secret_key_file": str(secured.file)}
+        ends = signed_sends(how, secured, lambda: secured.renew_account("of somebody else"), 2)
+        assert [type(end) for end in ends] == [SignatureRefused] * 2
 
 
 def test_a_refused_first_try_is_taken_up_and_counts_as_a_try(rocketmq: EmbeddedRocketMQ, tries: list[str]) -> None:

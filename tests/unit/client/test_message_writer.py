@@ -55,7 +55,7 @@ def test_a_frame_is_that_of_the_command(writer: MessageWriter) -> None:
     for _ in range(2):  # with a template that is made, and with one that is known
         for opaque, outgoing in enumerate(forms(writer)):
             target = MessageQueue(outgoing.topic, "broker-a", 3)
-            template = writer.template(outgoing, target)
+            template = writer.template(outgoing, target, None)
             if outgoing.topic.startswith("%RETRY%"):
                 assert template is None, "its counts are in the header"
                 continue
@@ -69,7 +69,7 @@ def test_templates_do_not_grow_for_ever(writer: MessageWriter, monkeypatch: pyte
     monkeypatch.setattr(message_writer, "_MOST_TEMPLATES", 10)
     outgoing = forms(writer)[0]
     for number in range(100):
-        writer.template(outgoing, MessageQueue("flights", "broker-a", number))
+        writer.template(outgoing, MessageQueue("flights", "broker-a", number), None)
         assert len(writer._templates[outgoing.code]) <= 10
 
 

@@ -229,7 +229,7 @@ def test_a_stored_answer_is_for_sends_and_commands_are_for_everybody_else() -> N
     on_a_loop(scenario)
 
 
-def test_frames_are_taken_while_they_can_be_written_unsigned() -> None:
+def test_frames_are_taken_while_they_can_be_written() -> None:
     async def scenario(connection: Connection, transport: Transport) -> None:
         assert connection.takes_frames
         transport.unsent_bytes = 5_000_000
@@ -238,9 +238,6 @@ def test_frames_are_taken_while_they_can_be_written_unsigned() -> None:
         assert not connection.takes_frames, "the peer does not read"
         transport.unsent_bytes = 0
         connection.resume_writing()
-        connection.signer = lambda command: None
-        assert not connection.takes_frames, "a signature is made of a Command"
-        connection.signer = None
         assert connection.takes_frames
         transport.close()
         assert not connection.takes_frames

@@ -11,8 +11,12 @@ import msgspec
 import pytest
 from hypothesis import example, given
 
+from decoded_frames import decoded
+from golden import GoldenFrame, frames
 from sprocketmq.errors import ProtocolError
+from sprocketmq.wire.frames.acl_signature import Credentials, signed_fields
 from sprocketmq.wire.frames.command import FLAG_RESPONSE, Command, decode_command, encode_command
+from sprocketmq.wire.frames.frame import FrameDecoder
 from sprocketmq.wire.headers import PullMessageResponseHeader
 from sprocketmq.wire.headers.send import SendMessageRequestHeaderV2, SendMessageResponseHeader
 from sprocketmq.wire.send_frames import STORED_ANSWER_BEGINS, SendTemplate, StoredAnswer, read_stored_answer
@@ -22,16 +26,40 @@ texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 int32 = st.integers(-(2**31), 2**31 - 1)
 
 
+# Keys and token, or none; the fields of a namespace, or none.
+signed_with = st.one_of(
+    st.none(), st.builds(Credentials, texts.filter(bool), texts.filter(bool), st.none() | texts.filter(bool))
+)
+namespaces = st.one_of(st.just({}), st.builds(lambda name: {"nsd": "true", "ns": name}, texts))
+
+
 @given(
     st.sampled_from([310, 320, 325]),
     st.tuples(texts, texts, texts, texts),
     st.lists(st.tuples(int32, st.integers(0, 2**63 - 1), int32, texts, st.binary(max_size=9), int32), min_size=1),
     st.booleans(),
     st.booleans(),
+    signed_with,
+    namespaces,
 )
-@example(310, ("100%d", "%DLQ%a", "%%", 'b"r\\o'), [(8, 1, 7, "a\x01%s\x02ü", b"", 2**31 - 1)], True, False)
+@example(310, ("100%d", "%DLQ%a", "%%", 'b"r\\o'), [(8, 1, 7, "a\x01%s\x02ü", b"", 2**31 - 1)], True, False, None, {})
+@example(
+    310,
+    ("100%d", "%DLQ%a", "%%", 'b"r\\o'),
+    [(8, 1, 7, "a\x01%s\x02ü", b"", 2**31 - 1), (0, 0, 0, "", b"%d", 0)],
+    True,
+    False,
+    Credentials("%s", "%d", 'to"ken%'),
+    {"nsd": "true", "ns": "%d"},
+)
 def test_a_template_writes_what_the_command_would_be(
-    code: int, names: tuple[str, ...], messages: list[tuple[Any, ...]], unit_mode: bool, batch: bool
+    code: int,
+    names: tuple[str, ...],
+    messages: list[tuple[Any, ...]],
+    unit_mode: bool,
+    batch: bool,
+    keys: Credentials | None,
+    added: dict[str, str],
 ) -> None:
     group, topic, default_topic, broker = names
 
@@ -40,10 +68,32 @@ def test_a_template_writes_what_the_command_would_be(
             group, topic, default_topic, 4, 3, sys_flag, born_ms, flag, properties, 0, unit_mode, None, batch, broker
         )
 
-    template = SendTemplate(code, header(1, 2, 3, "of another message"))
+    template = SendTemplate(code, header(1, 2, 3, "of another message"), added, keys)
     for sys_flag, born_ms, flag, properties, body, opaque in messages:
-        command = Command(code, opaque, ext_fields=header(sys_flag, born_ms, flag, properties).to_ext(), body=body)
+        fields = {**header(sys_flag, born_ms, flag, properties).to_ext(), **added}
+        if keys is not None:
+            fields = signed_fields(fields, body, keys.access_key, keys.secret_key, keys.security_token)
+        command = Command(code, opaque, ext_fields=fields, body=body)
         assert template.frame(opaque, sys_flag, born_ms, flag, properties, body) == encode_command(command)
+
+
+SIGNED_SENDS = [frame for frame in frames(kind="request", sender="client") if frame.shows.endswith("signed")]
+
+
+@pytest.mark.parametrize("sent", SIGNED_SENDS, ids=lambda frame: frame.file.removeprefix("frames/"))
+def test_a_template_signs_a_java_clients_send_as_that_client_did(sent: GoldenFrame) -> None:
+    """The access control of Apache's brokers took these frames."""
+    (java,) = decoded(FrameDecoder(), sent.data)
+    header = java.header(SendMessageRequestHeaderV2)
+    assert {*header.to_ext(), "AccessKey", "Signature"} == {*java.ext_fields}, (
+        "the template has all fields that were signed"
+    )
+    other = msgspec.structs.replace(header, sys_flag=8, born_timestamp=1, flag=7, properties="of another message")
+    template = SendTemplate(java.code, other, credentials=Credentials("someone", "12345678"))
+    of_header = header.sys_flag, header.born_timestamp, header.flag, header.properties or ""
+    (ours,) = decoded(FrameDecoder(), template.frame(java.opaque, *of_header, bytes(java.body)))
+    assert ours.ext_fields == java.ext_fields
+    assert (ours.code, ours.opaque, ours.body) == (java.code, java.opaque, java.body)
 
 
 def framed(header: bytes, body: bytes = b"", kind: int = 0) -> memoryview:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -25,11 +25,15 @@ from sprocketmq.wire.records.message import Message, MessageQueue
 from sprocketmq.wire.records.sys_flag import TRANSACTION_PREPARED_TYPE
 from sprocketmq.wire.send_frames import SendTemplate
 
+if TYPE_CHECKING:
+    from sprocketmq.wire.frames.acl_signature import Credentials
+
 __all__ = ["ANY_DELAY_LEVEL", "MessageWriter", "OutgoingMessage"]
 
 ANY_DELAY_LEVEL: Final = 0x7FFFFFFF
 """``max_delay_level`` of who sends levels that others chose, as those of retries: it grows with the number of tries."""
 _MAX_TIME_MS: Final = 1 << 62
+_NOTHING: Final[Mapping[str, str]] = {}
 # MixAll.REPLY_MESSAGE_FLAG
 _REPLY: Final = "reply"
 _NO_FLAG: Final = 0
@@ -85,6 +89,7 @@ class MessageWriter:
 
     Args:
         namespace, unit_mode, max_delay_level: as of Sender.
+        added: fields that the connections add to each request.
     """
 
     def __init__(
@@ -95,8 +100,9 @@ class MessageWriter:
         namespace: str | None,
         unit_mode: bool,
         max_delay_level: int = ANY_DELAY_LEVEL,
+        added: Mapping[str, str] = _NOTHING,
     ) -> None:
-        self._settings, self._clock, self._keys = settings, clock, keys
+        self._settings, self._clock, self._keys, self._added = settings, clock, keys, added
         self.namespace, self._unit_mode, self._max_delay_level = namespace, unit_mode, max_delay_level
         self._compression = CompressionType.of(settings.compress_type)
         self._group, self._default_topic = settings.group, settings.create_topic_key
@@ -216,14 +222,24 @@ class MessageWriter:
         stand_in = Message(topic, b"-")
         return OutgoingMessage(self.checked_topic(stand_in), (stand_in,), "", "", _BATCH, bytes(body))
 
-    def template(self, outgoing: OutgoingMessage, target: MessageQueue) -> SendTemplate | None:
-        """The template for ``frame``. None for a retry topic: its headers differ in more fields than a template has."""
+    def template(
+        self, outgoing: OutgoingMessage, target: MessageQueue, credentials: Credentials | None
+    ) -> SendTemplate | None:
+        """The template for ``frame``. None for a retry topic: its headers differ in more fields than a template has.
+
+        Args:
+            credentials: those that sign the request; None: it is not signed.
+        """
         known = self._templates[outgoing.code]
         template = known.get(target)
-        if template is None and not outgoing.topic.startswith("%RETRY%"):
-            if len(known) >= _MOST_TEMPLATES:
-                known.clear()
-            template = known[target] = SendTemplate(outgoing.code, self.header(outgoing, target))
+        if template is not None and template.credentials is credentials:
+            return template
+        if outgoing.topic.startswith("%RETRY%"):
+            return None
+        if len(known) >= _MOST_TEMPLATES:
+            known.clear()
+        header = self.header(outgoing, target)
+        template = known[target] = SendTemplate(outgoing.code, header, self._added, credentials)
         return template
 
     def frame(self, template: SendTemplate, opaque: int, outgoing: OutgoingMessage) -> bytes:
@@ -238,7 +254,7 @@ class MessageWriter:
         )
 
     def command(self, outgoing: OutgoingMessage, target: MessageQueue) -> Command:
-        """The request as a Command, for connections that sign requests."""
+        """The request as a Command, which the connection completes and signs."""
         return request(outgoing.code, self.header(outgoing, target), outgoing.body)
 
     def header(self, outgoing: OutgoingMessage, target: MessageQueue) -> headers.SendMessageRequestHeaderV2:

@@ -8,9 +8,9 @@
 ``queue_choice`` chooses the queue, ``message_writer`` makes the request. A queue that the caller chose (queue, selector, sharding key) is
 never replaced by another one, because that would break the order of messages.
 
-An ordinary send waits once. Its first try begins at once (``_begin``: the route is known, the connection is open, nothing is signed, no
-hook is called) and ends with a stored answer. If that try ends otherwise, ``deliver`` counts it as the first of its tries and makes the
-others.
+An ordinary send waits once. Its first try begins at once (``_begin``: the route is known, the connection is open, no hook is called) and
+ends with a stored answer. If that try ends otherwise, ``deliver`` counts it as the first of its tries and makes the others. A try whose
+signature was refused is repeated within that try, if the keys may have changed.
 
 With a namespace, the caller's message, queues and results have the caller's names. Routes and brokers see the names with the namespace.
 """
@@ -77,13 +77,14 @@ def vip_address(address: str) -> str:
 
 
 class PendingSend(msgspec.Struct):
-    """A try whose request is written; ``answer`` may be waited for more than once."""
+    """A try whose request is written, with its timeout; ``answer`` may be waited for more than once."""
 
     target: MessageQueue
     address: str
     connection: Connection
     opaque: int
     started_s: float
+    timeout_ms: int
     answer: asyncio.Future[StoredAnswer | Command]
 
 
@@ -116,7 +117,10 @@ class Sender:
         self.settings = settings
         self.namespace = namespace
         self._vip_channel = vip_channel
-        self.writer = MessageWriter(settings, clock, keys, namespace, unit_mode, max_delay_level)
+        self._pool = api.pool
+        self.writer = MessageWriter(
+            settings, clock, keys, namespace, unit_mode, max_delay_level, self._pool.added_fields
+        )
         self.queue_choice = QueueChoice(api, routes, clock, settings, namespace)
         self._turns = self.queue_choice.turns
         # Without these two options, a stored answer to the first try ends a send, and its latency is not recorded.
@@ -256,10 +260,10 @@ class Sender:
             )
         address, left_ms = await self._address_within(target, left_until(end_s))
         if self.hooks is None:
-            await self._api.pool.invoke_oneway(address, self.writer.command(outgoing, target), left_ms)
+            await self._pool.invoke_oneway(address, self.writer.command(outgoing, target), left_ms)
             return
         with self.hooks.around_send(self._context(outgoing, target, address, is_oneway=True)):
-            await self._api.pool.invoke_oneway(address, self.writer.command(outgoing, target), left_ms)
+            await self._pool.invoke_oneway(address, self.writer.command(outgoing, target), left_ms)
 
     async def recall(self, topic: str, recall_handle: str) -> str:
         """See ``AsyncProducer.recall``."""
@@ -316,7 +320,7 @@ class Sender:
                     group, self.client_id, message, half.message_id, transaction, address, state, False, self._clock.now_ms()
                 )
             )  # fmt: skip
-        await self._api.pool.invoke_oneway(address, command, left_ms)
+        await self._pool.invoke_oneway(address, command, left_ms)
 
     # -- delivering ------------------------------------------------------------------------------------------------------------
 
@@ -398,27 +402,31 @@ class Sender:
         if self._awaited and (name, target.topic) in self._awaited:  # sends that wait for this address go first
             return None
         address = None if self._vip_channel else self._known_address(name)
-        connection = None if address is None else self._api.pool.open_connection(address)
-        template = None if connection is None else self.writer.template(outgoing, target)
+        connection = None if address is None else self._pool.open_connection(address)
+        template = None if connection is None else self.writer.template(outgoing, target, self._pool.credentials)
         if address is None or connection is None or template is None:
             return None
         opaque = connection.next_opaque()
         frame = self.writer.frame(template, opaque, outgoing)
         answer = connection.start_send(opaque, frame, outgoing.code, timeout_ms)
-        return PendingSend(target, address, connection, opaque, connection.now_s(), answer)
+        return PendingSend(target, address, connection, opaque, connection.now_s(), timeout_ms, answer)
 
     async def _answered(self, outgoing: OutgoingMessage, pending: PendingSend) -> SendResult:
         """Wait for the end of a try that began."""
         try:
             answer = await pending.answer
         except RequestTimeout:
-            self._api.pool.close_if_silent(pending.address, pending.connection, pending.started_s)
+            self._pool.close_if_silent(pending.address, pending.connection, pending.started_s)
             raise
         except BaseException:
             pending.connection.forget(pending.opaque)
             raise
         if isinstance(answer, StoredAnswer):
             return self._result(outgoing, pending.target, SendStatus.SEND_OK, answer.extFields)
+        if self._pool.refuses_renewable(answer):  # it was not executed, so it may be sent again
+            left_ms = pending.timeout_ms - int((pending.connection.now_s() - pending.started_s) * 1000)
+            command = self.writer.command(outgoing, pending.target)
+            answer = await self._api.invoke(pending.address, command, max(1, left_ms))
         return self._result(outgoing, pending.target, *self._api.send_answer(answer, pending.address))
 
     async def _try_with_hooks(

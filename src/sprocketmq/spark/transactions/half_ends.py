@@ -98,7 +98,8 @@ class _EndSender:
             time.time_ns() // 1_000_000 - half.sent_ms, self._direct_end_window_ms
         ):
             return None
-        connection = self._api.pool.open_connection(self._address)
+        pool = self._api.pool
+        connection = pool.open_connection(self._address) if pool.is_plain else None
         if connection is None:
             return asyncio.ensure_future(self._by_command(half))
         opaque = connection.next_opaque()

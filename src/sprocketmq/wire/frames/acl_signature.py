@@ -26,6 +26,7 @@ __all__ = [
     "sign",
     "signed_fields",
     "signed_text",
+    "signing_key",
 ]
 
 # RFC 2104: a key is padded to a block of the hash, and each of the two hashes begins with the block combined with one of these.
@@ -75,14 +76,15 @@ class SigningKey:
         return b2a_base64(outer.digest(), newline=False)
 
 
-_signing_key: Final = functools.lru_cache(maxsize=16)(
-    SigningKey
-)  # a process signs with few keys, but each of its requests
+@functools.lru_cache(maxsize=16)  # a process signs with few keys, but each of its requests
+def signing_key(secret_key: str) -> SigningKey:
+    """The prepared secret key."""
+    return SigningKey(secret_key)
 
 
 def sign(ext_fields: Mapping[str, str], body: bytes | bytearray | memoryview, secret_key: str) -> str:
     """The signature of a request that has these ext fields and this body."""
-    return _signing_key(secret_key).signature(signed_text(ext_fields), body).decode()
+    return signing_key(secret_key).signature(signed_text(ext_fields), body).decode()
 
 
 def signed_fields(
