@@ -30,6 +30,8 @@ IN_ORDER = f"{AGAINST}::test_orderly_consumption_keeps_order_locks_and_dead_lett
 SELECTED = f"{AGAINST}::test_tags_sql_and_polling_select_what_was_asked_for"
 ORACLE = "test_allocation_oracle.py::test_every_member_gets_the_queues_that_apaches_classes_give_it"
 STORM = "test_mixed_storm.py::test_a_mixed_group_keeps_its_promises_through_joins_leaves_and_kills"
+MEMBER = "unit/client/test_instance.py"
+POOL = "unit/client/test_client_listener_pool.py"
 LONG = "inproc/client/test_client_long_runs.py"
 MIXED = "test_mixed_group.py::test_a_java_and_a_python_member_share_the_queues_and_take_over_from_each_other"
 
@@ -54,28 +56,33 @@ S01_TO_S04 = [
         "the default instance name is unique, so that two clients on one machine are two members",
         "A start, 1",
         "client/settings/options.py",
-        f"{LIFE}::test_the_default_instance_name_is_unique_per_client",
+        f"{LIFE}::test_the_default_instance_name_is_unique_per_client "
+        f"{OPTIONS}::test_clients_made_within_one_tick_of_the_clock_have_different_ids",
     ),
     Mechanism(
         "S1",
         "an instance has one consumer per group; the second is refused",
         "C registerConsumer",
         "client/remoting/instance.py",
-        f"{LIFE}::test_a_second_consumer_of_a_group_needs_an_instance_of_its_own",
+        f"{LIFE}::test_a_second_consumer_of_a_group_needs_an_instance_of_its_own "
+        f"{MEMBER}::test_a_group_has_one_consumer_at_a_time_and_an_instance_has_many_groups",
     ),
     Mechanism(
         "S1",
         "an instance starts with its first member and ends with its last",
         "A start, 7; C start",
         "client/remoting/instance.py",
-        f"{LIFE}::test_shutdown_leaves_no_thread_no_socket_and_no_task",
+        f"{LIFE}::test_shutdown_leaves_no_thread_no_socket_and_no_task "
+        f"{MEMBER}::test_an_instance_works_from_its_first_user_to_its_last",
     ),
     Mechanism(
         "S1",
         "the client tries its name servers in turn until one answers, and keeps that one",
         "A fetchNameServerAddr",
         "client/remoting/name_servers.py",
-        f"{PARTS}::test_a_name_server_is_kept_until_it_fails_then_the_next_is_tried",
+        f"{PARTS}::test_a_name_server_is_kept_until_it_fails_then_the_next_is_tried "
+        f"{PARTS}::test_requests_that_fail_together_move_to_the_next_name_server_not_past_it "
+        f"{PARTS}::test_a_name_server_that_does_not_answer_leaves_time_for_the_others",
         "test_our_client_in_bad_luck.py::test_a_name_server_that_freezes_stops_nobody",
     ),
     Mechanism(
@@ -83,6 +90,7 @@ S01_TO_S04 = [
         "routes are requested again every 30 s; a change is noticed by content",
         "A updateTopicRouteInfoFromNameServer",
         "client/remoting/routes.py",
+        f"{MEMBER}::test_periodic_work_runs_when_javas_does_also_after_failures "
         f"{SHARING}::test_new_queues_are_found_and_new_topics_waited_for "
         f"{ROUTES}::test_a_route_is_changed_by_content_and_not_by_order",
         "test_our_client_in_bad_luck.py::test_queues_that_come_and_go_under_load",
@@ -92,15 +100,17 @@ S01_TO_S04 = [
         "a heartbeat every 30 s sends the groups of the instance to all brokers of all topics in use",
         "A sendHeartbeatToAllBrokerWithLock",
         "client/remoting/instance.py",
-        f"{INSTANCE}::test_heartbeats_keep_a_quiet_member_in_its_group",
+        f"{INSTANCE}::test_heartbeats_keep_a_quiet_member_in_its_group "
+        f"{MEMBER}::test_a_heartbeat_names_all_groups_and_goes_to_all_brokers_of_all_topics",
         EVERY_FORM,
     ),
     Mechanism(
         "S1",
-        "a broker that is in no route any more is forgotten",
+        "a broker that is in no route any more is forgotten, and no other connection is closed",
         "A cleanOfflineBroker",
         "client/remoting/instance.py",
         f"{INSTANCE}::test_a_broker_that_no_route_names_any_more_is_disconnected "
+        f"{MEMBER}::test_only_connections_to_brokers_that_no_route_names_are_closed "
         f"{ROUTES}::test_an_address_is_known_while_a_route_names_it",
     ),
     Mechanism(
@@ -108,7 +118,8 @@ S01_TO_S04 = [
         "progress is written every 5 s, not with each message; so a message may be delivered twice",
         "A persistAllConsumerOffset",
         "client/remoting/instance.py",
-        f"{SHARING}::test_progress_is_persisted_every_5_s_and_never_goes_back",
+        f"{SHARING}::test_progress_is_persisted_every_5_s_and_never_goes_back "
+        f"{MEMBER}::test_periodic_work_runs_when_javas_does_also_after_failures",
         EVERY_FORM,
     ),
     Mechanism(
@@ -116,7 +127,9 @@ S01_TO_S04 = [
         "the pool of listeners can be made larger and smaller while it works",
         "A adjustThreadPool",
         "client/listen/thread_listener_pool.py",
-        "unit/client/test_client_listener_pool.py::test_resize_takes_idle_workers_away_and_allows_new_ones",
+        f"{POOL}::test_resize_takes_idle_workers_away_and_allows_new_ones "
+        f"{POOL}::test_new_workers_take_what_waits_already "
+        f"{POOL}::test_a_pool_that_was_to_shrink_and_grows_again_keeps_its_workers",
     ),
     Mechanism(
         "S1",
@@ -130,23 +143,28 @@ S01_TO_S04 = [
         "a member that leaves says so, and the brokers unregister it at once",
         "A MQClientInstance",
         "client/remoting/instance.py",
-        f"{LIFE}::test_the_broker_hears_of_the_leaving_at_once",
+        f"{LIFE}::test_the_broker_hears_of_the_leaving_at_once "
+        f"{LIFE}::test_all_brokers_hear_of_all_that_leave "
+        "inproc/client/test_client_shutdown.py::test_a_heartbeat_under_way_does_not_bring_back_who_has_left",
         MIXED,
     ),
     Mechanism(
         "S1",
-        "a list of name servers that is not fixed is looked up again every two minutes",
+        "a list of name servers that is not fixed, and no other, is looked up again every two minutes",
         "A fetchNameServerAddr",
         "client/remoting/name_servers.py",
         f"{PARTS}::test_an_address_server_is_asked_before_the_first_request_and_again_for_a_new_list "
-        f"{INSTANCE}::test_name_servers_that_moved_are_found_through_the_environment",
+        f"{INSTANCE}::test_name_servers_that_moved_are_found_through_the_environment "
+        f"{MEMBER}::test_periodic_work_runs_when_javas_does_also_after_failures "
+        f"{MEMBER}::test_a_list_of_name_servers_that_was_given_is_not_read_again",
     ),
     Mechanism(
         "S1",
         "once a minute, the size of the pool is adapted to the number of messages that wait at the brokers",
         "A adjustThreadPoolNumsThreshold",
         "client/consume/running_consumer.py",
-        f"{INSTANCE}::test_a_listener_pool_grows_while_much_waits_at_the_brokers_and_shrinks_afterwards",
+        f"{INSTANCE}::test_a_listener_pool_grows_while_much_waits_at_the_brokers_and_shrinks_afterwards "
+        f"{MEMBER}::test_periodic_work_runs_when_javas_does_also_after_failures",
     ),
     Mechanism(
         "S1",
@@ -154,7 +172,10 @@ S01_TO_S04 = [
         "A startScheduledTask",
         "client/remoting/instance.py",
         f"{INSTANCE}::test_one_consumers_failure_keeps_no_other_from_its_periodic_work "
-        f"{INSTANCE}::test_a_rebalance_that_hangs_holds_up_no_other_group",
+        f"{INSTANCE}::test_a_rebalance_that_hangs_holds_up_no_other_group "
+        f"{MEMBER}::test_periodic_work_runs_when_javas_does_also_after_failures "
+        f"{MEMBER}::test_a_member_that_fails_is_asked_again_and_keeps_no_other_from_its_work "
+        f"{MEMBER}::test_a_member_that_hangs_keeps_no_other_from_its_work",
     ),
     Mechanism(
         "S1",
@@ -168,7 +189,9 @@ S01_TO_S04 = [
         "a configuration that cannot work is refused with one sentence, before anything is opened",
         "A start (checkConfig)",
         "client/settings/validators.py",
-        f"{OPTIONS}::test_a_mistake_is_one_sentence {LIFE}::test_start_refuses_what_cannot_work",
+        f"{OPTIONS}::test_a_mistake_is_one_sentence "
+        f"{OPTIONS}::test_each_number_is_taken_up_to_its_limits_and_refused_beyond_them "
+        f"{LIFE}::test_start_refuses_what_cannot_work",
     ),
     Mechanism(
         "S2",
@@ -194,6 +217,7 @@ S01_TO_S04 = [
         "the kind of the listener decides between concurrent and orderly consumption",
         "A start, 6",
         "client/consume/async_push_consumer.py",
+        f"{ORDERLY}::test_the_kind_of_the_listener_decides_whether_queues_are_locked_and_consumed_in_order "
         f"{ORDERLY}::test_a_failed_message_blocks_its_queue_and_comes_again_after_the_pause",
         f"{EVERY_FORM} {IN_ORDER}",
     ),
@@ -206,7 +230,7 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S2",
-        "the consumer asks a broker whether it understands the filter",
+        "the consumer asks a broker whether it understands each filter that is not one of tags",
         "A start, 8 (checkClientInBroker)",
         "client/consume/running_consumer.py",
         f"{FILTERS}::test_a_wrong_condition_is_told_at_the_start",
@@ -225,16 +249,17 @@ S01_TO_S04 = [
         "a rebalance runs every 20 s, and at once when the broker reports that the group changed",
         "A RebalanceService.run",
         "client/remoting/instance.py",
-        f"{SHARING}::test_a_member_that_leaves_is_replaced_at_once",
+        f"{SHARING}::test_a_member_that_leaves_is_replaced_at_once "
+        f"{MEMBER}::test_a_consumer_is_rebalanced_each_20_s_and_each_second_while_it_has_not_what_it_should_have",
         MIXED,
     ),
     Mechanism(
         "S3",
         "topics are rebalanced one after the other; an error in one does not affect the others",
         "A doRebalance",
-        "core/group/rebalance.py",
+        "client/consume/rebalancer.py",
+        f"{SHARING}::test_a_topic_that_cannot_be_rebalanced_keeps_no_other_from_it "
         f"{REBALANCE}::test_rebalance_of_one_topic_leaves_the_others_alone",
-        function="RebalanceTable._sorted",
     ),
     Mechanism(
         "S3",
@@ -251,7 +276,8 @@ S01_TO_S04 = [
         "A AllocateMessageQueueAveragely",
         "core/group/allocation.py",
         f"{ALLOCATION}::test_avg_gives_contiguous_runs_and_the_first_get_one_more "
-        f"{ALLOCATION}::test_avg_is_javas_formula",
+        f"{ALLOCATION}::test_avg_is_javas_formula "
+        f"{OPTIONS}::test_the_defaults_are_javas",
         f"{MIXED} {ORACLE}",
         function="AllocateAveragely.__call__",
     ),
@@ -272,6 +298,8 @@ S01_TO_S04 = [
         "core/group/allocation.py",
         f"{ALLOCATION}::test_consistent_hash_moves_queues_only_to_a_newcomer "
         f"{ALLOCATION}::test_the_ring_hashes_are_javas "
+        f"{ALLOCATION}::test_consistent_hash_agrees_with_a_ring_walked_by_hand "
+        f"{ALLOCATION}::test_all_six_strategies_are_found_by_javas_names "
         "inproc/client/test_client_rebalance.py::test_three_strategies_share_the_same_queues",
         ORACLE,
         function="AllocateByConsistentHash.__call__",
@@ -298,10 +326,11 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S3",
-        "MACHINE_ROOM_NEARBY: queues go to members of their own room first",
+        "MACHINE_ROOM_NEARBY: the queues of a room go to its members, those of a room without members to all",
         "A 负载均衡实现 (strategies)",
         "core/group/allocation.py",
         f"{ALLOCATION}::test_nearby_keeps_to_its_room_and_shares_rooms_without_consumers "
+        f"{ALLOCATION}::test_all_six_strategies_are_found_by_javas_names "
         "inproc/client/test_client_rebalance.py::test_strategies_with_arguments_are_options",
         ORACLE,
         function="AllocateMachineRoomNearby.__call__",
@@ -312,7 +341,8 @@ S01_TO_S04 = [
         "A cidAll.indexOf",
         "core/group/allocation.py",
         f"{ALLOCATION}::test_the_shares_partition_the_queues "
-        f"{ALLOCATION}::test_names_are_sorted_by_utf16_units_as_java_does",
+        f"{ALLOCATION}::test_names_are_sorted_by_utf16_units_as_java_does "
+        f"{ALLOCATION}::test_queues_are_sorted_by_topic_then_broker_then_number",
         f"{MIXED} {STORM}",
         function="allocate",
     ),
@@ -321,7 +351,9 @@ S01_TO_S04 = [
         "a member that the broker does not list yet takes no queue",
         "A cidAll.indexOf",
         "core/group/allocation.py",
-        f"{ALLOCATION}::test_a_client_the_broker_does_not_list_gets_nothing",
+        f"{ALLOCATION}::test_a_client_the_broker_does_not_list_gets_nothing "
+        f"{ALLOCATION}::test_a_function_is_not_asked_for_a_client_that_the_broker_does_not_list "
+        f"{SHARING}::test_a_member_that_the_broker_does_not_list_keeps_its_queues_and_takes_no_others",
         function="allocate",
     ),
     Mechanism(
@@ -349,7 +381,9 @@ S01_TO_S04 = [
         "A isPullExpired",
         "core/group/rebalance.py",
         f"{REBALANCE}::test_an_expired_pull_drops_the_queue_and_brings_it_back "
-        f"{CACHED}::test_a_pull_is_expired_after_120_s_without_a_look",
+        f"{REBALANCE}::test_the_time_without_a_pull_begins_when_the_queue_was_added "
+        f"{CACHED}::test_a_pull_is_expired_after_120_s_without_a_look "
+        f"{CURSOR}::test_a_due_queue_is_pulled_from_its_next_offset_once",
         function="RebalanceTable.assigned",
     ),
     Mechanism(
@@ -357,14 +391,19 @@ S01_TO_S04 = [
         "a new queue is pulled only when its first offset is known",
         "A computePullFromWhere",
         "core/group/rebalance.py",
-        f"{REBALANCE}::test_a_queue_is_active_only_after_its_start_offset_is_known",
+        f"{REBALANCE}::test_a_queue_is_active_only_after_its_start_offset_is_known "
+        f"{REBALANCE}::test_an_add_that_finishes_after_the_queue_was_lost_is_void "
+        f"{SHARING}::test_an_unknown_stored_offset_is_waited_for_not_guessed "
+        f"{SHARING}::test_a_start_that_cannot_be_computed_is_waited_for_not_guessed",
     ),
     Mechanism(
         "S3",
         "a queue that could not be added is tried again in the next round",
         "A 'add new mq failed'",
         "core/group/rebalance.py",
-        f"{REBALANCE}::test_a_failed_add_is_tried_again_in_the_next_round",
+        f"{REBALANCE}::test_a_failed_add_is_tried_again_in_the_next_round "
+        f"{SHARING}::test_an_unknown_stored_offset_is_waited_for_not_guessed "
+        f"{ORDERLY}::test_a_queue_locked_by_another_member_is_not_consumed_until_it_is_free",
         function="RebalanceTable.add_failed",
     ),
     Mechanism(
@@ -386,14 +425,19 @@ S01_TO_S04 = [
         "when members join or leave, each sends its subscription again with a newer version, as the broker uses the newest",
         "A updateProcessQueueTableInRebalance (changed)",
         "client/consume/running_consumer.py",
-        "inproc/client/test_client_subscriptions.py::test_a_member_that_wanted_less_leaves_no_filter_behind",
+        "inproc/client/test_client_subscriptions.py::test_a_member_that_wanted_less_leaves_no_filter_behind "
+        f"{INSTANCE}::test_heartbeats_keep_a_quiet_member_in_its_group "
+        "inproc/broker/test_broker_members.py::test_an_older_subscription_does_not_replace_a_newer_one",
     ),
     Mechanism(
         "S3",
         "through many joins and leaves no message is lost, order is kept, and no resource leaks",
         "A 负载均衡实现 (strategies)",
         "client/consume/rebalancer.py",
-        f"{LONG}::test_rebalances_under_load_lose_nothing_keep_order_and_leave_nothing_behind",
+        f"{LONG}::test_rebalances_under_load_lose_nothing_keep_order_and_leave_nothing_behind "
+        f"{SHARING}::test_from_last_offset_skips_what_is_there_and_nothing_that_comes "
+        f"{ORDERLY}::test_a_queue_given_up_under_a_long_listener_stays_locked_until_it_ends "
+        f"{ORDERLY}::test_a_queue_locked_by_another_member_is_not_consumed_until_it_is_free",
         STORM,
     ),
     Mechanism(
@@ -410,7 +454,9 @@ S01_TO_S04 = [
         "a push consumer pulls: each queue has a loop, in which the next pull follows the answer",
         "C PullMessageService; A PullMessageService.run",
         "core/consume/pull_cursor.py",
-        f"{CURSOR}::test_found_messages_are_cached_dispatched_and_the_next_pull_follows_at_once",
+        f"{CURSOR}::test_found_messages_are_cached_dispatched_and_the_next_pull_follows_at_once "
+        f"{CURSOR}::test_without_messages_progress_moves_only_when_nothing_is_cached "
+        f"{CONCURRENT}::test_messages_that_wait_already_are_consumed_too",
         EVERY_FORM,
         function="PullCursor._returned",
     ),
@@ -436,6 +482,7 @@ S01_TO_S04 = [
         "C pullMessage, makeSureStateOK, isPause",
         "core/consume/pull_cursor.py",
         f"{CURSOR}::test_a_consumer_that_must_not_pull_looks_again_in_a_second "
+        f"{PARTS}::test_a_pull_loop_that_waits_for_the_count_goes_on_when_a_quarter_was_settled "
         f"{CONCURRENT}::test_a_paused_consumer_pulls_nothing_until_it_resumes",
         function="PullCursor._due",
     ),
@@ -445,6 +492,8 @@ S01_TO_S04 = [
         "C pullMessage (flow control)",
         "core/consume/flow_control.py",
         f"{FLOW}::test_more_than_the_count_pauses_for_50_ms_and_says_why "
+        f"{CURSOR}::test_a_full_queue_waits_50_ms_and_is_pulled_when_it_drained "
+        f"{OPTIONS}::test_the_defaults_are_javas "
         f"{CONCURRENT}::test_pulling_pauses_while_too_much_is_cached_and_goes_on_after",
         function="check",
     ),
@@ -453,7 +502,10 @@ S01_TO_S04 = [
         "with more than 100 MiB, too",
         "C pullMessage (flow control)",
         "core/consume/flow_control.py",
-        f"{FLOW}::test_more_than_the_size_pauses",
+        f"{FLOW}::test_more_than_the_size_pauses "
+        f"{FLOW}::test_the_defaults_are_javas "
+        f"{OPTIONS}::test_the_defaults_are_javas "
+        f"{CONCURRENT}::test_pulling_pauses_by_size_too",
         function="check",
     ),
     Mechanism(
@@ -461,7 +513,10 @@ S01_TO_S04 = [
         "with a span of more than 2,000 offsets, too, but not in orderly consumption",
         "B consumeConcurrentlyMaxSpan; E Pull message",
         "core/consume/flow_control.py",
-        f"{FLOW}::test_a_stuck_head_pauses_by_span_and_not_in_orderly_consumption",
+        f"{FLOW}::test_a_stuck_head_pauses_by_span_and_not_in_orderly_consumption "
+        f"{CURSOR}::test_concurrent_pulls_need_no_lock_and_orderly_ones_no_span "
+        f"{OPTIONS}::test_the_defaults_are_javas "
+        f"{INSTANCE}::test_the_options_reach_each_pull_loop",
         function="check",
     ),
     Mechanism(
@@ -469,7 +524,8 @@ S01_TO_S04 = [
         "limits per topic are divided among the queues",
         "C pullMessage (flow control)",
         "core/consume/flow_control.py",
-        f"{FLOW}::test_a_topic_limit_is_shared_over_all_queues",
+        f"{FLOW}::test_a_topic_limit_is_shared_over_all_queues "
+        f"{CONCURRENT}::test_a_limit_per_topic_is_shared_by_the_queues_that_are_owned_now",
         function="per_queue_limits",
     ),
     Mechanism(
@@ -479,16 +535,20 @@ S01_TO_S04 = [
         "core/long_poll.py",
         "unit/core/test_long_poll.py::test_a_filter_keeps_a_pull_asleep_until_its_tag_comes "
         "unit/core/test_long_poll.py::test_an_arriving_message_wakes_those_who_wait_for_it "
-        "inproc/broker/test_broker_long_polling.py::test_a_held_pull_is_woken_by_the_message_it_waits_for",
+        "unit/core/test_long_poll.py::test_without_a_known_code_the_filter_is_not_asked "
+        "inproc/broker/test_broker_long_polling.py::test_a_held_pull_is_woken_by_the_message_it_waits_for "
+        "inproc/broker/test_broker_long_polling.py::test_without_the_suspend_flag_the_answer_comes_at_once "
+        f"{INSTANCE}::test_a_pull_that_finds_nothing_is_held_at_the_broker_for_15_s",
         EVERY_FORM,
         function="LongPoll.wake",
     ),
     Mechanism(
         "S4",
-        "response codes become FOUND, NO_NEW_MSG, NO_MATCHED_MSG, OFFSET_ILLEGAL",
+        "response codes become FOUND, NO_NEW_MSG, NO_MATCHED_MSG, OFFSET_ILLEGAL; each other one is an error",
         "D processPullResponse",
         "core/consume/pull_cursor.py",
-        f"{CURSOR}::test_response_codes_are_statuses_or_errors",
+        f"{CURSOR}::test_response_codes_are_statuses_or_errors "
+        f"{PARTS}::test_an_answer_with_another_code_is_an_error_and_not_an_empty_pull",
     ),
     Mechanism(
         "S4",
@@ -496,7 +556,9 @@ S01_TO_S04 = [
         "A PullCallback, FOUND; D",
         "client/read/pull_loop.py",
         f"{PARTS}::test_a_pull_is_decoded_with_the_exact_tag_the_limits_and_the_original_topic "
-        f"{CURSOR}::test_found_messages_are_cached_dispatched_and_the_next_pull_follows_at_once",
+        f"{CURSOR}::test_found_messages_are_cached_dispatched_and_the_next_pull_follows_at_once "
+        f"{CONCURRENT}::test_every_message_is_consumed_once_and_progress_follows "
+        f"{CONCURRENT}::test_statistics_count_what_happened",
         EVERY_FORM,
     ),
     Mechanism(
@@ -504,7 +566,8 @@ S01_TO_S04 = [
         "a pull interval delays only the pull after one that found messages",
         "D getPullInterval",
         "core/consume/pull_cursor.py",
-        f"{CURSOR}::test_a_pull_interval_delays_only_pulls_that_found_something",
+        f"{CURSOR}::test_a_pull_interval_delays_only_pulls_that_found_something "
+        f"{INSTANCE}::test_the_options_reach_each_pull_loop",
         function="PullCursor._returned",
     ),
     Mechanism(

@@ -195,6 +195,16 @@ CLIENT_MUTANTS = [
     ),
     Mutant(
         "S3",
+        "a topic that cannot be rebalanced ends the round",
+        "src/sprocketmq/client/consume/rebalancer.py",
+        """self._group.name, topic, error)
+            return False""",
+        """self._group.name, topic, error)
+            raise""",
+        "tests/inproc/client/test_client_rebalance.py::test_a_topic_that_cannot_be_rebalanced_keeps_no_other_from_it",
+    ),
+    Mutant(
+        "S3",
         "members that broadcast share the queues out",
         "src/sprocketmq/client/consume/rebalancer.py",
         "        if not self._group.clustering:\n            return list(queues)\n",

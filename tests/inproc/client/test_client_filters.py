@@ -8,6 +8,9 @@ import pytest
 import sprocketmq as rmq
 from sprocketmq.core.sql92 import compile_sql92
 from sprocketmq.testing import EmbeddedRocketMQ
+from sprocketmq.wire import bodies
+from sprocketmq.wire.codes import RequestCode
+from sprocketmq.wire.frames.command import Command
 
 FIRST = rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 FAR = rmq.sql92("distance > 1000 AND carrier IN ('UA', 'DL')")
@@ -57,12 +60,25 @@ def test_a_pull_consumer_filters_alike(rocketmq: EmbeddedRocketMQ, producer: rmq
 
 
 def test_a_wrong_condition_is_told_at_the_start(rocketmq: EmbeddedRocketMQ) -> None:
-    rocketmq.create_topic("flights", queues=1)
+    for topic in ("arrivals", "departures", "flights"):
+        rocketmq.create_topic(topic, queues=1)
     consumer = rocketmq.push_consumer("far", consume_from_where=FIRST)
+    consumer.subscribe("arrivals", "UA")
+    consumer.subscribe("departures", FAR)
     consumer.subscribe("flights", rmq.sql92("distance > 'far'"))
     consumer.on_message(lambda message: None)
+    asked: list[str] = []
+
+    def look(command: Command) -> bool:
+        body = bodies.CheckClientConfigRequestBody.decode(command.body)
+        assert body.subscription_data is not None
+        asked.append(body.subscription_data.topic)
+        return False
+
+    rocketmq.faults.drop(RequestCode.CHECK_CLIENT_CONFIG, times=None, when=look)
     with pytest.raises(rmq.RocketMQError, match="only numbers and properties can"):
         consumer.start()
+    assert asked == ["departures", "flights"], "a filter of tags is none that a broker could fail to understand"
     consumer.shutdown()
 
 

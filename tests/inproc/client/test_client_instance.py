@@ -12,11 +12,13 @@ from recorder import Recorder, send_all
 
 import sprocketmq as rmq
 from sprocketmq.broker import Broker
+from sprocketmq.core.consume.flow_control import FlowLimits
 from sprocketmq.net.process.engine import Engine
 from sprocketmq.testing import HEARTBEATS, EmbeddedRocketMQ
 from sprocketmq.wire import bodies, headers
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.frames.command import Command, request
+from sprocketmq.wire.records.sys_flag import PULL_SUSPEND
 
 Consumers = Callable[..., rmq.PushConsumer]
 QUEUE = rmq.MessageQueue("flights", "broker-a", 0)
@@ -46,6 +48,52 @@ def test_heartbeats_keep_a_quiet_member_in_its_group(rocketmq: EmbeddedRocketMQ,
                 lambda before=before: len(heartbeats) > before, step_ms=5_000, limit_ms=90_000, patience_ms=100
             )
             assert admin.consumer_ids("delays") == [consumer.client_id]
+    named = [one for beat in heartbeats for one in bodies.HeartbeatData.decode(beat.body).consumer_data_set]
+    versions = {one.sub_version for data in named for one in data.subscription_data_set if one.topic == "flights"}
+    assert len(versions) == 1, "while nobody joins or leaves, nothing is said anew"
+
+
+def test_a_pull_that_finds_nothing_is_held_at_the_broker_for_15_s(
+    rocketmq: EmbeddedRocketMQ, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    pulls: list[headers.PullMessageRequestHeader] = []
+
+    def look(command: Command) -> bool:
+        header = command.header(headers.PullMessageRequestHeader)
+        if header.topic == "flights":
+            pulls.append(header)
+        return False
+
+    rocketmq.faults.drop(RequestCode.PULL_MESSAGE, times=None, when=look)
+    consumers(Recorder())
+    rocketmq.wait_until(lambda: rocketmq.broker.parked.waiting("flights", 0))
+    (pull,) = pulls
+    assert pull.sys_flag & PULL_SUSPEND
+    assert pull.suspend_timeout_millis == 15_000
+
+
+def test_the_options_reach_each_pull_loop(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    options = {
+        "pull_interval_ms": 300,
+        "pull_time_delay_when_exception_ms": 700,
+        "pull_threshold_for_queue": 11,
+        "pull_threshold_size_for_queue": 12,
+        "consume_concurrently_max_span": 13,
+        "pull_threshold_for_topic": 100,  # for the queue and that of the retry topic
+        "pull_threshold_size_for_topic": 20,
+    }
+    for kind, listener in (("message", Recorder()), ("orderly", lambda messages, context: None)):
+        running = consumers(listener, kind=kind, group=kind, **options)._async._running
+        assert running is not None
+        rocketmq.advance_until(lambda running=running: len(running._loops) == 2)
+        for loop in list(running._loops.values()):
+            cursor = loop.cursor
+            assert (cursor.pull_interval_ms, cursor.exception_delay_ms) == (300, 700)
+            assert cursor.orderly == (kind == "orderly")
+            mib = 1024 * 1024
+            assert cursor.limits == FlowLimits(50, 10 * mib, 13, 100, 20 * mib)
 
 
 def test_a_broker_that_no_route_names_any_more_is_disconnected(

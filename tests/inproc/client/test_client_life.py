@@ -17,6 +17,7 @@ import pytest
 from recorder import Recorder, send_all
 
 import sprocketmq as rmq
+from sprocketmq.broker import Broker
 from sprocketmq.client.consume.running_info import running_info_of
 from sprocketmq.client.remoting.instance import ClientInstance
 from sprocketmq.net.process.engine import Engine
@@ -131,6 +132,27 @@ def test_the_broker_hears_of_the_leaving_at_once(rocketmq: EmbeddedRocketMQ, con
         consumer.shutdown()
         assert admin.consumer_ids("delays") == []
         assert len(admin.consumer_ids("other")) == 1
+
+
+def test_all_brokers_hear_of_all_that_leave(
+    rocketmq: EmbeddedRocketMQ, second_broker: Broker, consumers: Consumers
+) -> None:
+    with rocketmq.admin() as admin:
+        admin.create_topic("flights", queues=1)
+    keeper = consumers(Recorder(), group="other", instance_name="shared")
+    consumer = consumers(Recorder(), instance_name="shared")
+    producer = rocketmq.producer("ops", instance_name="shared", topics=["flights"])
+    producer.start()
+    brokers = rocketmq.broker, second_broker
+    rocketmq.advance_until(lambda: all("ops" in broker.producers.groups for broker in brokers))
+    assert all("delays" in broker.consumers.groups for broker in brokers)
+    consumer.shutdown()
+    producer.shutdown()
+    for broker in brokers:
+        assert not broker.consumers.groups.keys() & {"delays"}
+        assert not broker.producers.groups.keys() & {"ops"}
+        assert len(broker.consumers.groups["other"].members) == 1
+    assert keeper.assigned_queues
 
 
 def test_members_of_one_instance_name_share_one_client_id_and_one_instance(rocketmq: EmbeddedRocketMQ) -> None:

@@ -459,3 +459,42 @@ def test_orderly_broadcasting_needs_no_lock(
     send_all(producer, ["0", "1", "2"])
     rocketmq.wait_until(lambda: recorder.bodies == ["0", "1", "2"])
     assert not rocketmq.broker.locks.holds_any("delays", rocketmq.clock.now_ms())
+
+
+REGISTRATIONS: dict[str, tuple[bool, Callable[[Any], object]]] = {
+    "on_message": (False, lambda consumer: consumer.on_message(lambda message: None)),
+    "concurrent": (False, lambda consumer: consumer.concurrent_listener(lambda messages, context: None)),
+    "orderly": (True, lambda consumer: consumer.orderly_listener(lambda messages, context: Status.SUCCESS)),
+    "messages": (False, lambda consumer: consumer.messages()),
+    "messages in order": (True, lambda consumer: consumer.messages(orderly=True)),
+}
+
+
+@pytest.mark.parametrize("registration", REGISTRATIONS)
+@pytest.mark.parametrize("face", [rmq.PushConsumer, rmq.AsyncPushConsumer], ids=["blocking", "async"])
+def test_the_kind_of_the_listener_decides_whether_queues_are_locked_and_consumed_in_order(
+    rocketmq: EmbeddedRocketMQ, face: Any, registration: str
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    is_orderly, register = REGISTRATIONS[registration]
+    locks: list[Command] = []
+
+    def look(command: Command) -> bool:
+        locks.append(command)
+        return False
+
+    rocketmq.faults.drop(RequestCode.LOCK_BATCH_MQ, times=None, when=look)
+
+    async def use_async() -> bool:
+        async with made:
+            return bool(made._running.service.orderly)
+
+    made = face("delays", namesrv_addr=rocketmq.namesrv_addr, clock=rocketmq.clock)
+    made.subscribe("flights")
+    register(made)
+    if face is rmq.AsyncPushConsumer:
+        orderly = asyncio.run(use_async())
+    else:
+        with made:
+            orderly = made._async._running.service.orderly
+    assert (orderly, bool(locks)) == (is_orderly, is_orderly)

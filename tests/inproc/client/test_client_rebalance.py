@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -14,9 +15,13 @@ from recorder import Recorder, send_all
 
 import sprocketmq as rmq
 from sprocketmq.broker import Broker
+from sprocketmq.client.remoting.instance import ClientInstance
+from sprocketmq.net.process.engine import Engine
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire import bodies
 from sprocketmq.wire.codes import RequestCode
+from sprocketmq.wire.frames.command import Command
+from sprocketmq.wire.headers import UpdateConsumerOffsetRequestHeader
 
 Consumers = Callable[..., rmq.PushConsumer]
 LAST = rmq.ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
@@ -145,6 +150,15 @@ def test_progress_is_persisted_every_5_s_and_never_goes_back(
     consumer = consumers(recorder)
     send_all(producer, [str(n) for n in range(5)])
     ended = consumer.process_queues[rmq.MessageQueue("flights", "broker-a", 0)]
+    written: list[int] = []
+
+    def look(command: Command) -> bool:
+        header = command.header(UpdateConsumerOffsetRequestHeader)
+        if header.topic == "flights":
+            written.append(header.commit_offset)
+        return False
+
+    rocketmq.faults.drop(RequestCode.UPDATE_CONSUMER_OFFSET, times=None, when=look)
     rocketmq.wait_until(lambda: len(recorder) == 5 and ended.count == 0)
     rocketmq.advance(10_000)
     rocketmq.wait_until(lambda: rocketmq.consumer_offset("delays", "flights") == {0: 5})
@@ -155,6 +169,7 @@ def test_progress_is_persisted_every_5_s_and_never_goes_back(
         rocketmq.advance(5_000)
         rocketmq.wait_until(lambda: rocketmq.consumer_offset("delays", "flights") == {0: seen[-1] + 1})
         seen.append(seen[-1] + 1)
+    assert written == seen, "once each 5 s, not with each message"
 
 
 def test_a_restarted_group_goes_on_where_it_stopped(
@@ -256,6 +271,22 @@ def test_an_unknown_stored_offset_is_waited_for_not_guessed(
     assert second.bodies == ["2"]
 
 
+def test_a_start_that_cannot_be_computed_is_waited_for_not_guessed(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    _old_topic(rocketmq, producer)
+    rocketmq.faults.fail(RequestCode.QUERY_CONSUMER_OFFSET, 22, times=None)
+    fault = rocketmq.faults.fail(RequestCode.GET_MAX_OFFSET, 1, times=None)
+    recorder = Recorder()
+    consumer = consumers(recorder, consume_from_where=LAST)
+    assert _queues(consumer) == []
+    assert fault.hits
+    fault.remove()
+    rocketmq.advance_until(lambda: _queues(consumer) == [0])
+    send_all(producer, ["now"])
+    rocketmq.wait_until(lambda: recorder.bodies == ["now"])
+
+
 def test_an_illegal_offset_is_corrected_and_consumption_goes_on(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
@@ -322,11 +353,84 @@ def test_admin_tools_see_the_member_its_progress_and_its_lag(
 
 
 def test_a_consumer_that_cannot_reach_a_name_server_says_which_and_leaves_nothing(rocketmq: EmbeddedRocketMQ) -> None:
-    consumer = rmq.PushConsumer("delays", namesrv_addr="127.0.0.1:1")
+    engine, before = Engine("client-under-test"), set(ClientInstance._instances)
+    consumer = rmq.PushConsumer("delays", namesrv_addr="127.0.0.1:1", engine=engine)
     consumer.subscribe("flights")
     consumer.on_message(print)
     with pytest.raises(rmq.ConnectFailed, match="127.0.0.1:1"):
         consumer.start()
+
+    async def tasks() -> list[str]:
+        await asyncio.sleep(0)
+        return [repr(task) for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+
+    assert engine.run(tasks()) == []
+    assert set(ClientInstance._instances) == before
+    engine.close()
+
+
+def test_a_topic_that_cannot_be_rebalanced_keeps_no_other_from_it(
+    rocketmq: EmbeddedRocketMQ, consumers: Consumers
+) -> None:
+    for topic in ("arrivals", "flights", "weather"):
+        rocketmq.create_topic(topic, queues=1)
+    consumer = consumers(Recorder())
+    running = consumer._async._running
+    assert running is not None
+    allocate, at_once, most_at_once = running.rebalancer._allocate, 0, 0
+
+    async def counted(topic: str) -> Any:
+        nonlocal at_once, most_at_once
+        at_once += 1
+        most_at_once = max(most_at_once, at_once)
+        try:
+            return await allocate(topic)
+        finally:
+            at_once -= 1
+
+    running.rebalancer._allocate = counted  # type: ignore[method-assign]
+    fault = rocketmq.faults.fail(
+        RequestCode.GET_ROUTEINFO_BY_TOPIC,
+        1,
+        times=None,
+        when=lambda command: command.ext_fields.get("topic") == "arrivals",
+    )
+    consumer.subscribe("arrivals")
+    consumer.subscribe("weather")
+
+    def topics() -> set[str]:
+        return {queue.topic for queue in consumer.assigned_queues if not queue.topic.startswith("%RETRY%")}
+
+    rocketmq.advance_until(lambda: topics() == {"flights", "weather"})
+    assert fault.hits
+    fault.remove()
+    rocketmq.advance_until(lambda: topics() == {"arrivals", "flights", "weather"})
+    assert most_at_once == 1, "one topic after the other"
+
+
+def test_a_member_that_the_broker_does_not_list_keeps_its_queues_and_takes_no_others(
+    rocketmq: EmbeddedRocketMQ, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=4)
+    rocketmq.create_topic("weather", queues=4)
+    consumer = consumers(Recorder())
+    running = consumer._async._running
+    assert running is not None
+    asked: list[str] = []
+
+    async def others(address: str, group: str) -> list[str]:
+        asked.append(group)
+        return ["10.0.0.1@somebody"]
+
+    consumer_ids, running.instance.api.consumer_ids = running.instance.api.consumer_ids, others  # type: ignore[method-assign]
+    consumer.subscribe("weather")
+    consumer.rebalance_now()
+    assert len(asked) >= 4, "twice for each topic: it says who it is in between"
+    assert {queue.topic for queue in consumer.assigned_queues} - {"%RETRY%delays"} == {"flights"}
+    assert _queues(consumer) == [0, 1, 2, 3]
+    running.instance.api.consumer_ids = consumer_ids  # type: ignore[method-assign]
+    consumer.rebalance_now()
+    assert len([queue for queue in consumer.assigned_queues if queue.topic == "weather"]) == 4
 
 
 def test_a_strategy_that_fails_takes_nothing_away_and_is_asked_again(
@@ -359,6 +463,7 @@ def test_a_strategy_that_fails_takes_nothing_away_and_is_asked_again(
 
 def test_strategies_with_arguments_are_options(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:
     rocketmq.create_topic("flights", queues=4)
+    rocketmq.create_topic("weather", queues=1)
     fixed = [rmq.MessageQueue("flights", "broker-a", number) for number in (1, 3)]
     by_config = consumers(Recorder(), group="by-config", allocate_strategy="CONFIG", allocate_queues=fixed)
     assert by_config.assigned_queues == fixed
@@ -371,6 +476,18 @@ def test_strategies_with_arguments_are_options(rocketmq: EmbeddedRocketMQ, consu
 
         def consumer_deploy_in(self, client_id: str) -> str:
             return "west"
+
+    of_two = [rmq.MessageQueue("flights", "broker-a", 2), rmq.MessageQueue("weather", "broker-a", 0)]
+    by_config.shutdown()
+    for_both = consumers(Recorder(), group="of-two", allocate_strategy="CONFIG", allocate_queues=of_two, start=False)
+    for_both.subscribe("weather")
+    for_both.start()
+    for _ in range(3):  # each topic's round leaves the other's queues alone
+        for_both.rebalance_now()
+        assert for_both.assigned_queues == of_two
+    for_both.unsubscribe("weather")
+    for_both.rebalance_now()
+    assert for_both.assigned_queues == of_two[:1]
 
     nearby = consumers(
         Recorder(), group="nearby", allocate_strategy="MACHINE_ROOM_NEARBY", machine_room_resolver=OneRoom()

@@ -256,6 +256,24 @@ def test_new_workers_take_what_waits_already(kind: str) -> None:
     asyncio.run(main())
 
 
+def test_a_pool_that_was_to_shrink_and_grows_again_keeps_its_workers() -> None:
+    async def main() -> None:
+        gates, done = _Gates("threads"), []
+        pool = gates.make(done.extend, 4)
+        pool.submit(list(range(12)))
+        await _until(lambda: len(gates.running) == 4)
+        before = set(pool._threads)
+        pool.resize(1)
+        pool.resize(4)  # before any of them was done with its item
+        while len(done) < 12:
+            gates.let_go(set(gates.running))
+            await asyncio.sleep(0.001)
+        assert set(pool._threads) == before
+        assert await pool.close(1000)
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize("kind", ["threads", "tasks"])
 @pytest.mark.parametrize("workers", [1, 3])
 def test_workers_that_are_too_many_leave_after_the_item_in_hand_and_forget_nothing(kind: str, workers: int) -> None:

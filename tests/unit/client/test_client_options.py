@@ -3,18 +3,24 @@
 
 from __future__ import annotations
 
+import time
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
 import sprocketmq as rmq
 from sprocketmq.client.settings.namesrv_addr import parse_addresses
 from sprocketmq.client.settings.options import ClientOptions
+from sprocketmq.client.settings.pull_settings import PullSettings
 from sprocketmq.client.settings.push_settings import PushSettings, consume_timestamp_ms
+from sprocketmq.client.settings.send_settings import SendSettings
 from sprocketmq.client.settings.validators import check_batch, check_group, check_topic
+from sprocketmq.core.group.allocation import AVG
 
 ADDRESS = "127.0.0.1:9876"
+DAY_MS: Final = 24 * 60 * 60 * 1000
+MAX_INT: Final = 2**31 - 1
 
 
 @pytest.mark.parametrize(
@@ -30,6 +36,8 @@ ADDRESS = "127.0.0.1:9876"
         (lambda: rmq.Producer("g", namesrv_addr=ADDRESS, send_msg_timeout_ms=0), "send_msg_timeout_ms is 0"),
         (lambda: rmq.Producer("g", namesrv_addr=ADDRESS, compress_type="RAR"), "RAR"),
         (lambda: rmq.Producer("g", namesrv_addr=ADDRESS, instance_name="a@b"), "without '@'"),
+        (lambda: rmq.PullConsumer("a b", namesrv_addr=ADDRESS), "the consumer group 'a b' has characters"),
+        (lambda: rmq.PushConsumer("a b", namesrv_addr=ADDRESS), "the consumer group 'a b' has characters"),
         (lambda: rmq.PushConsumer("g", namesrv_addr=ADDRESS, message_model="ALL"), "one of BROADCASTING, CLUSTERING"),
         (lambda: rmq.PushConsumer("g", namesrv_addr=ADDRESS, consume_from_where="START"), "CONSUME_FROM_FIRST_OFFSET"),
         (lambda: rmq.PushConsumer("g", namesrv_addr=ADDRESS, pull_batch_size=0), "from 1 to 1024"),
@@ -71,6 +79,177 @@ def test_the_client_id_is_javas() -> None:
     default = ClientOptions(namesrv_addr=ADDRESS, client_ip="10.0.0.1")
     assert default.client_id() != default.client_id()
     assert default.client_id(keep_default_name=True) == "10.0.0.1@DEFAULT"
+
+
+def test_clients_made_within_one_tick_of_the_clock_have_different_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "time_ns", lambda: 1_700_000_000_000_000_000)
+    options = ClientOptions(namesrv_addr=ADDRESS, client_ip="10.0.0.1")
+    assert len({options.client_id() for _ in range(3)}) == 3
+
+
+# DefaultMQPushConsumerImpl.checkConfig, DefaultLitePullConsumerImpl.checkConfig; the others as the options' docstrings say.
+RANGES: Final = {
+    ClientOptions: {
+        "poll_name_server_interval_ms": (10, DAY_MS),
+        "heartbeat_broker_interval_ms": (10, 110_000),
+        "persist_consumer_offset_interval_ms": (10, DAY_MS),
+        "mq_client_api_timeout_ms": (1, DAY_MS),
+        "trace_msg_batch_num": (1, 20),
+        "max_delay_level": (1, 1000),
+    },
+    PushSettings: {
+        "consume_thread_count": (1, 1000),
+        "consume_thread_max": (20, 1000),  # as many as consume_thread_count
+        "adjust_thread_pool_nums_threshold": (1, MAX_INT),
+        "consume_message_batch_max_size": (1, 1024),
+        "pull_batch_size": (1, 1024),
+        "pull_batch_size_in_bytes": (1, MAX_INT),
+        "pull_interval_ms": (0, 65_535),
+        "pull_threshold_for_queue": (1, 65_535),
+        "pull_threshold_size_for_queue": (1, 1024),
+        "pull_threshold_for_topic": (1, 6_553_500),
+        "pull_threshold_size_for_topic": (1, 102_400),
+        "consume_concurrently_max_span": (1, 65_535),
+        "max_reconsume_times": (-1, MAX_INT),
+        "consume_timeout_ms": (0, MAX_INT),
+        "suspend_current_queue_time_ms": (10, 30_000),
+        "unlock_delay_ms": (0, 30_000),
+        "await_termination_ms": (0, MAX_INT),
+        "pull_time_delay_when_exception_ms": (0, MAX_INT),
+        "record_max_bytes": (65_536, 2**40),
+    },
+    PullSettings: {
+        "auto_commit_interval_ms": (1_000, DAY_MS),
+        "pull_batch_size": (1, 1024),
+        "pull_threshold_for_all": (1, MAX_INT),
+        "pull_threshold_for_queue": (1, 65_535),
+        "pull_threshold_size_for_queue": (1, 1024),
+        "consume_max_span": (1, 65_535),
+        "poll_timeout_ms": (0, MAX_INT),
+        "topic_metadata_check_interval_ms": (10, DAY_MS),
+        "broker_suspend_max_time_ms": (1_000, 300_000),
+        "pull_time_delay_when_exception_ms": (0, MAX_INT),
+    },
+    SendSettings: {
+        "send_msg_timeout_ms": (1, DAY_MS),
+        "send_msg_max_timeout_per_request_ms": (1, DAY_MS),
+        "retry_times_when_send_failed": (0, 1000),
+        "compress_msg_body_over_bytes": (1, MAX_INT),
+        "compress_level": (0, 9),
+        "max_message_bytes": (1, MAX_INT),
+        "batch_max_delay_ms": (1, 30_000),
+        "batch_max_bytes": (1, 2 * 2**20),
+        "total_batch_max_bytes": (1, 2**40),
+        "back_pressure_for_async_send_num": (10, MAX_INT),
+        "back_pressure_for_async_send_size_bytes": (2**20, 2**40),
+        "detect_timeout_ms": (1, DAY_MS),
+        "detect_interval_ms": (1, DAY_MS),
+        "default_topic_queue_nums": (1, 65_535),
+    },
+}
+# Each of them may also be -1: off.
+OFF: Final = {"pull_threshold_for_topic", "pull_threshold_size_for_topic", "send_msg_max_timeout_per_request_ms"}
+# A pull may not be held longer than its answer is waited for.
+BESIDE: Final = {"broker_suspend_max_time_ms": {"consumer_timeout_when_suspend_ms": MAX_INT}}
+DEFAULTS: Final = {
+    ClientOptions: {
+        "poll_name_server_interval_ms": 30_000,
+        "heartbeat_broker_interval_ms": 30_000,
+        "persist_consumer_offset_interval_ms": 5_000,
+        "mq_client_api_timeout_ms": 3_000,
+        "trace_msg_batch_num": 10,
+        "max_delay_level": 18,
+    },
+    PushSettings: {
+        "message_model": rmq.MessageModel.CLUSTERING,
+        "consume_from_where": rmq.ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET,
+        "allocate_strategy": AVG,
+        "client_rebalance": True,
+        "consume_thread_count": 20,
+        "consume_thread_max": None,
+        "adjust_thread_pool_nums_threshold": 100_000,
+        "consume_message_batch_max_size": 1,
+        "pull_batch_size": 32,
+        "pull_batch_size_in_bytes": 256 * 1024,
+        "pull_interval_ms": 0,
+        "pull_threshold_for_queue": 1000,
+        "pull_threshold_size_for_queue": 100,
+        "pull_threshold_for_topic": -1,
+        "pull_threshold_size_for_topic": -1,
+        "consume_concurrently_max_span": 2000,
+        "max_reconsume_times": -1,
+        "consume_timeout_ms": 15 * 60 * 1000,
+        "suspend_current_queue_time_ms": 1000,
+        "unlock_delay_ms": 20_000,
+        "await_termination_ms": 5000,
+        "pull_time_delay_when_exception_ms": 1000,
+        "post_subscription_when_pull": False,
+        "record_max_bytes": 64 * 2**20,
+    },
+    PullSettings: {
+        "auto_commit": True,
+        "auto_commit_interval_ms": 5_000,
+        "pull_batch_size": 10,
+        "pull_threshold_for_all": 10_000,
+        "pull_threshold_for_queue": 1_000,
+        "pull_threshold_size_for_queue": 100,
+        "consume_max_span": 2_000,
+        "poll_timeout_ms": 5_000,
+        "topic_metadata_check_interval_ms": 30_000,
+        "broker_suspend_max_time_ms": 20_000,
+        "consumer_timeout_when_suspend_ms": 30_000,
+        "pull_time_delay_when_exception_ms": 1_000,
+    },
+    SendSettings: {
+        "send_msg_timeout_ms": 3_000,
+        "send_msg_max_timeout_per_request_ms": -1,
+        "retry_times_when_send_failed": 2,
+        "retry_another_broker_when_not_store_ok": False,
+        "compress_msg_body_over_bytes": 4_096,
+        "compress_type": "ZLIB",
+        "compress_level": 5,
+        "max_message_bytes": 4 * 2**20,
+        "auto_batch": False,
+        "batch_max_delay_ms": 10,
+        "batch_max_bytes": 32 * 1024,
+        "total_batch_max_bytes": 32 * 2**20,
+        "enable_backpressure_for_async_mode": False,
+        "send_latency_fault_enable": False,
+        "start_detector_enable": False,
+        "detect_timeout_ms": 200,
+        "detect_interval_ms": 2_000,
+        "create_topic_key": "TBW102",
+        "default_topic_queue_nums": 4,
+    },
+}
+
+
+def made(kind: Any, **options: Any) -> Any:
+    return kind(namesrv_addr=ADDRESS, **options) if kind is ClientOptions else kind(group="g", **options)
+
+
+@pytest.mark.parametrize("kind", DEFAULTS)
+def test_the_defaults_are_javas(kind: Any) -> None:
+    settings = made(kind)
+    assert {name: getattr(settings, name) for name in DEFAULTS[kind]} == DEFAULTS[kind]
+
+
+@pytest.mark.parametrize("kind", RANGES)
+def test_each_number_is_taken_up_to_its_limits_and_refused_beyond_them(kind: Any) -> None:
+    for name, (low, high) in RANGES[kind].items():
+        for allowed in (low, high, *((-1,) if name in OFF else ())):
+            assert getattr(made(kind, **BESIDE.get(name, {}), **{name: allowed}), name) == allowed
+        for refused in (low - 1, high + 1):
+            with pytest.raises(
+                rmq.ConfigurationError, match=f"^{name} is {refused}, .* from {low} to {high} is allowed"
+            ):
+                made(kind, **{name: refused})
+
+
+def test_an_answer_is_waited_for_at_least_as_long_as_the_broker_may_hold_the_pull() -> None:
+    assert PullSettings(group="g", broker_suspend_max_time_ms=1_000, consumer_timeout_when_suspend_ms=1_000)
+    with pytest.raises(rmq.ConfigurationError, match="at least broker_suspend_max_time_ms"):
+        PullSettings(group="g", broker_suspend_max_time_ms=1_001, consumer_timeout_when_suspend_ms=1_000)
 
 
 def test_names_have_javas_characters_and_lengths() -> None:

@@ -17,6 +17,7 @@ import sprocketmq as rmq
 from sprocketmq.client.group.offset_store import LocalFileOffsetStore
 from sprocketmq.client.group.send_back import retry_copy
 from sprocketmq.client.read.pull_loop import PullLoop, decode_pull
+from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.client.remoting.name_servers import NameServers
 from sprocketmq.client.remoting.unique_keys import UniqueKeys
 from sprocketmq.client.results import PullResult
@@ -30,8 +31,8 @@ from sprocketmq.core.consume.pull_cursor import PullCursor, PullDue, PullLater, 
 from sprocketmq.core.group.subscription import parse_tag_expression
 from sprocketmq.errors import ConnectFailed
 from sprocketmq.wire.bodies import OffsetSerializeWrapper
-from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.frames.command import Command, request
+from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.frames.command import Command, request, response
 from sprocketmq.wire.records.properties import encode_properties
 from sprocketmq.wire.records.record import encode_record
 
@@ -227,35 +228,59 @@ def test_a_pull_is_decoded_with_the_exact_tag_the_limits_and_the_original_topic(
     assert "MAX_OFFSET" in messages[1].properties
 
 
+def test_an_answer_with_another_code_is_an_error_and_not_an_empty_pull() -> None:
+    answer = response(request(RequestCode.PULL_MESSAGE), ResponseCode.SYSTEM_ERROR, "the disk is gone")
+    with pytest.raises(rmq.RemoteError, match="the disk is gone"):
+        RemotingApi.pull_result(answer, "a:1")
+
+
 class _Pool:
     """Stands in for the ConnectionPool: some addresses are down."""
 
     def __init__(self, down: set[str]) -> None:
-        self.down, self.asked = down, []
+        self.down, self.asked, self.timeouts_ms = down, [], []
 
     async def invoke(self, address: str, command: Command, timeout_ms: int) -> Command:
         self.asked.append(address)
+        self.timeouts_ms.append(timeout_ms)
         if address in self.down:
             raise ConnectFailed(f"cannot connect to {address}", address)
         return command
 
 
-def test_a_name_server_is_kept_until_it_fails_then_the_next_is_tried() -> None:
-    pool = _Pool(set())
-    servers = NameServers(pool, ["a:1", "b:2", "c:3"])  # type: ignore[arg-type]
+@pytest.mark.parametrize("start", range(3))
+def test_a_name_server_is_kept_until_it_fails_then_the_next_is_tried(
+    monkeypatch: pytest.MonkeyPatch, start: int
+) -> None:
+    monkeypatch.setattr("sprocketmq.client.remoting.name_servers.random.randrange", lambda count: start)
+    pool, given = _Pool(set()), ["a:1", "b:2", "c:3"]
+    servers = NameServers(pool, given)  # type: ignore[arg-type]
+    first, second, third = given[start:] + given[:start]
     command = request(RequestCode.GET_BROKER_CLUSTER_INFO)
-    first = servers.chosen
     for _ in range(3):
         asyncio.run(servers.invoke(command, 100))
     assert pool.asked == [first] * 3
     pool.down = {first}
-    asyncio.run(servers.invoke(command, 100))
-    assert servers.chosen != first
-    pool.down = {"a:1", "b:2", "c:3"}
+    for _ in range(2):
+        asyncio.run(servers.invoke(command, 100))
+    assert pool.asked[3:] == [first, second, second]
+    assert servers.chosen == second
+    pool.down = set(given)
     pool.asked.clear()
     with pytest.raises(ConnectFailed):
         asyncio.run(servers.invoke(command, 100))
-    assert sorted(pool.asked) == ["a:1", "b:2", "c:3"]
+    assert pool.asked == [second, third, first]
+
+
+def test_a_name_server_that_does_not_answer_leaves_time_for_the_others() -> None:
+    pool = _Pool({"a:1", "b:2", "c:3"})
+    servers = NameServers(pool, ["a:1", "b:2", "c:3"])  # type: ignore[arg-type]
+    with pytest.raises(ConnectFailed):
+        asyncio.run(servers.invoke(request(RequestCode.GET_BROKER_CLUSTER_INFO), 3_000))
+    first_ms, second_ms, third_ms = pool.timeouts_ms
+    assert 0 < first_ms <= 1_000
+    assert 0 < second_ms <= 1_500
+    assert 0 < third_ms <= 3_000
 
 
 class _Page:
@@ -375,10 +400,14 @@ def test_a_pull_loop_that_waits_for_the_count_goes_on_when_a_quarter_was_settled
     async def main() -> None:
         process_queue = ProcessQueue(QUEUE)
         process_queue.put([rmq.MessageExt("flights", b"x", queue_offset=offset) for offset in range(most + 1)])
+        waits_ms: list[float] = []
+
+        def call_later(delay_ms: float, wake: object) -> SimpleNamespace:
+            waits_ms.append(delay_ms)
+            return SimpleNamespace(cancel=lambda: None)
+
         group: Any = SimpleNamespace(
-            name="delays",
-            settings=PushSettings(group="delays"),
-            clock=SimpleNamespace(call_later=lambda delay_ms, wake: SimpleNamespace(cancel=lambda: None)),
+            name="delays", settings=PushSettings(group="delays"), clock=SimpleNamespace(call_later=call_later)
         )
         cursor = PullCursor(process_queue, most + 1, limits=FlowLimits(max_count=most))
         nothing: Any = None
@@ -387,6 +416,7 @@ def test_a_pull_loop_that_waits_for_the_count_goes_on_when_a_quarter_was_settled
         assert isinstance(later, PullLater)
         waiting = asyncio.ensure_future(loop._wait(later))
         await asyncio.sleep(0)
+        assert waits_ms == [later.delay_ms] == [50]
         for _ in range(settled_until + 1):
             assert not waiting.done()
             process_queue.done(process_queue.take(1, 0))

@@ -302,9 +302,9 @@ class ProcessQueue:
             try_unlock_times=self.try_unlock_times,
         )
 
-    def is_pull_expired(self, now_ms: int, max_idle_ms: int = PULL_MAX_IDLE_MS) -> bool:
-        """No pull was tried for longer than ``max_idle_ms``."""
-        return now_ms - self.last_pull_ms > max_idle_ms
+    def is_pull_expired(self, now_ms: int) -> bool:
+        """No pull was tried for longer than PULL_MAX_IDLE_MS."""
+        return now_ms - self.last_pull_ms > PULL_MAX_IDLE_MS
 
     def __repr__(self) -> str:
         return (

@@ -30,7 +30,7 @@ from enum import Enum
 
 import msgspec
 
-from sprocketmq.core.consume.process_queue import PULL_MAX_IDLE_MS, ProcessQueue
+from sprocketmq.core.consume.process_queue import ProcessQueue
 from sprocketmq.core.group.allocation import queue_order
 from sprocketmq.wire.records.message import MessageQueue
 
@@ -93,16 +93,13 @@ class RebalanceTable:
     """The process queues of one consumer and their lives. Not thread-safe: one owner.
 
     Args:
-        max_idle_ms: a queue that was not pulled for longer is dropped and added anew.
         new_process_queue: makes the process queue of a queue, at a time; another one where decisions are recorded.
     """
 
     def __init__(
         self,
-        max_idle_ms: int = PULL_MAX_IDLE_MS,
         new_process_queue: Callable[[MessageQueue, int], ProcessQueue] = ProcessQueue,
     ) -> None:
-        self.max_idle_ms = max_idle_ms
         self.new_process_queue = new_process_queue
         self._entries: dict[MessageQueue, _Entry] = {}
         self._wanted: dict[str, set[MessageQueue]] = {}
@@ -121,7 +118,7 @@ class RebalanceTable:
                     drops.append(Drop(queue, entry.reason))
             elif queue not in wanted:
                 drops.append(self._drop(queue, DropReason.REASSIGNED))
-            elif entry.life is QueueLife.ACTIVE and entry.process_queue.is_pull_expired(now_ms, self.max_idle_ms):
+            elif entry.life is QueueLife.ACTIVE and entry.process_queue.is_pull_expired(now_ms):
                 drops.append(self._drop(queue, DropReason.PULL_EXPIRED))
         adds = [self._add(queue, now_ms) for queue in sorted(wanted, key=queue_order) if queue not in self._entries]
         return [*drops, *adds]

@@ -49,6 +49,11 @@ def test_a_due_queue_is_pulled_from_its_next_offset_once() -> None:
     assert one.handle(PullDue(), 77) == [SendPull(5)]
     assert one.process_queue.last_pull_ms == 77
     assert one.handle(PullDue(), 78) == []
+    assert delays(one, PullFailed("no answer")) == [1_000]
+    assert one.handle(PullDue(), 79) == [SendPull(5)]
+    assert one.handle(PullDue(), 80) == []
+    one.handle(PullReturned(FOUND, 900, messages(5, 8)), 81)
+    assert one.handle(PullDue(), 82) == [SendPull(900)], "where the broker says, not behind the last message"
 
 
 def test_found_messages_are_cached_dispatched_and_the_next_pull_follows_at_once() -> None:
@@ -62,7 +67,9 @@ def test_found_messages_are_cached_dispatched_and_the_next_pull_follows_at_once(
 def test_a_pull_interval_delays_only_pulls_that_found_something() -> None:
     one = cursor(interval_ms=300)
     assert delays(one, PullReturned(FOUND, 9, messages(5))) == [300]
+    assert delays(one, PullReturned(FOUND, 10)) == [], "all of them filtered by the client"
     assert delays(one, PullReturned(NO_MATCHED, 10)) == []
+    assert delays(one, PullReturned(NO_NEW, 10)) == []
 
 
 def test_messages_all_filtered_by_the_client_are_skipped_at_once() -> None:

@@ -171,7 +171,25 @@ def test_the_shares_partition_the_queues(
 @pytest.mark.parametrize("build", SERVING_ALL)
 def test_a_client_the_broker_does_not_list_gets_nothing(build: Callable[[], AllocationStrategy]) -> None:
     assert allocate(build(), "g", "east-stranger", queues(4, "east@1"), ["east-a"]) == []
+    for others in (["east-a"], ["west-a"]):
+        assert build()("g", "east-stranger", queues(4, "east@1"), others) == []
     assert allocate(build(), "g", "east-a", [], ["east-a"]) == []
+
+
+def test_a_function_is_not_asked_for_a_client_that_the_broker_does_not_list() -> None:
+    def all_for_everybody(
+        group: str, client_id: str, all_queues: Sequence[MessageQueue], client_ids: Sequence[str]
+    ) -> Sequence[MessageQueue]:
+        return all_queues
+
+    assert allocate(all_for_everybody, "g", "stranger", queues(4), ["a"]) == []
+    assert allocate(all_for_everybody, "g", "a", queues(4), ["a"]) == queues(4)
+
+
+def test_queues_are_sorted_by_topic_then_broker_then_number() -> None:
+    expected = [MessageQueue(topic, broker, number) for topic in "TU" for broker in "ab" for number in (0, 2, 10)]
+    mixed = list(reversed(expected))
+    assert allocate(lambda group, client_id, all_queues, client_ids: all_queues, "g", "c", mixed, ["c"]) == expected
 
 
 def test_names_are_sorted_by_utf16_units_as_java_does() -> None:
@@ -195,6 +213,8 @@ def test_all_six_strategies_are_found_by_javas_names() -> None:
     assert set(STRATEGIES) == {"AVG", "AVG_BY_CIRCLE", "CONSISTENT_HASH"}
     assert strategy_by_name("AVG") is AVG
     assert strategy_by_name("AVG_BY_CIRCLE") == AllocateAveragelyByCircle()
+    assert AllocateByConsistentHash() == AllocateByConsistentHash(10), "Java's default"
+    assert strategy_by_name("CONSISTENT_HASH") == AllocateByConsistentHash(10)
     assert strategy_by_name("CONSISTENT_HASH", virtual_node_count=3) == AllocateByConsistentHash(3)
     assert strategy_by_name("CONFIG", queues=queues(2)) == AllocateByConfig(tuple(queues(2)))
     assert strategy_by_name("MACHINE_ROOM", rooms=["east"]) == AllocateByMachineRoom(frozenset({"east"}))

@@ -107,10 +107,18 @@ def test_an_add_that_finishes_after_the_queue_was_lost_is_void() -> None:
 def test_an_expired_pull_drops_the_queue_and_brings_it_back() -> None:
     table = RebalanceTable()
     add(table, A, now_ms=0)
-    late_ms = PULL_MAX_IDLE_MS + 1
-    assert table.assigned("flights", [A], late_ms - 1) == []
-    assert table.assigned("flights", [A], late_ms) == [Drop(A, EXPIRED)]
-    assert table.removed(A, late_ms) == [Add(A)]
+    assert table.assigned("flights", [A], 120_000) == []
+    assert table.assigned("flights", [A], 120_001) == [Drop(A, EXPIRED)]
+    assert table.removed(A, 120_001) == [Add(A)]
+
+
+def test_the_time_without_a_pull_begins_when_the_queue_was_added() -> None:
+    table = RebalanceTable()
+    table.assigned("flights", [A], 0)
+    assert table.assigned("flights", [A], 300_000) == [], "its lock or offset takes long, nobody can pull it yet"
+    assert table.added(A, 300_000) is not None
+    assert table.assigned("flights", [A], 420_000) == []
+    assert table.assigned("flights", [A], 420_001) == [Drop(A, EXPIRED)]
 
 
 def test_a_topic_no_longer_subscribed_is_dropped_whole() -> None:
@@ -119,6 +127,7 @@ def test_a_topic_no_longer_subscribed_is_dropped_whole() -> None:
     assert table.subscribed(["flights"]) == []
     unsubscribed = DropReason.UNSUBSCRIBED
     assert table.subscribed(["arrivals"]) == [Drop(A, unsubscribed), Drop(B, unsubscribed)]
+    assert table.subscribed(["arrivals"]) == [], "the removals are under way"
     assert table.removed(A, 1) == []
 
 
