@@ -73,6 +73,10 @@ OP_TAG: Final = "d"
 # Our property of an op message: its half has a newer copy. Without it the next start would treat the mark of an older copy as the end of
 # the transaction, and so would an END that names that copy. Apache ignores it and only has to know that the half is done.
 SET_ASIDE: Final = "SPROCKET_SET_ASIDE"
+_OP_MARKS: Final = props.encode_properties({props.TAGS: OP_TAG})
+_SET_ASIDE_MARKS: Final = props.encode_properties({props.TAGS: OP_TAG, SET_ASIDE: "true"})
+_OP_TAGS_CODE: Final = tags_code(OP_TAG)
+_UNIQ_KEY: Final = props.UNIQ_KEY.encode()
 _HOUR_MS: Final = 3_600_000
 _OPEN_PER_TURN: Final = 64  # half messages that are checked between two returns to the loop
 _DONE_PER_TURN: Final = 20_000  # settled half messages that are skipped between two of them; they cost very little
@@ -289,18 +293,16 @@ class Transactions:
     def _mark(self, half_offset: int, transaction: TransactionId, now_ms: int, *, set_aside: bool = False) -> None:
         """Write the op message that marks the half message at ``half_offset`` as settled; with ``set_aside`` its transaction stays open."""
         stamps = self._broker.stamps
-        named = {props.TAGS: OP_TAG, props.UNIQ_KEY: stamps.new_unique_key(now_ms)}
-        if set_aside:
-            named[SET_ASIDE] = "true"
+        marks = _SET_ASIDE_MARKS if set_aside else _OP_MARKS
         message = StoredMessage(
             OP_TOPIC,
             0,
             b"%d" % half_offset,
-            props.encode_properties(named),
+            b"%b%b\x01%b\x02" % (marks, _UNIQ_KEY, stamps.new_unique_key(now_ms).encode()),
             born_timestamp_ms=now_ms,
             born_host=stamps.host,
             store_host=stamps.host,
-            tags_code=tags_code(OP_TAG),
+            tags_code=_OP_TAGS_CODE,
         )
         op_offset = self._broker.put(message, now_ms).queue_offset
         self._table.marked(half_offset, transaction, op_offset, set_aside=set_aside)

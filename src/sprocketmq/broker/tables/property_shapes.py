@@ -85,12 +85,9 @@ class PropertyShapes:
         text = f"{before}{_UNIQUE_KEY}{_PROBE}\x02{behind}"
         raw = text.encode()
         marked, shape = self._mark(raw), None
-        # The key is the only one and not that of a longer name, and there are no marks of another broker to remove.
-        if (
-            text.count(_UNIQUE_KEY) == 1
-            and props.get_property(raw, props.UNIQ_KEY) == _PROBE
-            and marked.startswith(raw)
-        ):
+        # The key is the only one (``before`` ends at the first) and not that of a longer name, and there are no marks of another broker to
+        # remove.
+        if _UNIQUE_KEY not in behind and (not before or before[-1] == "\x02") and marked.startswith(raw):
             shape = judged(raw, marked, marked[len(raw) :].decode())
         if len(text) <= _MOST_CHARACTERS:
             if len(self._known) >= _MOST_SHAPES:

@@ -132,8 +132,10 @@ class TransactionId(bytes):
     def of(
         cls, unique_key: str, born_timestamp_ms: int, born_host: tuple[bytes, int], real_topic: str, body_crc: int
     ) -> TransactionId:
-        facts = repr((unique_key, born_timestamp_ms, born_host, real_topic, body_crc)).encode("utf-8", "surrogatepass")
-        return cls(blake2b(facts, digest_size=16).digest())
+        # Neither text is from elsewhere than a property, and no property contains \x02: so no two transactions have the same facts.
+        ip, port = born_host
+        facts = f"{unique_key}\x02{real_topic}\x02{born_timestamp_ms} {ip.hex()} {port} {body_crc}"
+        return cls(blake2b(facts.encode("utf-8", "surrogatepass"), digest_size=16).digest())
 
 
 @dataclass(frozen=True, slots=True)

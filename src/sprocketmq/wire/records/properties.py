@@ -265,11 +265,16 @@ def get_property(raw: bytes, name: str) -> str | None:
 
 
 def remove_property(raw: bytes, name: str) -> bytes:
-    """Return ``raw`` without ``name``; the same object if it does not contain it."""
-    needle = name.encode() + b"\x01"
-    if not raw.startswith(needle) and b"\x02" + needle not in raw:
+    """Return ``raw`` without ``name``; the same object if it does not contain it. Other pairs keep their bytes and order."""
+    needle, inner = _needles(name)
+    if not raw.startswith(needle) and inner not in raw:
         return raw
-    return b"".join([pair + b"\x02" for pair in raw.split(b"\x02") if pair and not pair.startswith(needle)])
+    text = b"\x02" + raw if raw.endswith(b"\x02") else b"\x02%b\x02" % raw
+    at = text.find(inner)
+    while at >= 0:
+        text = text[:at] + text[text.find(b"\x02", at + 1) :]
+        at = text.find(inner, at)
+    return text[1:]
 
 
 def set_property(raw: bytes, name: str, value: str) -> bytes:
