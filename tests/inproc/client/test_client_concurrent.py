@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -11,6 +13,7 @@ import pytest
 from recorder import Recorder, send_all
 
 import sprocketmq as rmq
+from sprocketmq.broker import Broker
 from sprocketmq.core.statistics import Measure
 from sprocketmq.testing import PULLS, SENDS, EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
@@ -165,11 +168,83 @@ def test_ack_index_splits_a_batch_into_done_and_again(
     assert _committed(rocketmq, consumer) == 6
 
 
-def test_a_refused_send_back_goes_through_the_inner_producer(
+def test_what_a_pull_brought_is_divided_into_batches_and_the_last_has_the_rest(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
     rocketmq.create_topic("flights", queues=1)
-    fault = rocketmq.faults.fail(RequestCode.CONSUMER_SEND_MSG_BACK, ResponseCode.SYSTEM_ERROR, times=1)
+    producer.send_batch([rmq.Message("flights", str(n).encode()) for n in range(15)])
+    calls: list[list[str]] = []
+
+    def listener(messages: list[rmq.MessageExt], context: rmq.ConsumeConcurrentlyContext) -> Any:
+        calls.append([message.body.decode() for message in messages])
+        return SUCCESS
+
+    consumer = consumers(listener, kind="concurrent", batch_size=6, consume_thread_count=1)
+    rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 15)
+    assert calls == [[str(n) for n in part] for part in (range(6), range(6, 12), range(12, 15))]
+
+
+@pytest.mark.parametrize("kind", ["plain", "async"])
+@pytest.mark.parametrize("how", ["raises", "returns later"])
+def test_of_a_batch_to_be_consumed_again_every_message_comes_again_whatever_ack_index_says(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, kind: str, how: str
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    producer.send_batch([rmq.Message("flights", str(n).encode()) for n in range(4)])
+    again: list[str] = []
+
+    def listener(messages: list[rmq.MessageExt], context: rmq.ConsumeConcurrentlyContext) -> Any:
+        context.ack_index = 1
+        if messages[0].reconsume_times == 0:
+            return _fail(messages[0]) if how == "raises" else LATER
+        again.extend(message.body.decode() for message in messages)
+        context.ack_index = len(messages) - 1
+        return SUCCESS
+
+    async def listener_async(messages: list[rmq.MessageExt], context: rmq.ConsumeConcurrentlyContext) -> Any:
+        return listener(messages, context)
+
+    consumer = consumers(listener if kind == "plain" else listener_async, kind="concurrent", batch_size=4)
+    rocketmq.advance_until(lambda: len(again) == 4)
+    assert sorted(again) == ["0", "1", "2", "3"]
+    assert _committed(rocketmq, consumer) == 4
+
+
+def test_a_failed_message_is_sent_back_to_the_broker_that_stores_it(
+    rocketmq: EmbeddedRocketMQ, second_broker: Broker, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    with rocketmq.admin() as admin:
+        admin.create_topic("flights", queues=1)
+    asked: list[tuple[str, str]] = []
+
+    def note(command: Command) -> bool:
+        asked.append((command.ext_fields["originMsgId"], command.ext_fields["offset"]))
+        return False
+
+    rocketmq.faults.drop(RequestCode.CONSUMER_SEND_MSG_BACK, times=None, when=note)
+    own_copies = rocketmq.faults.drop(SENDS, times=None, when=_is_for_retry_topic)
+    recorder = Recorder(lambda message: _fail(message) if message.reconsume_times == 0 else None)
+    consumers(recorder)
+    for broker_name in ("broker-a", "broker-b"):
+        send_all(producer, [broker_name] * 2, queue=rmq.MessageQueue("flights", broker_name, 0))
+    rocketmq.advance_until(lambda: len(recorder) == 8)
+    assert sorted(asked) == sorted(
+        (message.message_id, str(message.commit_log_offset)) for message in recorder.messages[:4]
+    )
+    again = [(message.broker_name, message.body.decode()) for message in recorder.messages[4:]]
+    assert sorted(again) == [(name, name) for name in ("broker-a", "broker-b") for _ in range(2)]
+    assert own_copies.hits == 0
+
+
+@pytest.mark.parametrize("how", ["refused", "connection lost"])
+def test_a_refused_send_back_goes_through_the_inner_producer(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, how: str
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    if how == "refused":
+        fault = rocketmq.faults.fail(RequestCode.CONSUMER_SEND_MSG_BACK, ResponseCode.SYSTEM_ERROR, times=1)
+    else:
+        fault = rocketmq.faults.close_connection(RequestCode.CONSUMER_SEND_MSG_BACK, times=1)
     recorder = Recorder(lambda message: _fail(message) if message.reconsume_times == 0 else None)
     consumers(recorder)
     result = producer.send(rmq.Message("flights", b"x", tags="UA", properties={"year": "2013"}))
@@ -200,24 +275,37 @@ def test_with_no_way_back_to_the_broker_the_message_is_tried_again_here_after_5_
     producer.send(rmq.Message("flights", b"y"))
     rocketmq.wait_until(lambda: copy.hits >= 1)
     assert back.hits >= 1
+    rocketmq.wait_until(lambda: recorder.messages[-1].reconsume_times == 1)  # the client has given up for now
     assert _committed(rocketmq, consumer) < 2  # it was not given up: progress stays below it
-    rocketmq.advance_until(lambda: recorder.bodies.count("y") == 2)
+    rocketmq.advance(4_999)
+    assert recorder.bodies.count("y") == 1
+    rocketmq.advance(1)
+    rocketmq.wait_until(lambda: recorder.bodies.count("y") == 2)
     assert [message.reconsume_times for message in recorder.messages if message.body == b"y"][-1] == 1
     rocketmq.advance_until(lambda: _committed(rocketmq, consumer) == 2)
 
 
 def test_broadcasting_does_not_retry(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, tmp_path: Any
+    rocketmq: EmbeddedRocketMQ,
+    producer: rmq.Producer,
+    consumers: Consumers,
+    tmp_path: Any,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     rocketmq.create_topic("flights", queues=1)
     recorder = Recorder(_fail)
-    consumers(recorder, message_model=rmq.MessageModel.BROADCASTING, local_offset_store_dir=str(tmp_path))
+    consumer = consumers(recorder, message_model=rmq.MessageModel.BROADCASTING, local_offset_store_dir=str(tmp_path))
     with rocketmq.admin() as admin:
         members = admin.consumer_connection("delays")
     assert members is not None
     assert set(members.subscription_table) == {"flights"}  # and not the retry topic
-    producer.send(rmq.Message("flights", b"x"))
-    rocketmq.wait_until(lambda: len(recorder) == 1)
+    with caplog.at_level(logging.WARNING, "sprocketmq.client"):
+        result = producer.send(rmq.Message("flights", b"x"))
+        rocketmq.wait_until(lambda: len(recorder) == 1)
+        queue = rmq.MessageQueue("flights", "broker-a", 0)
+        rocketmq.wait_until(lambda: consumer.process_queues[queue].commit_offset == 1)
+    (line,) = [record.getMessage() for record in caplog.records if "is given up" in record.getMessage()]
+    assert result.message_id in line
     rocketmq.advance(60_000)
     assert len(recorder) == 1
     assert rocketmq.messages("SCHEDULE_TOPIC_XXXX") == []
@@ -237,6 +325,7 @@ def test_one_stuck_message_holds_progress_until_its_timeout_and_makes_one_retry_
             raise ValueError("too late")  # its result must not make a second copy
 
     consumer = consumers(listener, consume_timeout_ms=60_000)
+    rocketmq.advance(10_000)  # the running calls are checked each 60 s: now in 50 s
     send_all(producer, ["stuck", "a", "b"])
     rocketmq.wait_until(lambda: len(seen) == 3)
     assert _committed(rocketmq, consumer) == 0
@@ -276,25 +365,47 @@ def test_the_consume_timeout_can_be_changed_while_a_message_runs(
     release.set()
 
 
+@pytest.mark.parametrize("kind", ["plain", "async", "batches"])
 def test_messages_that_only_wait_for_a_worker_do_not_time_out(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, kind: str
 ) -> None:
     rocketmq.create_topic("flights", queues=1)
-    release = threading.Event()
+    release = {"first": threading.Event(), "waits": threading.Event()}
     started: list[str] = []
 
     def listener(message: rmq.MessageExt) -> None:
         started.append(message.body.decode())
-        release.wait(30)
+        release[started[-1]].wait(30)
 
-    consumers(listener, consume_thread_count=1, consume_timeout_ms=60_000)
-    send_all(producer, ["first", "waits"])
+    async def listener_async(message: rmq.MessageExt) -> None:
+        started.append(message.body.decode())
+        while not release[started[-1]].is_set():
+            await asyncio.sleep(0.005)
+
+    def listener_of_batches(messages: list[rmq.MessageExt], context: Any) -> Any:
+        listener(messages[0])
+        return SUCCESS
+
+    listeners: dict[str, Callable[..., Any]] = {
+        "plain": listener, "async": listener_async, "batches": listener_of_batches,
+    }  # fmt: skip
+    producer.send_batch([rmq.Message("flights", body) for body in (b"first", b"waits")])  # they come with one pull
+    how = "concurrent" if kind == "batches" else "message"
+    consumers(listeners[kind], kind=how, consume_thread_count=1, consume_timeout_ms=60_000)
+
+    def copies() -> list[bytes]:
+        return [message.body for message in rocketmq.messages("SCHEDULE_TOPIC_XXXX")]
+
     rocketmq.wait_until(lambda: len(started) == 1)
     rocketmq.advance(200_000)
-    rocketmq.wait_until(lambda: len(rocketmq.messages("SCHEDULE_TOPIC_XXXX")) == 1)
-    release.set()
-    rocketmq.wait_until(lambda: "waits" in started)
-    assert [message.body for message in rocketmq.messages("SCHEDULE_TOPIC_XXXX")] == [b"first"]
+    rocketmq.wait_until(lambda: len(copies()) == 1)
+    release["first"].set()
+    rocketmq.wait_until(lambda: started == ["first", "waits"])
+    rocketmq.advance(59_000)
+    assert copies() == [b"first"]
+    rocketmq.advance(1_000)
+    rocketmq.wait_until(lambda: copies() == [b"first", b"waits"])
+    release["waits"].set()
 
 
 def test_pulling_pauses_while_too_much_is_cached_and_goes_on_after(
@@ -402,6 +513,38 @@ def test_a_pull_may_be_limited_by_bytes(
     assert (len(pulls) > 7) is (asked == 1_000)  # a record is 200 bytes
 
 
+@pytest.mark.parametrize(
+    ("fault", "delay_ms"), [("flow control", 20), ("an error", 1_000), ("the connection is lost", 1_000)]
+)
+def test_a_pull_that_failed_is_repeated_after_a_second_and_sooner_after_flow_control_of_the_broker(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, fault: str, delay_ms: int
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    recorder = Recorder()
+    consumer = consumers(recorder)
+    queue = rmq.MessageQueue("flights", "broker-a", 0)
+    rocketmq.wait_until(lambda: len(rocketmq.broker.parked) == 2)  # its pull, and that of the retry topic
+
+    def concerns(command: Command) -> bool:
+        return command.ext_fields["topic"] == "flights"
+
+    if fault == "the connection is lost":
+        rocketmq.faults.close_connection(PULLS, when=concerns)
+    else:
+        code = ResponseCode.FLOW_CONTROL if fault == "flow control" else ResponseCode.SYSTEM_ERROR
+        rocketmq.faults.fail(PULLS, code, when=concerns)
+    running = consumer._async._running
+    assert running is not None
+    (loop,) = [loop for loop in running._loops.values() if loop.queue == queue]
+    send_all(producer, ["0"])  # answers the pull that waits; the next one fails
+    rocketmq.wait_until(lambda: len(recorder) == 1 and loop._pause is not None)
+    send_all(producer, ["1"])
+    rocketmq.advance(delay_ms - 1)
+    assert recorder.bodies == ["0"]
+    rocketmq.advance(1)
+    rocketmq.wait_until(lambda: recorder.bodies == ["0", "1"])
+
+
 def test_a_paused_consumer_pulls_nothing_until_it_resumes(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
@@ -481,6 +624,25 @@ def test_a_result_that_comes_after_the_queue_was_given_up_changes_nothing(
     consumers(again)
     rocketmq.wait_until(lambda: again.bodies == ["x"])
     assert again.times == [0]
+
+
+def test_a_failed_message_that_waits_for_its_send_back_is_not_sent_after_its_queue_was_given_up(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    slow = rocketmq.faults.delay(RequestCode.CONSUMER_SEND_MSG_BACK, 4_000, times=None)
+    consumer = consumers(lambda messages, context: LATER, kind="concurrent", batch_size=80)
+    producer.send_batch([rmq.Message("flights", b"x") for _ in range(80)])
+    rocketmq.wait_until(lambda: slow.hits == 64)  # so many at once; 16 wait
+    consumer.unsubscribe("flights")
+    consumer.subscribe("weather")
+    rocketmq.advance_until(
+        lambda: "flights" not in {queue.topic for queue in consumer.process_queues}, step_ms=200, patience_ms=500
+    )
+    rocketmq.advance(4_000)
+    rocketmq.wait_until(lambda: len(rocketmq.messages("SCHEDULE_TOPIC_XXXX")) == 64)
+    consumer.shutdown()  # waits for what is under way
+    assert slow.hits == 64
 
 
 def test_hooks_see_every_call_and_cannot_break_it(

@@ -29,13 +29,14 @@ def _send(producer: rmq.Producer, *flights: tuple[str, int]) -> None:
         producer.send(message)
 
 
+@pytest.mark.parametrize("with_each_pull", [False, True])
 def test_a_push_consumer_gets_what_its_condition_wants_and_waits_for_more(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, with_each_pull: bool
 ) -> None:
     rocketmq.create_topic("flights", queues=1)
     _send(producer, ("UA", 2000), ("UA", 200), ("AA", 2000))
     seen: list[str] = []
-    consumer = rocketmq.push_consumer("far", consume_from_where=FIRST)
+    consumer = rocketmq.push_consumer("far", consume_from_where=FIRST, post_subscription_when_pull=with_each_pull)
     consumer.subscribe("flights", FAR)
     consumer.on_message(lambda message: seen.append(message.body.decode()))
     with consumer:

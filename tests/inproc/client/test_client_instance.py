@@ -120,8 +120,9 @@ def test_a_broker_that_no_route_names_any_more_is_disconnected(
     assert rocketmq.broker_addr in instance.pool.addresses
 
 
+@pytest.mark.parametrize("kind", ["blocking", "async"])
 def test_messages_that_wait_for_a_worker_are_not_consumed_after_their_queue_was_given_up(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, kind: str
 ) -> None:
     rocketmq.create_topic("flights", queues=1)
     rocketmq.create_topic("weather", queues=1)
@@ -131,8 +132,15 @@ def test_messages_that_wait_for_a_worker_are_not_consumed_after_their_queue_was_
         running.set()
         release.wait(20)
 
-    recorder = Recorder(block)
-    consumer = consumers(recorder, consume_thread_count=1)
+    recorder = Recorder(block if kind == "blocking" else None)
+
+    async def block_async(message: rmq.MessageExt) -> None:
+        recorder(message)
+        running.set()
+        while not release.is_set():
+            await asyncio.sleep(0.005)
+
+    consumer = consumers(recorder if kind == "blocking" else block_async, consume_thread_count=1)
     send_all(producer, ["0", "1", "2"])
     assert running.wait(20)
     rocketmq.wait_until(lambda: consumer.process_queues[QUEUE].count == 3)

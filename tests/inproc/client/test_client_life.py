@@ -83,8 +83,9 @@ def test_shutdown_leaves_no_thread_no_socket_and_no_task(rocketmq: EmbeddedRocke
     }
 
 
+@pytest.mark.parametrize("fails", [False, True], ids=["succeeds", "fails"])
 def test_shutdown_waits_for_the_running_listener_and_keeps_its_result(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, fails: bool
 ) -> None:
     rocketmq.create_topic("flights", queues=1)
     running, release = threading.Event(), threading.Event()
@@ -92,6 +93,8 @@ def test_shutdown_waits_for_the_running_listener_and_keeps_its_result(
     def listener(message: rmq.MessageExt) -> None:
         running.set()
         release.wait(10)
+        if fails:
+            raise ValueError("cannot read this")
 
     consumer = consumers(listener)
     send_all(producer, ["x"])
@@ -99,6 +102,7 @@ def test_shutdown_waits_for_the_running_listener_and_keeps_its_result(
     threading.Timer(0.2, release.set).start()
     consumer.shutdown()
     assert rocketmq.consumer_offset("delays", "flights") == {0: 1}
+    assert len(rocketmq.messages("SCHEDULE_TOPIC_XXXX")) == fails  # a failed message was sent back before the end
 
 
 def test_a_listener_that_does_not_end_is_left_and_its_message_comes_again(

@@ -14,8 +14,13 @@ import pytest
 from recorder import Recorder, send_all
 
 import sprocketmq as rmq
-from sprocketmq.testing import EmbeddedRocketMQ
+from sprocketmq.net.process.engine import Engine
+from sprocketmq.testing import PULLS, EmbeddedRocketMQ
+from sprocketmq.wire.bodies import RegisterBrokerBody
 from sprocketmq.wire.codes import RequestCode
+from sprocketmq.wire.frames.command import Command, request
+from sprocketmq.wire.headers import RegisterBrokerRequestHeader
+from sprocketmq.wire.records.sys_flag import PULL_COMMIT_OFFSET
 
 Consumers = Callable[..., rmq.PushConsumer]
 LIMIT_S = 30
@@ -162,6 +167,34 @@ def test_the_limit_of_a_topic_is_shared_by_its_queues(
     rocketmq.advance_until(lambda: all(consumer.process_queues[queue].count >= 2 for queue in queues))
     rocketmq.advance(5_000)
     assert max(consumer.process_queues[queue].count for queue in queues) <= 4
+
+
+def test_a_pull_goes_to_the_copy_that_the_last_answer_suggested() -> None:
+    """The slave is another broker of this name. It suggests the master, as each broker without ``slaveReadEnable``."""
+    with EmbeddedRocketMQ(slaveReadEnable=True) as rocketmq, EmbeddedRocketMQ() as slave:
+        at_slave: list[dict[str, str]] = []
+
+        def note(command: Command) -> bool:
+            at_slave.append(dict(command.ext_fields))
+            return False
+
+        slave.faults.drop(PULLS, times=None, when=note)
+        rocketmq.create_topic("flights", queues=1)
+        slave.create_topic("flights", queues=1)
+        with rocketmq.admin() as admin, rocketmq.producer("ops") as producer:
+            admin.create_group("delays", broker_id=1)
+            header = RegisterBrokerRequestHeader("broker-a", slave.broker_addr, "DefaultCluster", "", 1)
+            command = request(RequestCode.REGISTER_BROKER, header, RegisterBrokerBody().encode())
+            answer = Engine.shared().run(admin._async._api.invoke(rocketmq.namesrv_addr, command, 3_000))
+            assert answer.code == 0, answer.remark
+            recorder = Recorder()
+            with _consumer(rocketmq, recorder):
+                rocketmq.wait_until(lambda: len(rocketmq.broker.parked) > 0)
+                assert at_slave == []
+                send_all(producer, ["0"])
+                rocketmq.wait_until(lambda: at_slave)
+        assert (at_slave[0]["topic"], at_slave[0]["queueOffset"]) == ("flights", "1")
+        assert int(at_slave[0]["sysFlag"]) & PULL_COMMIT_OFFSET == 0  # only a master stores progress
 
 
 def test_a_copy_that_is_suggested_and_missing_is_replaced_by_another() -> None:

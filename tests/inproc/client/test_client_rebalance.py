@@ -16,6 +16,7 @@ from recorder import Recorder, send_all
 import sprocketmq as rmq
 from sprocketmq.broker import Broker
 from sprocketmq.client.remoting.instance import ClientInstance
+from sprocketmq.core.consume.consume_progress import OFFSET_UNKNOWN
 from sprocketmq.net.process.engine import Engine
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire import bodies
@@ -145,31 +146,35 @@ def test_a_restarted_broker_finds_its_consumers_again(
 def test_progress_is_persisted_every_5_s_and_never_goes_back(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
-    rocketmq.create_topic("flights", queues=1)
+    rocketmq.create_topic("flights", queues=2)
     recorder = Recorder()
     consumer = consumers(recorder)
-    send_all(producer, [str(n) for n in range(5)])
-    ended = consumer.process_queues[rmq.MessageQueue("flights", "broker-a", 0)]
-    written: list[int] = []
+    first, second = (rmq.MessageQueue("flights", "broker-a", queue_id) for queue_id in range(2))
+    written: dict[int, list[int]] = {0: [], 1: []}
 
     def look(command: Command) -> bool:
         header = command.header(UpdateConsumerOffsetRequestHeader)
         if header.topic == "flights":
-            written.append(header.commit_offset)
+            written[header.queue_id].append(header.commit_offset)
         return False
 
+    def all_ended(count: int) -> bool:
+        held = consumer.process_queues
+        return len(recorder) == count and held[first].count == held[second].count == 0
+
     rocketmq.faults.drop(RequestCode.UPDATE_CONSUMER_OFFSET, times=None, when=look)
-    rocketmq.wait_until(lambda: len(recorder) == 5 and ended.count == 0)
+    send_all(producer, [str(n) for n in range(5)], queue=first)
+    send_all(producer, ["of the second"], queue=second)
+    rocketmq.wait_until(lambda: all_ended(6))
     rocketmq.advance(10_000)
-    rocketmq.wait_until(lambda: rocketmq.consumer_offset("delays", "flights") == {0: 5})
-    seen = [5]
+    rocketmq.wait_until(lambda: rocketmq.consumer_offset("delays", "flights") == {0: 5, 1: 1})
     for n in range(5, 10):
-        send_all(producer, [str(n)])
-        rocketmq.wait_until(lambda: len(recorder) == seen[-1] + 1 and ended.count == 0)
+        send_all(producer, [str(n)], queue=first)
+        send_all(producer, [str(n)], queue=second)
+        rocketmq.wait_until(lambda n=n: all_ended(2 * n - 2))
         rocketmq.advance(5_000)
-        rocketmq.wait_until(lambda: rocketmq.consumer_offset("delays", "flights") == {0: seen[-1] + 1})
-        seen.append(seen[-1] + 1)
-    assert written == seen, "once each 5 s, not with each message"
+        rocketmq.wait_until(lambda n=n: rocketmq.consumer_offset("delays", "flights") == {0: n + 1, 1: n - 3})
+    assert written == {0: [*range(5, 11)], 1: [*range(1, 7)]}, "once each 5 s, not with each message"
 
 
 def test_a_restarted_group_goes_on_where_it_stopped(
@@ -178,13 +183,18 @@ def test_a_restarted_group_goes_on_where_it_stopped(
     rocketmq.create_topic("flights", queues=2)
     first, second = Recorder(), Recorder()
     one = consumers(first)
-    send_all(producer, [str(n) for n in range(20)])
+    send_all(producer, [str(n) for n in range(10, 17)], queue=rmq.MessageQueue("flights", "broker-a", 0))
+    send_all(producer, [str(n) for n in range(17, 30)], queue=rmq.MessageQueue("flights", "broker-a", 1))
     rocketmq.wait_until(lambda: len(first) == 20)
     one.shutdown()
-    send_all(producer, [str(n) for n in range(20, 30)])
+    assert rocketmq.consumer_offset("delays", "flights") == {0: 7, 1: 13}
+    send_all(producer, [str(n) for n in range(30, 40)])
     consumers(second)
     rocketmq.wait_until(lambda: len(second) == 10)
-    assert sorted(second.bodies) == [str(n) for n in range(20, 30)]
+    assert sorted(second.bodies) == [str(n) for n in range(30, 40)]
+    other = Recorder()
+    consumers(other, group="other")
+    rocketmq.wait_until(lambda: len(other) == 30)  # another group has progress of its own
 
 
 def _old_topic(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
@@ -236,6 +246,21 @@ def test_from_last_offset_skips_what_is_there_and_nothing_that_comes(
     assert first.bodies == []
 
 
+def test_without_a_timestamp_a_new_group_begins_half_an_hour_ago(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    send_all(producer, ["31 minutes old"])
+    rocketmq.advance(2 * 60_000)
+    send_all(producer, ["29 minutes old"])
+    rocketmq.advance(29 * 60_000)
+    rocketmq.faults.fail(RequestCode.QUERY_CONSUMER_OFFSET, 22, times=None)
+    recorder = Recorder()
+    consumers(recorder, consume_from_where=rmq.ConsumeFromWhere.CONSUME_FROM_TIMESTAMP)
+    send_all(producer, ["now"])
+    rocketmq.wait_until(lambda: recorder.bodies == ["29 minutes old", "now"])
+
+
 def test_from_a_given_timestamp(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers) -> None:
     rocketmq.create_topic("flights", queues=1)
     send_all(producer, ["0"])
@@ -266,6 +291,10 @@ def test_an_unknown_stored_offset_is_waited_for_not_guessed(
     two = consumers(second)
     assert _queues(two) == []
     fault.remove()
+    running = two._async._running
+    assert running is not None
+    nowhere = rmq.MessageQueue("flights", "broker-x", 0)  # no route names its broker: that says nothing about progress
+    assert Engine.shared().run(running.member.offset_store.read(nowhere)) == OFFSET_UNKNOWN
     send_all(producer, ["2"])
     rocketmq.advance_until(lambda: len(second) == 1)
     assert second.bodies == ["2"]

@@ -72,6 +72,20 @@ def test_a_reset_to_a_time_gives_everything_from_then_on_again(
     assert recorder.times == [0] * 6
 
 
+def test_a_queue_that_was_reset_is_read_again_at_once_and_not_with_the_next_round(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    recorder = Recorder()
+    consumer = consumers(recorder)
+    rocketmq.advance_until(lambda: len(consumer.assigned_queues) == 3)
+    rocketmq.advance(2_000)  # past the round that follows a start; the next one comes 20 s after it
+    _send(producer, 0, "a0", "a1")
+    rocketmq.wait_until(lambda: len(recorder) == 2)
+    _reset(rocketmq, 0)
+    _send(producer, 0, "a2")  # a pull that a 5.x broker holds is answered
+    assert rocketmq.advance_until(lambda: recorder.bodies.count("a0") == 2) <= 5_000
+
+
 def test_a_reset_to_the_end_skips_what_is_in_hand_and_a_late_listener_does_not_undo_it(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:

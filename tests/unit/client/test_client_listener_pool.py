@@ -140,8 +140,11 @@ def test_no_more_than_the_workers_run_at_once_and_all_of_them_do(kind: str) -> N
             leave()
 
         pool: Any = _threads(run, done.extend, 5) if kind == "threads" else _tasks(run_async, done.extend, 5)
-        pool.submit(list(range(12)))
+        pool.submit([0])
+        await _until(lambda: running == 1)
+        pool.submit(list(range(1, 12)))
         await _until(lambda: running == 5)
+        assert kind == "tasks" or len(pool._threads) == 5
         release.set()
         gate.set()
         await _until(lambda: len(done) == 12)

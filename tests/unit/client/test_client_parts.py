@@ -222,10 +222,16 @@ def test_a_pull_is_decoded_with_the_exact_tag_the_limits_and_the_original_topic(
 
     retry = rmq.MessageQueue("%RETRY%delays", "broker-a", 0)
     body = _record({"RETRY_TOPIC": "flights"}, topic=b"%RETRY%delays") + _record({}, topic=b"%RETRY%delays", offset=1)
-    result = PullResult(PullStatus.FOUND, 2, 0, 2, body=body)
+    body += _record({"RETRY_TOPIC": "weather"}, topic=b"%RETRY%delays", offset=2)
+    result = PullResult(PullStatus.FOUND, 3, 0, 3, body=body)
     messages = decode_pull(result, retry, parse_tag_expression(retry.topic, "*", 1), "delays")
-    assert [message.topic for message in messages] == ["flights", "%RETRY%delays"]
+    assert [message.topic for message in messages] == ["flights", "%RETRY%delays", "weather"]
     assert "MAX_OFFSET" in messages[1].properties
+
+    dead = rmq.MessageQueue("%DLQ%delays", "broker-a", 0)
+    result = PullResult(PullStatus.FOUND, 1, 0, 1, body=_record({"RETRY_TOPIC": "flights"}, topic=b"%DLQ%delays"))
+    (message,) = decode_pull(result, dead, parse_tag_expression(dead.topic, "*", 1), "readers")
+    assert message.topic == "%DLQ%delays"  # only a retry of this group has another topic
 
 
 def test_an_answer_with_another_code_is_an_error_and_not_an_empty_pull() -> None:

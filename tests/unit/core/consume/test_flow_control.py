@@ -40,7 +40,7 @@ def test_more_than_the_size_pauses() -> None:
     assert check(queue, limits) is None
     queue.put([message(1, b"x")])
     assert (paused := check(queue, limits)) is not None
-    assert paused.cause is FlowControlCause.SIZE
+    assert (paused.cause, paused.delay_ms) == (FlowControlCause.SIZE, 50)
 
 
 def test_a_stuck_head_pauses_by_span_and_not_in_orderly_consumption() -> None:
@@ -49,7 +49,7 @@ def test_a_stuck_head_pauses_by_span_and_not_in_orderly_consumption() -> None:
     assert check(queue, FlowLimits()) is None
     queue.put(messages(2001))
     assert (paused := check(queue, FlowLimits())) is not None
-    assert paused.cause is FlowControlCause.SPAN
+    assert (paused.cause, paused.delay_ms) == (FlowControlCause.SPAN, 50)
     assert "oldest unfinished message 0" in paused.reason
     assert check(queue, FlowLimits(), orderly=True) is None
 

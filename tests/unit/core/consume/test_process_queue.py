@@ -15,19 +15,21 @@ from ..messages import QUEUE, message, messages, offsets_of
 
 def test_the_commit_offset_is_the_lowest_unfinished_message() -> None:
     queue = ProcessQueue(QUEUE)
-    queue.put(messages(10, 11, 12))
+    queue.put(messages(10, 11, 12, 13))
+    assert queue.commit_offset == 10
     ten, eleven, twelve = queue.take(3, 0)
-    assert queue.done([eleven]) == 10
-    assert queue.done([twelve]) == 10
-    assert queue.done([ten]) == 13
+    assert queue.done([eleven]) == queue.commit_offset == 10
+    assert queue.done([twelve]) == queue.commit_offset == 10
+    assert queue.done([ten]) == queue.commit_offset == 13  # waits to be taken
+    assert queue.done(queue.take(1, 0)) == queue.commit_offset == 14
 
 
 def test_the_commit_offset_counts_gaps_of_filtered_messages_as_done() -> None:
     queue = ProcessQueue(QUEUE)
     queue.put(messages(3, 9, 40))
     first = queue.take(1, 0)
-    assert queue.done(first) == 9
-    assert queue.done(queue.take(5, 0)) == 41
+    assert queue.done(first) == queue.commit_offset == 9
+    assert queue.done(queue.take(5, 0)) == queue.commit_offset == 41
 
 
 def test_there_is_no_commit_offset_before_the_first_message() -> None:

@@ -84,6 +84,8 @@ def test_without_messages_progress_moves_only_when_nothing_is_cached(status: Pul
     one.process_queue.put(messages(800))
     assert one.handle(PullReturned(status, 1600), 0) == [PullNow(1600)]
     assert one.next_offset == 1600
+    one.process_queue.take(1, 0)  # a listener has it
+    assert one.handle(PullReturned(status, 2400), 0) == [PullNow(2400)]
 
 
 def test_an_illegal_offset_drops_the_queue_with_the_brokers_correction() -> None:

@@ -493,15 +493,23 @@ def test_apaches_checkpoint_lets_recovery_begin_inside_a_file(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("killed", [False, True])
-def test_a_queue_that_misses_a_file_is_not_opened_and_made_anew_from_the_log(tmp_path: Path, killed: bool) -> None:
+@pytest.mark.parametrize("damage", ["missing", "short"])
+def test_a_queue_that_misses_a_file_is_not_opened_and_made_anew_from_the_log(
+    tmp_path: Path, killed: bool, damage: str
+) -> None:
     """Java goes on behind the hole, and no consumer sees the messages whose entries are gone."""
     store = open_disk(tmp_path / "s")
     for number in range(20):
         store.append(message(body=b"%d" % number), NOW_MS)
     path = crash(store, tmp_path / "crashed") if killed else Path(store.path)
     store.close()
-    queue_file(path, start=100).unlink()
-    with pytest.raises(StoreCorrupt, match="000200 does not follow on the file before it.*or move .*consumequeue away"):
+    if damage == "missing":
+        queue_file(path, start=100).unlink()
+        what = "000200 does not follow on the file before it"
+    else:
+        os.truncate(queue_file(path, start=100), 40)
+        what = "000100 has 40 bytes where 100 are expected"
+    with pytest.raises(StoreCorrupt, match=f"{what}.*or move .*consumequeue away"):
         open_disk(path)
     (path / "consumequeue").rename(path / "consumequeue.away")
     again = reopened(path)
