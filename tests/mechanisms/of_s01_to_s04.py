@@ -14,6 +14,8 @@ BROKER_PULL = "inproc/broker/test_broker_pull.py"
 CORRECTED = "test_pull_offsets.py::test_each_offset_outside_of_a_queue_is_corrected_as_apache_does"
 CONCURRENT = "inproc/client/test_client_concurrent.py"
 ORDERLY = "inproc/client/test_client_orderly.py"
+RESET = "inproc/client/test_client_reset.py"
+RARE = "inproc/client/test_client_rare_cases.py"
 FILTERS = "inproc/client/test_client_filters.py"
 OPTIONS = "unit/client/test_client_options.py"
 PARTS = "unit/client/test_client_parts.py"
@@ -586,7 +588,9 @@ S01_TO_S04 = [
         "D OFFSET_ILLEGAL",
         "core/consume/pull_cursor.py",
         f"{CURSOR}::test_an_illegal_offset_drops_the_queue_with_the_brokers_correction "
-        f"{SHARING}::test_an_illegal_offset_is_corrected_and_consumption_goes_on",
+        f"{SHARING}::test_an_illegal_offset_is_corrected_and_consumption_goes_on "
+        f"{RESET}::test_a_reset_to_a_time_gives_everything_from_then_on_again "
+        f"{RESET}::test_a_queue_that_was_reset_is_read_again_at_once_and_not_with_the_next_round",
         function="PullCursor._returned",
     ),
     Mechanism(
@@ -594,7 +598,8 @@ S01_TO_S04 = [
         "the client pulls from the broker that the last answer suggested",
         "D updatePullFromWhichNode",
         "core/produce/route_table.py",
-        f"{ROUTES}::test_a_missing_copy_is_replaced_by_another",
+        f"{ROUTES}::test_a_missing_copy_is_replaced_by_another "
+        f"{RARE}::test_a_pull_goes_to_the_copy_that_the_last_answer_suggested",
         function="RouteTable.broker_address",
     ),
     Mechanism(
@@ -623,7 +628,8 @@ S01_TO_S04 = [
         "D NO_NEW_MSG (OFFSET_OVERFLOW_ONE)",
         "broker/handlers/messages/pull.py",
         f"{BROKER_PULL}::test_offsets_outside_the_queue_are_answered_with_where_to_go_on "
-        f"{BROKER_PULL}::test_an_empty_queue_is_not_found_at_zero_and_moved_elsewhere",
+        f"{BROKER_PULL}::test_an_empty_queue_is_not_found_at_zero_and_moved_elsewhere "
+        "inproc/broker/test_broker_long_polling.py::test_a_held_pull_is_woken_by_the_message_it_waits_for",
         CORRECTED,
     ),
     Mechanism(
@@ -652,8 +658,8 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S4",
-        "a pull never skips a hole in a queue (Java: OFFSET_FOUND_NULL, continue with the next file): such a queue is not opened, "
-        "but rebuilt from the log",
+        "a pull never skips a hole in a queue (Java: OFFSET_FOUND_NULL, continue with the next file): a store with such a "
+        "queue is not opened, and its queues are rebuilt from the log when their folder was moved away",
         "D NO_NEW_MSG (OFFSET_FOUND_NULL)",
         "store/files/mapped_file_queue.py",
         "unit/store/recovery/test_recovery.py::test_a_queue_that_misses_a_file_is_not_opened_and_made_anew_from_the_log",
@@ -663,7 +669,8 @@ S01_TO_S04 = [
         "a failed pull is repeated later, and sooner if the broker only reported flow control",
         "C executePullRequestLater",
         "core/consume/pull_cursor.py",
-        f"{CURSOR}::test_failures_wait_a_second_and_broker_flow_control_20_ms",
+        f"{CURSOR}::test_failures_wait_a_second_and_broker_flow_control_20_ms "
+        f"{CONCURRENT}::test_a_pull_that_failed_is_repeated_after_a_second_and_sooner_after_flow_control_of_the_broker",
         "test_our_client_in_bad_luck.py::test_connections_that_are_cut_again_and_again",
         function="PullCursor.handle",
     ),

@@ -4,7 +4,20 @@
 from __future__ import annotations
 
 from mechanisms.mechanism import Mechanism
-from mechanisms.of_s01_to_s04 import CACHED, CONCURRENT, EVERY_FORM, INSTANCE, LIFE, MIXED, OPTIONS, PARTS, SHARING
+from mechanisms.of_s01_to_s04 import (
+    CACHED,
+    CONCURRENT,
+    EVERY_FORM,
+    FLOW,
+    INSTANCE,
+    LIFE,
+    MIXED,
+    OPTIONS,
+    PARTS,
+    RARE,
+    RESET,
+    SHARING,
+)
 
 __all__ = ["S05_TO_S08"]
 
@@ -16,11 +29,11 @@ SCHEDULE = "unit/core/retry/test_retry_schedule.py"
 RETRY = "inproc/broker/test_broker_retry.py"
 TOLD = "inproc/client/test_client_stuck.py"
 SIGNALS = "inproc/client/test_client_signals.py"
-RESET = "inproc/client/test_client_reset.py"
 POLICY = "inproc/client/test_client_retry_policy.py"
 LETTERS = "inproc/client/test_client_dead_letters.py"
 COST = "unit/core/consume/test_progress_cost.py"
 OURS = "test_our_client_progress.py"
+BATCH_AGAIN = f"{CONCURRENT}::test_of_a_batch_to_be_consumed_again_every_message_comes_again_whatever_ack_index_says"
 STUCK = f"{CONCURRENT}::test_one_stuck_message_holds_progress_until_its_timeout_and_makes_one_retry_copy"
 
 S05_TO_S08 = [
@@ -30,7 +43,8 @@ S05_TO_S08 = [
         "A submitConsumeRequest",
         "client/listen/concurrent_service.py",
         f"{CONCURRENT}::test_ack_index_splits_a_batch_into_done_and_again "
-        f"{CONCURRENT}::test_every_message_is_consumed_once_and_progress_follows",
+        f"{CONCURRENT}::test_every_message_is_consumed_once_and_progress_follows "
+        f"{CONCURRENT}::test_what_a_pull_brought_is_divided_into_batches_and_the_last_has_the_rest",
         EVERY_FORM,
     ),
     Mechanism(
@@ -53,7 +67,8 @@ S05_TO_S08 = [
         "if the queue was dropped during the call, the result changes nothing",
         "A ConsumeRequest.run, 'dropped without process consume result'",
         "client/listen/concurrent_service.py",
-        f"{CONCURRENT}::test_a_result_that_comes_after_the_queue_was_given_up_changes_nothing",
+        f"{CONCURRENT}::test_a_result_that_comes_after_the_queue_was_given_up_changes_nothing "
+        f"{CONCURRENT}::test_a_failed_message_that_waits_for_its_send_back_is_not_sent_after_its_queue_was_given_up",
     ),
     Mechanism(
         "S5",
@@ -83,7 +98,8 @@ S05_TO_S08 = [
         "None, or a result that is not a status, means the same (but None from an `on_message` function means success)",
         "A 'consumeMessage return null'; B 方式2",
         "core/consume/consume_result.py",
-        f"{RESULT}::test_only_a_status_is_a_success",
+        f"{RESULT}::test_only_a_status_is_a_success "
+        f"{CONCURRENT}::test_of_single_messages_that_came_together_only_the_failed_ones_come_again_and_each_is_counted",
         function="read_status",
     ),
     Mechanism(
@@ -100,7 +116,7 @@ S05_TO_S08 = [
         "RECONSUME_LATER: the whole batch is sent back, whatever ack_index says",
         "B RECONSUME_LATER",
         "core/consume/consume_result.py",
-        f"{RESULT}::test_ack_index_counts_only_with_success {RESULT}::test_the_parts_cover_the_batch",
+        f"{RESULT}::test_ack_index_counts_only_with_success {RESULT}::test_the_parts_cover_the_batch {BATCH_AGAIN}",
         EVERY_FORM,
         function="acked_count",
     ),
@@ -109,12 +125,13 @@ S05_TO_S08 = [
         "CONSUMER_SEND_MSG_BACK sends the place of the stored message to the broker that has it",
         "A sendMessageBack, consumerSendMessageBack; B RECONSUME_LATER",
         "client/group/send_back.py",
-        f"{CONCURRENT}::test_a_failed_message_comes_back_after_10_s_and_30_s_with_the_same_id",
+        f"{CONCURRENT}::test_a_failed_message_comes_back_after_10_s_and_30_s_with_the_same_id "
+        f"{CONCURRENT}::test_a_failed_message_is_sent_back_to_the_broker_that_stores_it",
         EVERY_FORM,
     ),
     Mechanism(
         "S5",
-        "if the broker refuses, the inner producer sends a copy to %RETRY%group",
+        "if the broker refuses or cannot be reached, the inner producer sends a copy to %RETRY%group",
         "A sendMessageBack, catch; B RECONSUME_LATER",
         "client/group/send_back.py",
         f"{CONCURRENT}::test_a_refused_send_back_goes_through_the_inner_producer "
@@ -139,7 +156,7 @@ S05_TO_S08 = [
         "async listeners run without threads and are retried in the same way",
         "A consumeExecutor",
         "client/listen/async_listener_pool.py",
-        f"{CONCURRENT}::test_async_listeners_run_on_the_loop_and_retry_alike",
+        f"{CONCURRENT}::test_async_listeners_run_on_the_loop_and_retry_alike {BATCH_AGAIN}",
     ),
     Mechanism(
         "S5",
@@ -199,7 +216,8 @@ S05_TO_S08 = [
         "A persistAllConsumerOffset; E removeUnnecessaryMessageQueue",
         "client/group/offset_store.py",
         f"{SHARING}::test_progress_is_persisted_every_5_s_and_never_goes_back "
-        f"{PROGRESS}::test_everything_owned_is_persisted_each_time_and_the_rest_forgotten",
+        f"{PROGRESS}::test_everything_owned_is_persisted_each_time_and_the_rest_forgotten "
+        f"{SHARING}::test_a_restarted_group_goes_on_where_it_stopped",
         EVERY_FORM,
     ),
     Mechanism(
@@ -217,7 +235,9 @@ S05_TO_S08 = [
         "if the oldest unfinished and the newest cached message are more than 2,000 apart, pulls of the queue wait for 50 ms",
         "B consumeConcurrentlyMaxSpan",
         "core/consume/process_queue.py",
-        f"{CACHED}::test_the_span_is_between_the_oldest_unfinished_and_the_newest",
+        f"{CACHED}::test_the_span_is_between_the_oldest_unfinished_and_the_newest "
+        f"{FLOW}::test_a_stuck_head_pauses_by_span_and_not_in_orderly_consumption "
+        f"{CONCURRENT}::test_a_stuck_message_slows_its_queue_to_a_pull_each_50_ms_and_does_not_stop_it",
         function="ProcessQueue.span",
     ),
     Mechanism(
@@ -226,7 +246,8 @@ S05_TO_S08 = [
         "B 启动的时候从哪里消费",
         "core/consume/consume_progress.py",
         f"{PROGRESS}::test_stored_progress_wins_and_unknown_progress_is_not_guessed "
-        f"{SHARING}::test_a_new_group_begins_where_it_is_told",
+        f"{SHARING}::test_a_new_group_begins_where_it_is_told "
+        f"{SHARING}::test_a_restarted_group_goes_on_where_it_stopped",
         EVERY_FORM,
         function="decide_start",
     ),
@@ -245,7 +266,8 @@ S05_TO_S08 = [
         "CONSUME_FROM_FIRST_OFFSET begins with the oldest stored message",
         "B CONSUME_FROM_FIRST_OFFSET",
         "core/consume/consume_progress.py",
-        f"{PROGRESS}::test_a_new_group_begins_where_it_was_told_to",
+        f"{PROGRESS}::test_a_new_group_begins_where_it_was_told_to "
+        f"{RARE}::test_offsets_that_the_queue_does_not_have_are_corrected",
         EVERY_FORM,
         function="decide_start",
     ),
@@ -254,7 +276,9 @@ S05_TO_S08 = [
         "CONSUME_FROM_TIMESTAMP begins at a time that the user chooses, by default half an hour ago",
         "B CONSUME_FROM_TIMESTAMP",
         "core/consume/consume_progress.py",
-        f"{SHARING}::test_from_a_given_timestamp {OPTIONS}::test_consume_timestamp_is_local_time",
+        f"{SHARING}::test_from_a_given_timestamp {OPTIONS}::test_consume_timestamp_is_local_time "
+        f"{SHARING}::test_without_a_timestamp_a_new_group_begins_half_an_hour_ago "
+        f"{PROGRESS}::test_a_new_group_begins_where_it_was_told_to",
         f"{OURS}::test_a_member_without_progress_begins_where_it_is_told",
         function="decide_start",
     ),
@@ -280,7 +304,9 @@ S05_TO_S08 = [
         "B 启动的时候从哪里消费",
         "client/consume/consumer_requests.py",
         f"{RESET}::test_a_reset_to_a_time_gives_everything_from_then_on_again "
-        f"{RESET}::test_a_reset_to_the_end_skips_what_is_in_hand_and_a_late_listener_does_not_undo_it",
+        f"{RESET}::test_a_reset_to_the_end_skips_what_is_in_hand_and_a_late_listener_does_not_undo_it "
+        f"{RESET}::test_a_queue_that_was_reset_is_read_again_at_once_and_not_with_the_next_round "
+        f"{RESET}::test_an_orderly_queue_is_reset_when_its_listener_has_ended_and_stays_in_order",
         f"{OURS}::test_a_reset_by_mqadmin_moves_a_running_member",
     ),
     Mechanism(
@@ -288,7 +314,7 @@ S05_TO_S08 = [
         "each message has its own deadline, which begins with its listener call",
         "B resendAfterIfStillUnAck; B cleanExpiredMsg",
         "core/consume/consume_timeout.py",
-        f"{TIMEOUT}::test_every_message_has_its_own_deadline",
+        f"{TIMEOUT}::test_every_message_has_its_own_deadline {STUCK}",
         f"{OURS}::test_a_stuck_message_comes_again_once_and_progress_passes_it",
         function="_pop_until",
     ),
@@ -322,7 +348,9 @@ S05_TO_S08 = [
         "a stuck message is sent back before progress moves on: it is not lost, and no message behind it is delivered twice",
         "B 弃车保帅; B ConsumeTooLongChecker",
         "client/listen/concurrent_service.py",
-        f"{STUCK} {TOLD}::test_broadcasting_gives_a_stuck_message_up_and_goes_on",
+        f"{STUCK} {TOLD}::test_broadcasting_gives_a_stuck_message_up_and_goes_on "
+        f"{TOLD}::test_progress_passes_a_stuck_message_only_when_its_copy_is_stored "
+        f"{CONCURRENT}::test_messages_that_only_wait_for_a_worker_do_not_time_out",
         f"{OURS}::test_a_stuck_message_comes_again_once_and_progress_passes_it",
     ),
     Mechanism(
@@ -334,6 +362,7 @@ S05_TO_S08 = [
         f"{TIMEOUT}::test_a_result_during_the_send_back_waits_for_it "
         f"{STUCK} "
         f"{TOLD}::test_a_listener_that_ends_late_makes_no_second_copy_whatever_it_answers "
+        f"{TOLD}::test_a_result_that_comes_while_a_send_back_fails_counts "
         f"{TOLD}::test_in_a_storm_of_stuck_failing_and_refused_messages_each_delivery_makes_at_most_one_copy",
         f"{OURS}::test_a_stuck_message_comes_again_once_and_progress_passes_it",
         function="ConsumeTimeout.finished",
@@ -343,7 +372,8 @@ S05_TO_S08 = [
         "a send-back that failed is tried again after 5 s",
         "B cleanExpiredMsg, catch",
         "core/consume/consume_timeout.py",
-        f"{TIMEOUT}::test_a_failed_send_back_is_tried_again_after_5_s_whatever_the_limit",
+        f"{TIMEOUT}::test_a_failed_send_back_is_tried_again_after_5_s_whatever_the_limit "
+        f"{TOLD}::test_a_stuck_call_whose_send_back_fails_is_told_of_once",
         function="ConsumeTimeout.send_back_failed",
     ),
     Mechanism(
@@ -351,7 +381,8 @@ S05_TO_S08 = [
         "finished messages behind a stuck message are not kept",
         "B 2101-2200",
         "core/consume/consume_timeout.py",
-        f"{TIMEOUT}::test_nothing_finished_is_kept_behind_a_stuck_message",
+        f"{TIMEOUT}::test_nothing_finished_is_kept_behind_a_stuck_message "
+        f"{TOLD}::test_of_a_call_that_was_found_running_and_ended_in_time_nothing_is_kept",
         function="ConsumeTimeout.finished",
     ),
     Mechanism(
