@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The console as an ASGI application: which address is which page, and what becomes of an error."""
+"""The console as an ASGI application: the address of each page, and the responses to errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _STATIC: Final = Path(__file__).parent / "static"
 
 
 def make_app(parts: ConsoleParts) -> Starlette:
-    """The application; whoever serves it starts and closes ``parts.watcher``."""
+    """The application; its server starts and closes ``parts.watcher``."""
     settings = parts.settings
     guard = Middleware(
         Guard,
@@ -90,7 +90,7 @@ async def _http_error(request: Request, error: Exception) -> Response:
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    """A bug of ours; uvicorn logs the traceback, as Starlette raises the error again."""
+    """A bug in the console; uvicorn logs the traceback, because Starlette raises the error again."""
     answer = _refusal(request, 500, "The console failed", "Its log has the reason. Nothing else is affected.")
-    answer.headers.update(PAGE)  # Starlette sends this answer from outside of the guard
+    answer.headers.update(PAGE)  # Starlette sends this response without the guard
     return answer

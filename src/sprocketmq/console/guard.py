@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands before every page: the name it was called by, the session, and for changes the form's key and its size.
+"""The checks before every page: host name and session; for changes also the form's key and size.
 
-    Host of another site       421    nothing is looked at
-    no session                 401    the page that asks for the token; files of the console's own look are for everybody
-    a change                   403    read-only console, no form key, or sent from another site's page
+    unknown host name          421
+    no session                 401    the sign-in page; the console's static files need no session
+    a change                   403    if the console is read-only, without form key, or from a page of another site
     a body too large           413
-    a body that is no form     415    of the console's own forms, all are of one kind
+    a body that is not a form  415    all forms of the console have one content type
 
-Law: no handler runs before all of this was looked at. A handler that changes something is one for POST, and no other.
+Law: no handler runs before all of these checks. A handler that changes something accepts only POST.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ class Guard:
         if not self._hosts.allows(host):
             return self._refuse(
                 421,
-                "This console does not answer to that name",
-                f"It was called {host or 'by no name'}. Start it with --allow-host and that name, if it is yours.",
+                "Unknown host name",
+                f"The request was for {host or 'no host'}. If that is a name of this console, start it with --allow-host and that name.",
             )
         if scope["method"] not in ("GET", "HEAD", "POST"):
-            return self._refuse(405, "That is no way to ask a console", "GET and POST are allowed.")
+            return self._refuse(405, "Method not allowed", "Use GET or POST.")
         path = scope["path"]
         if path.startswith(_STATIC) and scope["method"] in _SAFE_METHODS:
             return None
@@ -70,10 +70,10 @@ class Guard:
             return self._refuse(403, "That form came from another site", "Nothing was changed.")
         if _too_large(request.headers):
             return self._refuse(
-                413, "That is too much", f"At most {MOST_FORM_BYTES:,} bytes are taken. Nothing was changed."
+                413, "The form is too large", f"At most {MOST_FORM_BYTES:,} bytes are allowed. Nothing was changed."
             )
         if request.headers.get("content-type", _FORM).partition(";")[0].strip().lower() != _FORM:
-            return self._refuse(415, "That is no form of this console", f"{_FORM} is allowed. Nothing was changed.")
+            return self._refuse(415, "Content type not allowed", f"Use {_FORM}. Nothing was changed.")
         if path == SIGN_IN or (path == "/" and scope["method"] == "GET" and "token" in request.query_params):
             return None
         if session is None:
@@ -81,7 +81,7 @@ class Guard:
         return None
 
     def _is_own_page(self, headers: Headers, host: str) -> bool:
-        """Browsers say where a form comes from; the form key is looked at where the form is read."""
+        """Whether the browser says that the form comes from this console; the form key is checked when the form is read."""
         if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             return False
         origin = headers.get("origin")
@@ -97,7 +97,7 @@ def _too_large(headers: Headers) -> bool:
 
 
 def _limited(receive: Receive) -> Receive:
-    """A body without a length is cut off, too: what is too long ends as if the browser had left."""
+    """Limits a body without a length: one that is too long ends as if the browser had disconnected."""
     taken = 0
 
     async def limited() -> Message:
@@ -113,7 +113,7 @@ def _limited(receive: Receive) -> Receive:
 
 
 def _with_headers(scope: Scope, send: Send) -> Send:
-    """Every answer has them, those of errors too."""
+    """Adds the headers to every response, also to those of errors."""
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Serving a console: on the running loop, beside whatever else runs there, or alone."""
+"""Serving a console on a running loop, alone or together with other tasks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LEAVE_WITHIN_S: Final = 3
 
 
 class _Reason(logging.Filter):
-    """Keeps the last error that uvicorn logs, instead of logging it: why it cannot listen is the end of our sentence."""
+    """Keeps the last error that uvicorn logs, instead of logging it: it becomes the end of the console's own error."""
 
     text = ""
 
@@ -43,10 +43,10 @@ class _Reason(logging.Filter):
 
 
 class _Server(uvicorn.Server):
-    """Uvicorn without its signal handlers, because whoever runs the loop has their own.
+    """Uvicorn without its signal handlers, because the owner of the loop has its own.
 
     Attributes:
-        tried: set when it listens, or cannot; then ``reason`` says why.
+        tried: set when it listens, or when it failed; ``reason`` is the error then.
     """
 
     def __init__(self, config: uvicorn.Config) -> None:
@@ -73,7 +73,7 @@ class ConsoleServer:
     """One console. Start and stop it on a running loop.
 
     Args:
-        settings: what it shows, and to whom.
+        settings: see ConsoleSettings.
 
     Raises:
         ConfigurationError: the token is too short, or the audit file cannot be written.
@@ -91,25 +91,25 @@ class ConsoleServer:
 
     @property
     def address(self) -> str:
-        """``host:port``; the port that was bound, once it is started."""
+        """``host:port``; after the start with the port that was bound."""
         host = self._settings.host
         return f"[{host}]:{self._port}" if ":" in host else f"{host}:{self._port}"
 
     @property
     def link(self) -> str:
-        """Opens it in a browser. It has the token in it, so it is for who may look."""
+        """The link for a browser. It contains the token, so give it only to those who may use the console."""
         return f"http://{self.address}/?token={self._sessions.token}"
 
     @property
     def announced(self) -> str:
-        """The link for the line that says that it listens. Without a token that was given: a service's log keeps that line."""
+        """The link for the line "ready". A token from the settings is left out, because that line may be in a service's log."""
         return self.link if self._settings.token is None else f"http://{self.address}/"
 
     async def astart(self) -> ConsoleServer:
-        """Listen, and begin to look at the cluster.
+        """Listen, and begin to query the cluster.
 
         Raises:
-            ConfigurationError: the address cannot be listened on.
+            ConfigurationError: it cannot listen on the address.
         """
         settings = self._settings
         cluster, mask = Cluster(settings.options, settings.limit_ms), Mask(settings.masks)
@@ -121,7 +121,7 @@ class ConsoleServer:
             mask,
             self._audit,
             Templates(cluster_name=cluster.name, allow_changes=settings.allow_changes),
-            # Cookies know no ports: two consoles of one host would take each other's.
+            # A cookie is valid for all ports of a host, so two consoles on one host need different names.
             f"sprocketmq_console_{secrets.token_hex(4)}",
         )
         self._server = _Server(
@@ -131,7 +131,7 @@ class ConsoleServer:
                 port=settings.port,
                 log_config=None,
                 access_log=False,
-                # Who is no proxy must not say for the audit log where a browser is.
+                # Only a proxy may set the address of the browser, because it is part of the audit log.
                 proxy_headers=bool(settings.allowed_hosts),
                 server_header=False,
                 lifespan="off",
@@ -152,12 +152,12 @@ class ConsoleServer:
         return self
 
     async def _serve(self, server: _Server) -> None:
-        # Uvicorn ends the process where it cannot listen.
+        # Uvicorn calls sys.exit if it cannot listen.
         with contextlib.suppress(SystemExit):
             await server.serve()
 
     async def astop(self) -> None:
-        """Leave. Pages that are being loaded have a moment to end."""
+        """Stop. Requests in progress have a few seconds to end."""
         if self._server is not None and self._serving is not None and self._parts is not None:
             await self._parts.watcher.close()
             self._server.should_exit = True

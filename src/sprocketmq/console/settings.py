@@ -22,21 +22,21 @@ _LEAST_INTERVAL_MS: Final = 500
 
 @dataclass(frozen=True)
 class ConsoleSettings:
-    """What a console is started with.
+    """The settings of a console.
 
     Args:
-        options: of the clients that ask the cluster, ``namesrv_addr`` among them.
-        host: address to listen on.
-        port: 0 for any free one.
-        allow_changes: whether messages may be sent and dead letters replayed.
-        allowed_hosts: further names by which browsers may call the console, as a reverse proxy's.
-        masks: what of bodies, keys and properties is hidden.
-        audit_file: where each change is written, as a line of JSON; None only logs them.
-        limit_ms: for one question to the cluster.
-        interval_ms: how often lag is looked at.
+            options: options of the clients that query the cluster, such as ``namesrv_addr``.
+            host: address to listen on.
+            port: 0 for any free port.
+            allow_changes: whether messages may be sent and dead letters replayed.
+            allowed_hosts: further host names that browsers may use for the console, such as that of a reverse proxy.
+            masks: what matches is hidden in bodies, keys and properties.
+            audit_file: each change is written to this file, as a line of JSON; None: changes are only logged.
+            limit_ms: timeout of one request to the cluster.
+            interval_ms: time between two updates of lag.
 
-    Raises:
-        ConfigurationError: a value is not allowed.
+        Raises:
+            ConfigurationError: a value is not allowed.
     """
 
     options: CommonOptions
@@ -70,10 +70,10 @@ class ConsoleSettings:
 
 
 def compiled_masks(texts: Sequence[str]) -> tuple[re.Pattern[str], ...]:
-    """Regular expressions out of options.
+    """The regular expressions of options.
 
     Raises:
-        ConfigurationError: one is none, or fits the empty text.
+        ConfigurationError: one is not a valid regular expression, or matches the empty text.
     """
     found = []
     for text in texts:

@@ -390,18 +390,18 @@ def test_letters_are_counted_by_reason_and_sent_again_each_with_its_outcome(
     assert [line["letter"] for line in replayed] == [letters[0], letters[2]]
 
 
-def test_a_letter_is_mended_and_sent_elsewhere(console: RunningConsole, server: EmbeddedRocketMQ, names: Names):
+def test_a_letter_is_edited_and_sent_to_another_topic(console: RunningConsole, server: EmbeddedRocketMQ, names: Names):
     (letter,) = dead_letters(server, console, names, b"1\n2")
     broker, queue, offset = letter.split("/")
     where = {"topic": f"%DLQ%{names.group}", "broker": broker, "queue": queue, "offset": offset}
     text = console.page("/dead-letter", **where)
     assert re.search(r"<textarea[^>]*>\n1\n2</textarea>", text)
-    other = f"{names.topic}-mended"
+    other = f"{names.topic}-edited"
     with server.admin() as admin:
         admin.create_topic(other, queues=1)
     form = {"group": names.group, "letter": letter, "to_topic": other}
-    assert "with the mended body" in console.post("/dead-letters/replay", **form, body="1\r\n3", dry_run="1").text
-    assert "with the mended body" not in console.post("/dead-letters/replay", **form, body="1\r\n2", dry_run="1").text
+    assert "with the edited body" in console.post("/dead-letters/replay", **form, body="1\r\n3", dry_run="1").text
+    assert "with the edited body" not in console.post("/dead-letters/replay", **form, body="1\r\n2", dry_run="1").text
     assert f"sent to {other}" in console.post("/dead-letters/replay", **form, body="1\r\n3").text
     assert f"sent to {other}" in console.post("/dead-letters/replay", **form, body="1\r\n2").text
     assert [one.body for one in server.messages(other)] == [b"1\n3", b"1\n2"]
@@ -409,7 +409,7 @@ def test_a_letter_is_mended_and_sent_elsewhere(console: RunningConsole, server: 
     assert "does not exist" in refused
 
 
-def test_a_letter_with_masked_parts_is_sent_whole_and_not_mended(
+def test_a_letter_with_masked_parts_is_sent_unchanged_and_cannot_be_edited(
     console: RunningConsole, server: EmbeddedRocketMQ, names: Names
 ):
     body = f"card {CARD}".encode()

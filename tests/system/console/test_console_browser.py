@@ -254,20 +254,20 @@ def test_letters_are_sent_again(
     assert len(server.messages("payments")) == before + LETTERS
 
 
-def test_a_letter_is_mended(
+def test_a_letter_is_edited(
     signed_in: Page, console: RunningConsole, server: EmbeddedRocketMQ, trouble: dict[str, rmq.SendResult]
 ):
     signed_in.goto(f"{console.base}/dead-letters?group=invoicing")
     signed_in.locator("tbody th a").last.click()
     text = signed_in.get_by_label("You can change it")
     expect(text).to_have_value(re.compile("^payment"))
-    text.fill("payment, mended")
+    text.fill("payment, edited")
     signed_in.get_by_role("button", name="Dry run").click()
-    expect(signed_in.locator("#replayed")).to_contain_text("with the mended body")
+    expect(signed_in.locator("#replayed")).to_contain_text("with the edited body")
     signed_in.get_by_role("button", name="Send again").click()
     expect(signed_in.locator("#replayed")).not_to_contain_text("A dry run")
     expect(signed_in.locator("#replayed")).to_contain_text("sent to payments")
-    assert server.messages("payments")[-1].body == b"payment, mended"
+    assert server.messages("payments")[-1].body == b"payment, edited"
 
 
 def test_a_body_of_4_mb_is_shown_cut_and_downloaded_whole(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bodies and values on a page: forms, cuts, masks, and a mended body that has the bytes it had where nobody touched it."""
+"""Bodies and values on a page: forms, cuts, masks, and an edited body, unchanged where it was not edited."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from sprocketmq.console.safety.mask import MASKED, Mask
 from sprocketmq.console.settings import compiled_masks
 from sprocketmq.console.show.bodies import (
-    MOST_MENDED_BYTES,
-    mendable_text,
-    mended_body,
+    MOST_EDITED_BYTES,
+    editable_text,
+    edited_body,
     preview,
     shown_body,
 )
@@ -113,10 +113,10 @@ def as_a_browser_sends(text: str) -> str:
 @given(st.text(alphabet=st.sampled_from("ab\n\ré\x00\u2028{}"), max_size=30))
 def test_a_body_that_nobody_touched_has_the_bytes_it_had(text: str):
     body = text.encode()
-    shown, why_not = mendable_text(body, OPEN)
+    shown, why_not = editable_text(body, OPEN)
     assume(shown is not None)
     assert not why_not
-    assert mended_body(body, as_a_browser_sends(shown or "")) == body
+    assert edited_body(body, as_a_browser_sends(shown or "")) == body
 
 
 @pytest.mark.parametrize(
@@ -127,18 +127,18 @@ def test_a_body_that_nobody_touched_has_the_bytes_it_had(text: str):
         (b"a\rb", "several kinds"),
         (b"a\r\nb\nc", "several kinds"),
         (b"4111111111111111", "masked"),
-        (b"x" * (MOST_MENDED_BYTES + 1), "can be mended here"),
+        (b"x" * (MOST_EDITED_BYTES + 1), "can be edited here"),
     ],
 )
-def test_what_cannot_be_mended_says_why(body: bytes, why: str):
-    text, why_not = mendable_text(body, CARDS)
+def test_a_body_that_cannot_be_edited_gives_the_reason(body: bytes, why: str):
+    text, why_not = editable_text(body, CARDS)
     assert text is None
     assert why in why_not
 
 
-def test_a_mended_body_keeps_its_kind_of_line_breaks():
-    assert mended_body(b"a\nb", "a\r\nc") == b"a\nc"
-    assert mended_body(b"a\r\nb", "a\r\nc") == b"a\r\nc"
+def test_an_edited_body_keeps_its_kind_of_line_breaks():
+    assert edited_body(b"a\nb", "a\r\nc") == b"a\nc"
+    assert edited_body(b"a\r\nb", "a\r\nc") == b"a\r\nc"
 
 
 def test_values_are_words_and_unknown_is_unknown():

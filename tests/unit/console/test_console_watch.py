@@ -88,14 +88,14 @@ def test_a_clock_that_is_set_back_neither_stops_the_doctor_nor_keeps_it_at_work(
     clock = Clock()
     watcher = watcher_of(clock)
     watcher.view = ClusterView(clock(), groups={"g": GroupState("g")})
-    assert watcher._next_patient() is None, "nobody looks"
-    watcher.is_watched()
+    assert watcher._next_group() is None, "nobody looks"
+    watcher.page_loaded()
     watcher._verdicts["g"] = Verdict(clock(), GroupDiagnosis(GroupVerdict.MOVING, "it moves"))
-    assert watcher._next_patient() is None, "it was looked at just now"
+    assert watcher._next_group() is None, "it was looked at just now"
     clock.now_ms -= 3_600_000
-    assert watcher._next_patient() is None, "when somebody looked is not known any more"
-    watcher.is_watched()
-    assert watcher._next_patient() == "g"
+    assert watcher._next_group() is None, "when somebody looked is not known any more"
+    watcher.page_loaded()
+    assert watcher._next_group() == "g"
 
 
 def test_a_group_that_nobody_knows_leaves_nothing_behind():

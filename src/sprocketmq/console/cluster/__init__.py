@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asking the cluster: each question has a limit, and an answer that is missing says why."""
+"""Requests to the cluster: each has a timeout, and a missing result has a reason."""

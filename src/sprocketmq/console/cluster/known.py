@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An answer that may be missing: what is known, or why it is not."""
+"""A result that may be missing: a value, or why there is none."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Known(Generic[T]):
-    """``value``, or the sentence that says why it is ``missing``. A value of None is known to be nothing."""
+    """``value``, or ``missing``, a sentence that says why there is none. With ``missing`` None, a ``value`` of None is a result."""
 
     value: T | None = None
     missing: str | None = None
@@ -29,10 +29,10 @@ class Known(Generic[T]):
 
 
 async def asked(what: str, call: Awaitable[T], limit_s: float) -> Known[T]:
-    """The answer of ``call``, or why there is none within the limit.
+    """The result of ``call``, or why there is none within ``limit_s``.
 
     Args:
-        what: what is asked for, as the beginning of the sentence.
+        what: what is requested, as the beginning of the sentence.
     """
     try:
         async with asyncio.timeout(limit_s):

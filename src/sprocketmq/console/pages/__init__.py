@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pages: one file for each kind, a function for each address."""
+"""The pages: one module for each subject, one function for each address."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Brokers: which there are, what each says of itself, its settings, its slaves, its clients; and users and policies."""
+"""Pages about brokers: the list, and the runtime info, settings, slaves and clients of one; users and policies."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SHOWN_FIRST: Final = (
 
 
 async def brokers(request: Request) -> Response:
-    """All brokers."""
+    """The page with all brokers."""
     parts = parts_of(request)
     found = await parts.cluster.ask("the brokers", parts.cluster.admin.brokers(), limits=2)
     missing = [found.missing] if found.missing is not None else []
@@ -43,7 +43,7 @@ def _row(one: BrokerStatus) -> dict[str, Any]:
 
 
 def _ratio(info: Mapping[str, str]) -> float | None:
-    """How full the disk of the commit log is; None where the broker does not say, or has no disk."""
+    """How full the disk of the commit log is, 0 to 1; None if the broker does not report it, or has no disk."""
     for name in (
         "commitLogDiskRatio",
         "commitLogMaxDiskRatio",
@@ -66,7 +66,7 @@ def shown_settings(config: Mapping[str, str]) -> dict[str, str]:
 
 
 async def broker(request: Request) -> Response:
-    """One broker."""
+    """The page of one broker."""
     parts = parts_of(request)
     name, number = given(request, "name"), request.query_params.get("id", "0")
     found = await parts.cluster.ask("the brokers", parts.cluster.admin.brokers(), limits=2)
@@ -95,7 +95,7 @@ async def broker(request: Request) -> Response:
 
 
 async def access(request: Request) -> Response:
-    """Users and policies of the brokers, as each master of 5.x has them."""
+    """The page with users and policies, from each master of 5.x."""
     parts = parts_of(request)
     admin, view = parts.cluster.admin, parts.watcher.view
     speaks, missing = await parts.cluster.ask_each("its version", view.masters_up, admin.speaks_5x)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Dead letters: which groups have some and why, one with its body to be mended, and sending them again.
+"""Pages about dead letters: groups with dead letters and their reasons, one letter with an editor for its body, and sending them again.
 
 Laws
-    1. A dry run asks the cluster the same things, says what would be sent, and sends nothing.
-    2. Each letter has its outcome; one that fails does not stop the others.
-    3. A body that was not mended is sent byte for byte as it is stored.
+    1. A dry run makes the same checks, reports what would be sent, and sends nothing.
+    2. Each letter has its own result; a failure does not stop the others.
+    3. A body that was not edited is sent byte for byte as it is stored.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from starlette.responses import Response
 
 from sprocketmq.client.dead_letters.async_dead_letters import AsyncDeadLetters
 from sprocketmq.client.dead_letters.dead_letter_message import DeadLetterMessage
-from sprocketmq.console.pages.message import place_of, shown_beside, stored_at
+from sprocketmq.console.pages.message import place_of, shown_body_async, stored_at
 from sprocketmq.console.pages.outcome import Outcome, body_facts, changing, outcome_response
 from sprocketmq.console.pages.page import ConsoleParts, Refused, change_of, form_of, given, page, parts_of
 from sprocketmq.console.pages.topic import message_address
-from sprocketmq.console.show.bodies import MOST_MENDED_BYTES, mendable_text, mended_body, preview
+from sprocketmq.console.show.bodies import MOST_EDITED_BYTES, editable_text, edited_body, preview
 from sprocketmq.console.show.values import number, whole_number
 from sprocketmq.core.retry.retry_schedule import dlq_topic
 from sprocketmq.errors import ConfigurationError, RocketMQError, TopicNotExist
@@ -41,7 +41,7 @@ _MOST_SELECTED: Final = 200
 
 
 async def dead_letters(request: Request) -> Response:
-    """Groups with dead letters, or the letters of one."""
+    """The page with all groups that have dead letters, or with the letters of one group."""
     if "group" in request.query_params:
         return await _letters_of(request, given(request, "group"))
     parts = parts_of(request)
@@ -64,24 +64,24 @@ async def dead_letters(request: Request) -> Response:
 
 
 async def _stats(parts: ConsoleParts, group: str) -> tuple[dict[MessageQueue, TopicOffset], list[str]]:
-    """Where the dead letters of a group are, broker by broker."""
+    """The queues with the dead letters of a group, and a sentence for each broker without an answer."""
     topic, admin = dlq_topic(group), parts.cluster.admin
 
     async def brokers() -> list[str]:
         try:
             return sorted({one.broker_name for one in (await admin.route(topic)).queue_datas})
-        except TopicNotExist:  # it never gave anything up
+        except TopicNotExist:  # the group has had no dead letter
             return []
 
     found = await parts.cluster.ask(f"the dead letters of {group}", brokers())
     silent = set(parts.watcher.view.masters_silent)
     asked = [one for one in found.value or () if one not in silent]
-    told, missing = await parts.cluster.ask_each(
+    answers, missing = await parts.cluster.ask_each(
         "dead letters", asked, lambda broker: admin.topic_stats(topic, broker=broker)
     )
     missing += [f"dead letters at broker {one}: it does not answer" for one in found.value or () if one in silent]
     missing += [found.missing] if found.missing is not None else []
-    return {queue: at for table in told.values() for queue, at in table.items()}, missing
+    return {queue: at for table in answers.values() for queue, at in table.items()}, missing
 
 
 async def _letters_of(request: Request, group: str) -> Response:
@@ -97,7 +97,7 @@ async def _letters_of(request: Request, group: str) -> Response:
         begin = {queue: max(at.min_offset, at.max_offset - _MOST_SHOWN) for queue, at in stats.items()}
         async with parts.cluster.dead_letters(group) as letters:
             async for letter in letters.read(start_offsets=begin, topic=topic or None, key=key or None):
-                # The row alone: two hundred bodies of 4 MB have no room here.
+                # Keep only the row: two hundred bodies of 4 MB would need too much memory.
                 row = _row(letter, parts)
                 read.append(row)
 
@@ -144,14 +144,14 @@ def _row(letter: DeadLetterMessage, parts: ConsoleParts) -> dict[str, Any]:
 
 
 async def dead_letter(request: Request) -> Response:
-    """One letter, with its body to be mended."""
+    """The page of one letter, with an editor for its body."""
     parts = parts_of(request)
     queue, offset = place_of(request)
     if not queue.topic.startswith(_DLQ):
         raise Refused(404, "There is no such page", f"Topic {queue.topic} holds no dead letters.")
     message = await stored_at(parts, queue, offset)
     letter = DeadLetterMessage(message)
-    text, why_not = mendable_text(message.body, parts.mask)
+    text, why_not = editable_text(message.body, parts.mask)
     return page(
         request,
         "dead_letter.html",
@@ -161,7 +161,7 @@ async def dead_letter(request: Request) -> Response:
         message=message,
         message_href=message_address(message),
         properties=sorted(parts.mask.properties(message.properties).items()),
-        body=await shown_beside(message.body, None, parts),
+        body=await shown_body_async(message.body, None, parts),
         text=text,
         why_not=why_not,
     )
@@ -171,7 +171,7 @@ async def dead_letter(request: Request) -> Response:
 
 
 async def replay(request: Request) -> Response:
-    """Send the selected letters again, or say what would be sent."""
+    """Send the selected letters again, or report what would be sent."""
     dry_run = "dry_run" in (await form_of(request))
     form = await (form_of(request) if dry_run else change_of(request))
     parts = parts_of(request)
@@ -194,11 +194,11 @@ async def replay(request: Request) -> Response:
 async def _send_again(
     request: Request, form: FormData, letters: AsyncDeadLetters, place: str, to_topic: str | None, dry_run: bool
 ) -> Outcome:
-    """One letter (law 2)."""
+    """Send one letter again (law 2)."""
     parts = parts_of(request)
     try:
         letter = await _letter_at(parts, letters.topic, place)
-        is_mended = _mend(letter, form, parts)
+        is_edited = _edit(letter, form, parts)
         target = to_topic or letter.origin_topic
         if target is None:
             raise ConfigurationError("it does not name the topic it came from; give a topic to send it to")
@@ -212,14 +212,14 @@ async def _send_again(
     what = letter.message_id
     body = letter.message.body
     if dry_run:
-        mended = ", with the mended body" if is_mended else ""
-        return Outcome(True, what, f"would be sent to {target}, {number(len(body))} bytes{mended}")
+        edited = ", with the edited body" if is_edited else ""
+        return Outcome(True, what, f"would be sent to {target}, {number(len(body))} bytes{edited}")
 
     async def carry_out() -> str:
         sent = await letters.replay(letter, topic=to_topic)
         return f"sent to {sent.message_queue} at offset {sent.queue_offset}; the letter itself stays"
 
-    facts = {"letter": place, "message_id": what, "to": target, "mended": is_mended, **body_facts(body)}
+    facts = {"letter": place, "message_id": what, "to": target, "edited": is_edited, **body_facts(body)}
     return await changing(request, "replay", carry_out, what=what, **facts)
 
 
@@ -233,22 +233,22 @@ async def _letter_at(parts: ConsoleParts, topic: str, place: str) -> DeadLetterM
     return DeadLetterMessage(await stored_at(parts, MessageQueue(topic, broker, queue_id), at))
 
 
-def _mend(letter: DeadLetterMessage, form: FormData, parts: ConsoleParts) -> bool:
-    """Put the text of the form into the letter; returns whether that changed it (law 3).
+def _edit(letter: DeadLetterMessage, form: FormData, parts: ConsoleParts) -> bool:
+    """Replace the letter's body with the text of the form; return whether it changed (law 3).
 
     Raises:
-        ConfigurationError: this body cannot be mended here.
+        ConfigurationError: this body cannot be edited here.
     """
     submitted = form.get("body")
     if not isinstance(submitted, str):
         return False
     message = letter.message
-    text, why_not = mendable_text(message.body, parts.mask)
+    text, why_not = editable_text(message.body, parts.mask)
     if text is None:
         raise ConfigurationError(f"its body cannot be changed here: {why_not}")
-    body = mended_body(message.body, submitted)
-    if len(body) > MOST_MENDED_BYTES:
-        raise ConfigurationError(f"the mended body has {len(body):,} bytes; {MOST_MENDED_BYTES:,} are allowed here")
+    body = edited_body(message.body, submitted)
+    if len(body) > MOST_EDITED_BYTES:
+        raise ConfigurationError(f"the edited body has {len(body):,} bytes; {MOST_EDITED_BYTES:,} are allowed here")
     if body == message.body:
         return False
     message.body = body

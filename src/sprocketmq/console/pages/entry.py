@@ -12,13 +12,13 @@ __all__ = ["sign_in", "sign_in_by_link", "sign_out"]
 
 
 def sign_in_by_link(request: Request, token: str) -> Response:
-    """The link that the console printed. A page that leads on, as browsers withhold a strict cookie from what they were redirected to out
-    of another site (a chat, a mail)."""
+    """Sign in with the link that the console printed. The response is a page that loads the console, not a redirect: browsers do not send a
+    strict cookie after a redirect that began at another site (a chat, a mail)."""
     return _signed_in(request, token)
 
 
 async def sign_in(request: Request) -> Response:
-    """The form for the token."""
+    """Sign in with the token of a form."""
     form = await fields_of(request)
     return _signed_in(request, str(form.get("token", "")).strip())
 
@@ -36,7 +36,7 @@ def _signed_in(request: Request, token: str) -> Response:
 
 
 async def sign_out(request: Request) -> Response:
-    """Ends the session."""
+    """End the session."""
     await form_of(request)
     parts = parts_of(request)
     parts.sessions.close(request.state.session)

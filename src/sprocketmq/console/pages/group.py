@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One consumer group: why it does not move, lag per queue and over time, members, owners, stacks."""
+"""The page of a consumer group: the doctor's verdict, lag per queue and over time, members, owners of queues, stacks."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _FRESH_MS: Final = 5_000
 
 
 async def group(request: Request) -> Response:
-    """The page."""
+    """The page of a group."""
     return page(request, "group.html", **_context(request))
 
 
 async def group_live(request: Request) -> Response:
-    """Its figures."""
+    """The part of the page with figures, which is loaded again after each update."""
     return page(request, "group_live.html", **_context(request))
 
 
@@ -43,7 +43,7 @@ def _context(request: Request) -> dict[str, Any]:
 
 
 async def group_verdict(request: Request) -> Response:
-    """The doctor's verdict, asked for now if the last one is not of this moment."""
+    """The doctor's verdict; a new one if the last one is older than a few seconds."""
     name, watcher = given(request, "name"), parts_of(request).watcher
     state = watcher.view.groups.get(name)
     verdict = state.verdict if state is not None else None
@@ -61,23 +61,23 @@ async def group_verdict(request: Request) -> Response:
 
 
 def _member(connection: Connection, broker: str, info: Known[ConsumerRunningInfo], mask: Mask) -> dict[str, Any]:
-    """One member: how brokers see it, and what it says of itself; None is what it does not say."""
+    """A member as a row: what brokers report about it, and its running info; None for unknown values."""
     row = {"connection": connection, "broker": broker, "missing": info.missing, "version": None, "rates": None}
-    told = info.value
-    if told is None:
+    reported = info.value
+    if reported is None:
         return {**row, "cached": None, "queues": None, "failure": None, "failure_ms": None}
-    statuses = told.status_table.values()
-    failure = told.user_consumer_info.get(LAST_FAILURE)
-    failure_ms = told.user_consumer_info.get(LAST_FAILURE_TIMESTAMP, "")
+    statuses = reported.status_table.values()
+    failure = reported.user_consumer_info.get(LAST_FAILURE)
+    failure_ms = reported.user_consumer_info.get(LAST_FAILURE_TIMESTAMP, "")
     return {
         **row,
-        "version": told.properties.get(PROP_CLIENT_VERSION),
+        "version": reported.properties.get(PROP_CLIENT_VERSION),
         "rates": (sum(one.consume_ok_tps for one in statuses), sum(one.consume_failed_tps for one in statuses))
         if statuses
         else None,
-        "cached": sum(one.cached_msg_count + one.transaction_msg_count for one in told.mq_table.values()),
+        "cached": sum(one.cached_msg_count + one.transaction_msg_count for one in reported.mq_table.values()),
         "queues": sorted(
-            queue for queue, held in told.mq_table.items() if not held.droped and not is_retry_topic(queue.topic)
+            queue for queue, held in reported.mq_table.items() if not held.droped and not is_retry_topic(queue.topic)
         ),
         "failure": mask.text(failure) if failure else None,
         "failure_ms": whole_number(failure_ms),
@@ -88,12 +88,12 @@ async def group_members(request: Request) -> Response:
     """Queues with their owners, and members."""
     name, parts = given(request, "name"), parts_of(request)
     admin, view = parts.cluster.admin, parts.watcher.view
-    told, missing = await parts.cluster.ask_each(
+    answers, missing = await parts.cluster.ask_each(
         "the members", view.masters_up, lambda broker: admin.consumer_connection(name, broker=broker)
     )
     missing += [f"the members at broker {broker}: it does not answer" for broker in view.masters_silent]
     seen: dict[str, tuple[Connection, str]] = {}
-    for broker, connection in told.items():
+    for broker, connection in answers.items():
         for one in connection.connection_set if connection is not None else ():
             seen.setdefault(one.client_id, (one, broker))
 
@@ -108,7 +108,7 @@ async def group_members(request: Request) -> Response:
         for queue in member["queues"] or ():
             owners.setdefault(queue, []).append(member["connection"].client_id)
     state = view.groups.get(name)
-    announced = next((one for one in told.values() if one is not None), None)
+    announced = next((one for one in answers.values() if one is not None), None)
     return page(
         request,
         "group_members.html",
@@ -144,7 +144,7 @@ def _subscriptions(connection: ConsumerConnection | None) -> list[tuple[str, str
 
 
 async def group_stack(request: Request) -> Response:
-    """Where the threads of one member stand."""
+    """The stacks of one member's threads."""
     name, client_id, broker = given(request, "name"), given(request, "client"), given(request, "broker")
     parts = parts_of(request)
     ask = parts.cluster.admin.running_info(name, client_id, jstack=True, broker=broker)
@@ -157,9 +157,9 @@ async def group_stack(request: Request) -> Response:
 
 
 async def group_history(request: Request) -> Response:
-    """Lag over time: the sum, and the queues that are furthest behind."""
+    """Lag over time as JSON: the sum, and the queues with the largest lag."""
     name, watcher = given(request, "name"), parts_of(request).watcher
-    watcher.is_watched()
+    watcher.page_loaded()
     state, history = watcher.view.groups.get(name), watcher.history
     series = [{"label": "all queues", "values": history.of((name, None))}]
     queues = sorted((state.queues if state is not None else {}).items(), key=lambda item: -item[1].lag)
@@ -171,7 +171,7 @@ async def group_history(request: Request) -> Response:
 
 
 def _words(values: list[int | None] | None, times: list[int]) -> str:
-    """The chart for who does not see it."""
+    """A text alternative of the chart."""
     known = [(at, value) for at, value in zip(times, values or [], strict=bool(values)) if value is not None]
     if not known:
         return "No lag is known yet."

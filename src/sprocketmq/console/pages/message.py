@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages: found by id or key, and one with where it is stored, who consumed it, retries, dead letter, trace and body."""
+"""Pages about messages: search by id or key, and one message with its place, consumers, retries, dead letter, trace and body."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sprocketmq.errors import ConfigurationError, TopicNotExist
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
 
-__all__ = ["message", "message_body", "message_fate", "messages", "place_of", "shown_beside", "stored_at"]
+__all__ = ["message", "message_body", "message_fate", "messages", "place_of", "shown_body_async", "stored_at"]
 
 _MOST_FOUND: Final = 64
 _LARGE: Final = 64 << 10
@@ -46,7 +46,7 @@ _STEPS: Final = {
 
 
 async def messages(request: Request) -> Response:
-    """The form, and what it finds."""
+    """The search form, and its results."""
     parts = parts_of(request)
     topic = request.query_params.get("topic", "").strip()
     wanted = request.query_params.get("q", "").strip()
@@ -60,7 +60,7 @@ async def messages(request: Request) -> Response:
 
 
 async def _find(parts: ConsoleParts, topic: str, wanted: str, by: str) -> tuple[list[MessageExt], list[str]]:
-    """Messages, and what could not be learned."""
+    """The messages, and a sentence for each failed request."""
     admin, ask = parts.cluster.admin, parts.cluster.ask
     if by == "id":
         stored = await _stored_copy(parts, wanted)
@@ -73,23 +73,23 @@ async def _find(parts: ConsoleParts, topic: str, wanted: str, by: str) -> tuple[
         return [], [route.missing or ""]
     brokers = sorted({one.broker_name for one in route.value.broker_datas})
     if by == "key":
-        told, missing = await parts.cluster.ask_each(
+        answers, missing = await parts.cluster.ask_each(
             "the search",
             brokers,
             lambda one: admin.messages_by_key(topic, wanted, max_messages=_MOST_FOUND, broker=one),
             limits=2,
         )
     else:
-        told, missing = await parts.cluster.ask_each(
+        answers, missing = await parts.cluster.ask_each(
             "the search", brokers, lambda one: admin.messages_by_unique_key(topic, wanted, broker=one), limits=2
         )
-    found = [one for answer in told.values() for one in answer]
+    found = [one for answer in answers.values() for one in answer]
     found.sort(key=lambda one: (one.store_timestamp_ms, one.broker_name, one.commit_log_offset))
     return found[-_MOST_FOUND:], missing
 
 
 async def _stored_copy(parts: ConsoleParts, message_id: str) -> MessageExt | None:
-    """The copy that an offset message id names, if it names a broker of this cluster: no other address is ever asked."""
+    """The copy with an offset message id, if its address is a broker of this cluster. No request is sent to other addresses."""
     try:
         asked, _ = parts.cluster.admin.decode_message_id(message_id)
     except ConfigurationError:
@@ -99,7 +99,7 @@ async def _stored_copy(parts: ConsoleParts, message_id: str) -> MessageExt | Non
         return None
     found = await parts.cluster.ask("the stored copy", parts.cluster.admin.view_message(message_id))
     if found.value is not None:
-        found.value.broker_name = broker  # the answer does not name it
+        found.value.broker_name = broker  # the answer does not contain the name
     return found.value
 
 
@@ -107,7 +107,7 @@ async def _stored_copy(parts: ConsoleParts, message_id: str) -> MessageExt | Non
 
 
 def place_of(request: Request) -> tuple[MessageQueue, int]:
-    """Queue and offset that the address names. Raises Refused."""
+    """Queue and offset in the parameters of the address. Raises Refused."""
     queue, offset = whole_number(given(request, "queue")), whole_number(given(request, "offset"))
     if queue is None or offset is None:
         raise Refused(404, "There is no such page", "Queue and offset are numbers.")
@@ -115,7 +115,7 @@ def place_of(request: Request) -> tuple[MessageQueue, int]:
 
 
 async def stored_at(parts: ConsoleParts, queue: MessageQueue, offset: int) -> MessageExt:
-    """The message at a place. Raises Refused: it is not there, or that is not known."""
+    """The message at an offset. Raises Refused: it does not exist, or the broker did not answer."""
     found = await parts.cluster.ask(f"the message at {queue}", parts.cluster.admin.message_at(queue, offset), limits=2)
     if found.missing is not None:
         raise Refused(504, "The message could not be read", found.missing)
@@ -128,15 +128,15 @@ async def stored_at(parts: ConsoleParts, queue: MessageQueue, offset: int) -> Me
     return found.value
 
 
-async def shown_beside(body: bytes, form: str | None, parts: ConsoleParts) -> ShownBody:
-    """``shown_body``; a large one on a thread, as a broker may share this loop."""
+async def shown_body_async(body: bytes, form: str | None, parts: ConsoleParts) -> ShownBody:
+    """``shown_body``; on a thread for a large body, because a broker may run on this loop."""
     if len(body) > _LARGE:
         return await asyncio.to_thread(shown_body, body, form, parts.mask)
     return shown_body(body, form, parts.mask)
 
 
 async def message(request: Request) -> Response:
-    """One stored message."""
+    """The page of one stored message."""
     parts = parts_of(request)
     queue, offset = place_of(request)
     form = request.query_params.get("form")
@@ -147,7 +147,7 @@ async def message(request: Request) -> Response:
         "message.html",
         message=found,
         href=message_address(found),
-        body=await shown_beside(found.body, form if form in FORMS else None, parts),
+        body=await shown_body_async(found.body, form if form in FORMS else None, parts),
         forms=FORMS,
         tags=mask.text(found.tags) if found.tags else None,
         keys=mask.words(found.keys),
@@ -161,7 +161,7 @@ async def message(request: Request) -> Response:
 
 
 async def message_body(request: Request) -> Response:
-    """The whole body as a file, masked as everywhere."""
+    """The whole body as a file, masked."""
     parts = parts_of(request)
     queue, offset = place_of(request)
     found = await stored_at(parts, queue, offset)
@@ -177,7 +177,7 @@ async def message_body(request: Request) -> Response:
 
 
 async def message_fate(request: Request) -> Response:
-    """Copies, groups, retries, dead letters and trace."""
+    """The part of the page with copies, groups, retries, dead letters and trace."""
     parts = parts_of(request)
     queue, offset = place_of(request)
     found = await stored_at(parts, queue, offset)
@@ -215,12 +215,12 @@ async def message_fate(request: Request) -> Response:
 async def _trace(parts: ConsoleParts, message_id: str) -> list[Any]:
     try:
         return list(await parts.cluster.admin.message_trace(message_id))
-    except TopicNotExist:  # nobody has traced anything yet
+    except TopicNotExist:  # no client has sent a trace message yet
         return []
 
 
 async def _again(parts: ConsoleParts, group: str, message_id: str) -> tuple[list[dict[str, Any]], list[str]]:
-    """The copies of a message in the retry topic and among the dead letters of a group, and what could not be learned."""
+    """The copies of a message in the retry topic and in the dead letters of a group, and a sentence for each failed request."""
     rows: list[dict[str, Any]] = []
     missing: list[str] = []
     for kind, topic in (("retry", retry_topic(group)), ("dead letter", dlq_topic(group))):
@@ -228,7 +228,7 @@ async def _again(parts: ConsoleParts, group: str, message_id: str) -> tuple[list
         async def search(topic: str = topic) -> list[MessageExt]:
             try:
                 return await parts.cluster.admin.messages_by_unique_key(topic, message_id)
-            except TopicNotExist:  # it never needed one
+            except TopicNotExist:  # the group has never used this topic
                 return []
 
         found = await parts.cluster.ask(f"copies in {topic}", search(), limits=2)

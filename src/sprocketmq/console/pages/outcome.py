@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changes: each is written into the audit log before and after it is made, and its outcome is said."""
+"""Changes of the cluster: each is written to the audit log before and after it is made, and its result is shown."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from sprocketmq.errors import RocketMQError, StoreNotWritable
 
 __all__ = ["Outcome", "body_facts", "changing", "outcome_response"]
 
-_LIMITS: Final = 3  # a send is tried again at another broker
+_LIMITS: Final = 3  # a send may be retried at other brokers
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How one change ended: of ``what``, as ``sentence`` says."""
+    """The result of one change: ``what`` was changed, and a ``sentence`` about the result."""
 
     is_done: bool
     what: str
@@ -31,7 +31,7 @@ class Outcome:
 
 
 def body_facts(body: bytes) -> dict[str, Any]:
-    """What the audit log says of a body."""
+    """The facts about a body for the audit log."""
     return {"body_bytes": len(body), "body_sha256": hashlib.sha256(body).hexdigest()}
 
 
@@ -42,9 +42,9 @@ async def changing(
 
     Args:
         action: its name in the audit log.
-        carry_out: makes it, and returns how it ended, as the end of a sentence.
-        what: what is changed, for who reads the outcome.
-        facts: of the change, for the audit log.
+        carry_out: makes it, and returns the result as the end of a sentence.
+        what: what is changed, for the user.
+        facts: further fields for the audit log.
     """
     parts = parts_of(request)
     peer = request.client.host if request.client is not None else "unknown"
@@ -60,7 +60,7 @@ async def changing(
         outcome = Outcome(False, title, f"{error or 'there was no answer in time'}; it may have been carried out")
     except RocketMQError as error:
         outcome = Outcome(False, title, str(error))
-    except BaseException as error:  # a bug of ours, or the console is being stopped
+    except BaseException as error:  # a bug in the console, or the console is being stopped
         with contextlib.suppress(StoreNotWritable):
             parts.audit.ended(change, f"not known ({type(error).__name__}); it may have been carried out")
         raise
@@ -72,6 +72,6 @@ async def changing(
 
 
 def outcome_response(request: Request, outcomes: list[Outcome], *, dry_run: bool = False) -> Response:
-    """What became of changes: a part of the page for htmx, else a page of its own."""
+    """The results of changes: a part of a page for htmx, otherwise a page."""
     template = "outcome.html" if request.headers.get("hx-request") == "true" else "outcome_page.html"
     return page(request, template, outcomes=outcomes, dry_run=dry_run)

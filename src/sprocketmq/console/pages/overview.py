@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The overview: what is red, and after that all groups. And the stream that tells open pages that something was seen."""
+"""The overview: first what needs attention, then all groups. Also the stream that notifies open pages of updates."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ _KEEP_ALIVE_S: Final = 15.0
 
 
 async def overview(request: Request) -> Response:
-    """The page."""
+    """The overview; with a token in the address, sign in."""
     if token := request.query_params.get("token"):
         return sign_in_by_link(request, token)
     return page(request, "overview.html", **_context(request))
 
 
 async def overview_live(request: Request) -> Response:
-    """What of it changes."""
+    """The part of the overview that is loaded again after each update."""
     return page(request, "overview_live.html", **_context(request))
 
 
@@ -52,30 +52,30 @@ def _context(request: Request) -> dict[str, Any]:
         "with_all": with_all,
         "silent": [one for one in view.brokers if not one.is_up],
         "summary": summary(view, groups),
-        "mood": mood(view, groups).value,
+        "urgency": urgency(view, groups).value,
     }
 
 
 def _by_urgency(groups: list[GroupState]) -> list[GroupState]:
-    """The most urgent first, and of those the ones that are furthest behind."""
+    """The most urgent first; those of one level by lag."""
     return sorted(groups, key=lambda one: (one.level.rank, -(one.lag or 0), one.group))
 
 
 def summary(view: ClusterView, groups: list[GroupState]) -> str:
-    """What a person wants to hear first, in a sentence."""
+    """The state of the cluster in a sentence."""
     if view.at_ms is None:
-        return "The cluster is being asked."
+        return "Waiting for the cluster."
     if not view.brokers:
         return "The cluster does not answer."
     counts = {level: sum(one.level is level for one in groups) for level in Level}
     down = sum(not one.is_up for one in view.brokers)
-    told = [
+    counted = [
         (counts[Level.BAD], "group needs attention", "groups need attention"),
         (down, "broker does not answer", "brokers do not answer"),
         (counts[Level.WARN], "group to look at", "groups to look at"),
         (counts[Level.UNKNOWN], "group is not known yet", "groups are not known yet"),
     ]
-    parts = [f"{count} {one if count == 1 else many}" for count, one, many in told if count]
+    parts = [f"{count} {one if count == 1 else many}" for count, one, many in counted if count]
     well = counts[Level.WELL] + counts[Level.IDLE]
     if not parts:
         parts.append("All is well")
@@ -85,8 +85,8 @@ def summary(view: ClusterView, groups: list[GroupState]) -> str:
     return f"{sentence}."
 
 
-def mood(view: ClusterView, groups: list[GroupState]) -> Level:
-    """The most urgent level of all that is seen."""
+def urgency(view: ClusterView, groups: list[GroupState]) -> Level:
+    """The most urgent level of all brokers and groups."""
     if view.at_ms is None:
         return Level.UNKNOWN
     if not view.brokers or not all(one.is_up for one in view.brokers):
@@ -108,7 +108,7 @@ async def _ticks(parts: ConsoleParts, session: Session) -> AsyncIterator[str]:
     version, watcher = -1, parts.watcher
     yield "retry: 3000\n\n"
     while not watcher.is_closed and parts.sessions.is_open(session):
-        watcher.is_watched()
+        watcher.page_loaded()
         now = await watcher.change(version, _KEEP_ALIVE_S)
         yield f"event: tick\ndata: {now}\n\n" if now > version else ": still here\n\n"
         version = max(version, now)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all pages stand on: the parts of the console, a page out of a template, a form that was checked."""
+"""What all pages use: the parts of the console, pages from templates, checked forms."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ConsoleParts:
 
 
 class Refused(Exception):
-    """What was asked for is not done; a page says why."""
+    """Ends a request with a page that says why it was refused."""
 
     def __init__(self, status: int, title: str, sentence: str) -> None:
         self.status, self.title, self.sentence = status, title, sentence
@@ -72,7 +72,7 @@ def parts_of(request: Request) -> ConsoleParts:
 
 
 def given(request: Request, name: str) -> str:
-    """A parameter of the address. Raises Refused: it is not there."""
+    """A parameter of the address. Raises Refused if it is missing."""
     value = request.query_params.get(name, "")
     if not value:
         raise Refused(404, "There is no such page", f"The address names no {name}.")
@@ -80,32 +80,32 @@ def given(request: Request, name: str) -> str:
 
 
 def address(path: str, **parameters: object) -> str:
-    """The address of a page; what is None is left out."""
+    """The address of a page; parameters that are None are left out."""
     named = {name: value for name, value in parameters.items() if value is not None}
     return f"{path}?{urlencode(named)}" if named else path
 
 
 def page(request: Request, template: str, *, code: int = 200, **context: Any) -> HTMLResponse:
-    """A page out of a template."""
+    """A page from a template."""
     parts = parts_of(request)
     session: Session = request.state.session
-    parts.watcher.is_watched()
+    parts.watcher.page_loaded()
     return parts.templates.response(template, code=code, path=request.url.path, form_key=session.form_key, **context)
 
 
 async def fields_of(request: Request) -> FormData:
-    """The fields of a form, whoever sent it. Raises Refused: the browser left, or sent too much."""
+    """The fields of a form, without a check of its form key. Raises Refused: the browser disconnected, or the body is too large."""
     try:
         return await request.form(max_fields=_MOST_FIELDS, max_files=0)
     except ClientDisconnect as error:
-        raise Refused(413, "That is too much", "Nothing was changed.") from error
+        raise Refused(413, "The form is too large", "Nothing was changed.") from error
 
 
 async def form_of(request: Request) -> FormData:
-    """The fields of a form that one of our pages sent.
+    """The fields of a form with the form key of this session.
 
     Raises:
-        Refused: it has not the key of the session.
+        Refused: the form key is wrong.
     """
     form = await fields_of(request)
     key = form.get(FORM_KEY)
@@ -117,10 +117,10 @@ async def form_of(request: Request) -> FormData:
 
 
 async def change_of(request: Request) -> FormData:
-    """``form_of`` for what changes the cluster.
+    """Like ``form_of``, for changes of the cluster.
 
     Raises:
-        Refused: the console is read-only, or as ``form_of``.
+        Refused: the console is read-only, or for the reasons of ``form_of``.
     """
     form = await form_of(request)
     if not parts_of(request).settings.allow_changes:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Topics: all of them, and one with its queues, its groups, its new messages, and a form to send one."""
+"""Pages about topics: the list, and one topic with its queues, groups, new messages, and a form to send a message."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _MOST_TAILS: Final = 16
 
 
 async def topics(request: Request) -> Response:
-    """All topics, those of brokers and groups hidden unless they are asked for."""
+    """The page with all topics; system topics, retry topics and dead letters only on request."""
     parts = parts_of(request)
     wanted, with_all = request.query_params.get("q", "").strip(), "all" in request.query_params
     view, admin = parts.watcher.view, parts.cluster.admin
@@ -63,16 +63,16 @@ async def topics(request: Request) -> Response:
 async def _stats_of(
     parts: ConsoleParts, names: list[str], configs: Mapping[str, Mapping[str, TopicConfig]]
 ) -> dict[str, dict[MessageQueue, TopicOffset]]:
-    """The queues of topics, where all of their brokers told."""
+    """The queues of topics, for topics whose brokers all answered."""
     turn = asyncio.Semaphore(_AT_ONCE)
 
     async def look(name: str) -> dict[MessageQueue, TopicOffset] | None:
         brokers = [broker for broker, table in configs.items() if name in table]
         async with turn:
-            told, missing = await parts.cluster.ask_each(
+            answers, missing = await parts.cluster.ask_each(
                 name, brokers, lambda broker: parts.cluster.admin.topic_stats(name, broker=broker)
             )
-        return None if missing else {queue: at for one in told.values() for queue, at in one.items()}
+        return None if missing else {queue: at for one in answers.values() for queue, at in one.items()}
 
     found = await asyncio.gather(*map(look, names))
     return {name: one for name, one in zip(names, found, strict=True) if one is not None}
@@ -107,7 +107,7 @@ def _last_ms(stats: Mapping[MessageQueue, TopicOffset]) -> int:
 
 
 async def topic(request: Request) -> Response:
-    """One topic."""
+    """The page of one topic."""
     name, parts = given(request, "name"), parts_of(request)
     admin = parts.cluster.admin
     route = await parts.cluster.ask(f"topic {name}", admin.route(name))
@@ -119,7 +119,7 @@ async def topic(request: Request) -> Response:
     missing += [f"the queues at broker {one}: it does not answer" for one in brokers if one in silent]
     missing += [route.missing] if route.missing is not None else []
     configs = await parts.cluster.ask("its attributes", admin.topic_config(name)) if brokers else None
-    queues = sorted(((queue, at) for told in stats.values() for queue, at in told.items()), key=lambda pair: pair[0])
+    queues = sorted(((queue, at) for table in stats.values() for queue, at in table.items()), key=lambda pair: pair[0])
     return page(
         request,
         "topic.html",
@@ -136,7 +136,7 @@ async def topic(request: Request) -> Response:
 
 
 async def topic_traffic(request: Request) -> Response:
-    """Rates, and the groups that read it."""
+    """The part of the page with rates and consumer groups."""
     name, parts = given(request, "name"), parts_of(request)
     traffic = await parts.cluster.ask("rates and groups", parts.cluster.admin.topic_traffic(name), limits=3)
     rows = [one for one in traffic.value or () if one.group is not None]
@@ -154,7 +154,7 @@ async def topic_traffic(request: Request) -> Response:
 
 
 async def tail(request: Request) -> Response:
-    """Server-sent events: a message each, as they come."""
+    """Server-sent events: one for each new message."""
     name, parts = given(request, "name"), parts_of(request)
     expression = request.query_params.get("tags", "").strip() or "*"
     return StreamingResponse(
@@ -165,24 +165,24 @@ async def tail(request: Request) -> Response:
 
 
 class _Tail:
-    """One browser that follows one topic. It begins a little before the end, and skips what comes faster than anybody reads."""
+    """One browser that follows one topic. It begins shortly before the end, and skips messages that arrive too fast to be read."""
 
-    under_way = 0
+    running = 0
 
     def __init__(self, parts: ConsoleParts, session: Session, topic: str, expression: str) -> None:
         self._parts, self._session, self._topic, self._expression = parts, session, topic, expression
         self._positions: dict[MessageQueue, int] = {}
 
     async def events(self) -> AsyncIterator[str]:
-        if _Tail.under_way >= _MOST_TAILS:
+        if _Tail.running >= _MOST_TAILS:
             yield _event("ended", f"{_MOST_TAILS} topics are followed already; stop another one first.")
             return
-        _Tail.under_way += 1
+        _Tail.running += 1
         try:
             async for event in self._follow():
                 yield event
         finally:
-            _Tail.under_way -= 1
+            _Tail.running -= 1
 
     async def _follow(self) -> AsyncIterator[str]:
         parts, loop = self._parts, asyncio.get_running_loop()
@@ -191,18 +191,18 @@ class _Tail:
         if queues.value is None:
             yield _event("ended", queues.missing or "")
             return
-        missing = await self._to_the_end(queues.value, _BEGIN_BEFORE)
-        yield _event("told", "; ".join(["Following.", *missing]))
+        missing = await self._move_to_end(queues.value, _BEGIN_BEFORE)
+        yield _event("status", "; ".join(["Following.", *missing]))
         while not parts.watcher.is_closed and parts.sessions.is_open(self._session) and loop.time() < end_s:
             begun_s = loop.time()
             found, missing = await self._turn()
             if len(found) > _MOST_A_TURN:
                 yield _event(
-                    "told", f"Messages come faster than they can be read: {len(found) - _MOST_A_TURN} were left out."
+                    "status", f"Messages come faster than they can be read: {len(found) - _MOST_A_TURN} were left out."
                 )
                 found = found[-_MOST_A_TURN:]
             elif missing:
-                yield _event("told", "; ".join(missing))
+                yield _event("status", "; ".join(missing))
             for message in found:
                 yield _event("message", json.dumps(message_line(message, parts)))
             if not found:
@@ -210,8 +210,8 @@ class _Tail:
             await asyncio.sleep(max(0.0, _TAIL_EACH_S - (loop.time() - begun_s)))
         yield _event("ended", "Stopped; it ends after 15 minutes, with the session, or with the console.")
 
-    async def _to_the_end(self, queues: list[MessageQueue], before: int) -> list[str]:
-        """Where each queue ends; what is not known is left out, and told."""
+    async def _move_to_end(self, queues: list[MessageQueue], before: int) -> list[str]:
+        """Move to ``before`` messages before the end of each queue; return a sentence for each failed request."""
         ask, admin = self._parts.cluster.ask, self._parts.cluster.admin
         ends = await asyncio.gather(*(ask(f"queue {queue}", admin.max_offset(queue)) for queue in queues))
         for queue, end in zip(queues, ends, strict=True):
@@ -220,14 +220,14 @@ class _Tail:
         return [end.missing for end in ends if end.missing is not None]
 
     async def _turn(self) -> tuple[list[MessageExt], list[str]]:
-        """One pull of each queue, each broker beside the others."""
+        """One pull from each queue, with all brokers concurrently."""
         brokers = sorted({queue.broker_name for queue in self._positions})
-        told, missing = await self._parts.cluster.ask_each("new messages", brokers, self._pull)
-        found = [message for messages in told.values() for message in messages]
+        answers, missing = await self._parts.cluster.ask_each("new messages", brokers, self._pull)
+        found = [message for messages in answers.values() for message in messages]
         counts = Counter(one.message_queue for one in found)
         behind = [queue for queue, count in counts.items() if count >= _PULL and queue in self._positions]
         if behind:
-            missing += await self._to_the_end(behind, 0)
+            missing += await self._move_to_end(behind, 0)
         found.sort(key=lambda one: (one.store_timestamp_ms, one.broker_name, one.commit_log_offset))
         return found, missing
 
@@ -241,7 +241,7 @@ class _Tail:
 
 
 def message_line(message: MessageExt, parts: ConsoleParts) -> dict[str, Any]:
-    """A message as a line of a list."""
+    """A message as a line of a list, for templates and as JSON."""
     mask = parts.mask
     marks = [time_of_day(message.store_timestamp_ms)]
     marks += [f"tag {mask.text(message.tags)}"] if message.tags else []
@@ -255,7 +255,7 @@ def message_line(message: MessageExt, parts: ConsoleParts) -> dict[str, Any]:
 
 
 def message_address(message: MessageExt) -> str:
-    """Where the page of a stored message is."""
+    """The address of the page of a stored message."""
     return address(
         "/message",
         topic=message.topic,
@@ -266,7 +266,7 @@ def message_address(message: MessageExt) -> str:
 
 
 def _event(name: str, data: str) -> str:
-    """One event; a line break in it would end it."""
+    """One server-sent event, with a data line for each line of text."""
     lines = "".join(f"data: {line}\n" for line in data.splitlines() or [""])
     return f"event: {name}\n{lines}\n"
 
@@ -302,7 +302,7 @@ async def send(request: Request) -> Response:
 
 
 def _properties(text: str) -> dict[str, str] | None:
-    """NAME=VALUE, one a line. Raises ConfigurationError: a line is not."""
+    """The properties in lines of NAME=VALUE. Raises ConfigurationError for another line."""
     found = {}
     for line in filter(None, map(str.strip, text.splitlines())):
         name, equals, value = line.partition("=")

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may look, who may change, what is hidden, and what is written down."""
+"""Who may read, who may change something, what is hidden, and what the audit log contains."""

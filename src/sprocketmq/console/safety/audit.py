@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The audit log: each change is written down before it is made, and how it ended after that.
+"""The audit log: one line before each change, and one with its result afterwards.
 
     {"at": "2026-11-24T06:12:31.204+00:00", "stage": "begins", "change": 7, "action": "send", "session": 2, "peer": "127.0.0.1", ...}
     {"at": "2026-11-24T06:12:31.226+00:00", "stage": "ended", "change": 7, "outcome": "stored in orders/broker-a/0 at offset 12"}
 
 Laws
-    1. A change that cannot be written down is not made.
+    1. A change is not made if its line cannot be written.
     2. Bodies are not written, only their size and SHA-256.
 """
 
@@ -30,8 +30,8 @@ _OWNER_ONLY: Final = 0o600
 
 
 class Audit:
-    """Args: ``path`` is the file, made when it is not there, None only logs; ``now_ms`` is the clock; ``account`` is as whom the
-    cluster is asked.
+    """Args: ``path`` is the file, which is created if it does not exist; None: changes are only logged. ``now_ms`` is the clock;
+    ``account`` is the access key of the console's requests.
 
     Raises:
         ConfigurationError: the file cannot be written.
@@ -50,10 +50,10 @@ class Audit:
                 ) from error
 
     def begins(self, action: str, session: int, peer: str, **facts: Any) -> int:
-        """Write down what is about to be done; returns the number for ``ended``.
+        """Write the line of a change that is about to be made; return the number for ``ended``.
 
         Raises:
-            StoreNotWritable: it could not be written, so it must not be done.
+            StoreNotWritable: it could not be written; the change must not be made.
         """
         self._count += 1
         self._write(
@@ -68,12 +68,12 @@ class Audit:
         return self._count
 
     def ended(self, change: int, outcome: str) -> None:
-        """Write down how it ended. Raises StoreNotWritable."""
+        """Write the result of a change. Raises StoreNotWritable."""
         self._write(stage="ended", change=change, outcome=outcome)
 
     def _write(self, **line: Any) -> None:
         at = datetime.fromtimestamp(self._now_ms() / 1000, UTC).isoformat(timespec="milliseconds")
-        text = json.dumps({"at": at, **line})  # ASCII: no line of it can be two
+        text = json.dumps({"at": at, **line})  # ASCII, so the text contains no line break
         log.info("audit %s", text)
         if self._path is not None:
             try:
@@ -89,7 +89,7 @@ class Audit:
         try:
             if self._is_torn:
                 line = b"\n" + line
-            # A full disk takes the beginning of a line, and says so with a count and not with an error.
+            # On a full disk, write may store only a part of the line, and return its length instead of raising an error.
             written = os.write(file, line) if line else 0
             self._is_torn = 0 < written < len(line) or (self._is_torn and written == 0)
             if written < len(line):

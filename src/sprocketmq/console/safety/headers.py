@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The headers of each answer. The browser runs and shows nothing but the console's own files, whatever a message says."""
+"""The headers of each response. They restrict the browser to the console's own files, whatever a message contains."""
 
 from __future__ import annotations
 

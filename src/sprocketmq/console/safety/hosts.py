@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which names the console answers to: a page of another site that lets its name point to 127.0.0.1 is refused (DNS rebinding)."""
+"""Which host names the console accepts. A name of another site that points to 127.0.0.1 is refused (DNS rebinding)."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ _HOST: Final = re.compile(r"(\[(?P<inside>[0-9a-f:.]+)\]|(?P<name>[^\s:/?#@\[\]]
 
 
 class Hosts:
-    """Args: ``listens`` is the address that the console listens on, ``further`` are names that the operator allows."""
+    """Args: ``listens`` is the address on which the console listens, ``further`` are names that the operator allows."""
 
     def __init__(self, listens: str, further: Collection[str] = ()) -> None:
         self._names = {"localhost", _bare(listens), *map(_bare, further)}
         self._any_address = _bare(listens) in ("0.0.0.0", "::")
 
     def allows(self, header: str) -> bool:
-        """Whether a ``Host`` header names this console. The port does not matter: a proxy has another one."""
+        """Whether a ``Host`` header names this console. The port is ignored, because a proxy has another one."""
         name = _bare(header)
         if not name:
             return False
         if name in self._names:
             return True
         address = _address(name)
-        # No name can be rebound to something else that is an address: what a browser calls by its address, it reached by that.
+        # An IP address cannot be rebound: a browser that uses it as host name has connected to it.
         return address is not None and (address.is_loopback or self._any_address)
 
     def allows_origin(self, origin: str, host: str) -> bool:
-        """Whether ``Origin`` is the console that ``Host`` names: the page that sent a form is ours."""
+        """Whether ``Origin`` is the console that ``Host`` names, so that the form is from a page of the console."""
         try:
             parts = urlsplit(origin)
             return parts.scheme in ("http", "https") and parts.netloc.lower() == host.lower()
@@ -49,7 +49,7 @@ def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def _bare(host: str) -> str:
-    """Without port and brackets, in small letters; "" for what names no host."""
+    """The host in lower case, without port and brackets; "" if it is invalid."""
     host = host.strip().lower()
     if _address(host) is not None:  # an IPv6 address without brackets
         return host

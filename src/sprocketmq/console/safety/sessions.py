@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is signed in: one token opens the console, and each browser then has a session of its own.
+"""Who is signed in: one token opens the console, and each browser then has its own session.
 
 Laws
     1. Token, session and form key are compared in constant time.
-    2. There are at most ``MOST_SESSIONS``; the one that was used least recently ends first. Each ends after half a day without use.
-    3. A session has its own key for forms, which another site cannot know.
+    2. There are at most ``MOST_SESSIONS``; a further one replaces the least recently used. Each ends after twelve hours without use.
+    3. Each session has a secret key for its forms, so that other sites cannot send them.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class Session:
     """One browser that is signed in.
 
     Attributes:
-        number: its name in the audit log.
-        key: its cookie.
-        form_key: what its forms carry.
-        used_s: when it was used last.
+        number: identifies it in the audit log.
+        key: the value of its cookie.
+        form_key: a hidden field of its forms.
+        used_s: time of the last use.
     """
 
     number: int
@@ -44,8 +44,8 @@ class Sessions:
     """All sessions of one console.
 
     Args:
-        token: what opens it; None makes one.
-        now_s: a clock that only goes forward.
+        token: opens the console; None: a new one is made.
+        now_s: a monotonic clock.
 
     Raises:
         ConfigurationError: the token is too short.
@@ -62,7 +62,7 @@ class Sessions:
         self._count = 0
 
     def open(self, token: str) -> Session | None:
-        """A new session, or None where the token is wrong."""
+        """A new session, or None if the token is wrong."""
         if not _equal(token, self.token):
             return None
         if len(self._sessions) >= MOST_SESSIONS:
@@ -74,7 +74,7 @@ class Sessions:
         return session
 
     def find(self, key: str) -> Session | None:
-        """The session of a cookie, which counts as used; None for a cookie that is none, or too old."""
+        """The session of a cookie, and record the use; None for an unknown or expired one."""
         now_s = self._now_s()
         for known, session in list(self._sessions.items()):
             if now_s - session.used_s > _IDLE_S:
@@ -85,7 +85,7 @@ class Sessions:
         return found
 
     def is_open(self, session: Session) -> bool:
-        """Whether it has not ended; that does not count as a use. A stream that outlives its request asks it."""
+        """Whether the session has not ended. This does not count as a use, because streams check it periodically."""
         return self._sessions.get(session.key) is session and self._now_s() - session.used_s <= _IDLE_S
 
     def close(self, session: Session) -> None:
@@ -94,7 +94,7 @@ class Sessions:
 
     @staticmethod
     def form_is_of(session: Session, form_key: str) -> bool:
-        """Whether a form came from a page of this session."""
+        """Whether a form has the key of this session."""
         return _equal(form_key, session.form_key)
 
 

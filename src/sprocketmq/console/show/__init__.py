@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How values and bodies become text on a page."""
+"""Converting values and bodies to text on a page."""

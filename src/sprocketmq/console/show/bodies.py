@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A message's body as a page shows it: text, indented JSON, or hex; a long one is cut, and mended text becomes bytes again.
+"""A message's body on a page: text, indented JSON, or hex, cut if it is long; and an edited text as bytes.
 
 Laws
-    1. What is shown went through the mask as a whole, before the cut; what a conversion made of it goes through it again.
-    2. ``mended_body(body, what a browser sends for its text) == body``: what nobody touched has the bytes it had. Browsers send each line
-       break as CR LF, so a body with several kinds of them is not offered for mending, nor one with characters that a page cannot hold.
+    1. The whole body is masked before it is cut; the result of a conversion is masked again.
+    2. ``edited_body(body, what a browser sends for its text) == body``: an unchanged text gives the original bytes. Browsers send each line
+       break as CR LF, so a body with several kinds of line breaks cannot be edited, nor one with characters that a page cannot contain.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Final
 from sprocketmq.console.safety.mask import Mask
 from sprocketmq.core.hex_dump import hex_dump
 
-__all__ = ["FORMS", "MOST_MENDED_BYTES", "ShownBody", "mendable_text", "mended_body", "preview", "shown_body"]
+__all__ = ["FORMS", "MOST_EDITED_BYTES", "ShownBody", "editable_text", "edited_body", "preview", "shown_body"]
 
 FORMS: Final = ("text", "json", "hex")
 MOST_SHOWN_BYTES: Final = 64 << 10
-MOST_MENDED_BYTES: Final = 256 << 10
+MOST_EDITED_BYTES: Final = 256 << 10
 _MOST_JSON_BYTES: Final = 1 << 20
 _HEX_SHOWN: Final = 8 << 10
 _PREVIEW: Final = 240
@@ -35,10 +35,10 @@ class ShownBody:
     Attributes:
         form: "text", "json" or "hex".
         text: in that form, masked, and cut.
-        size_bytes: of the whole body.
-        is_cut: whether there is more of it than is shown.
-        is_masked: whether something of it is hidden.
-        why_not: why another form was taken than the one that was asked for; "" if it was not.
+        size_bytes: size of the whole body.
+        is_cut: whether only the beginning is shown.
+        is_masked: whether a part is hidden.
+        why_not: why the form is not the requested one; "" if it is.
     """
 
     form: str
@@ -53,7 +53,7 @@ def shown_body(body: bytes, form: str | None, mask: Mask) -> ShownBody:
     """A body in a form.
 
     Args:
-        form: one of FORMS; None takes the first that fits: JSON objects and lists, text, hex.
+        form: one of FORMS; None: JSON for objects and lists, otherwise text if possible, otherwise hex.
     """
     masked = mask.body(body)
     hidden = masked != body
@@ -72,8 +72,8 @@ def shown_body(body: bytes, form: str | None, mask: Mask) -> ShownBody:
     if form != "hex":
         text = _text(masked)
         if text is not None:
-            told = why_not if form == "json" else ""
-            return ShownBody("text", text[:MOST_SHOWN_BYTES], len(body), len(text) > MOST_SHOWN_BYTES, hidden, told)
+            reason = why_not if form == "json" else ""
+            return ShownBody("text", text[:MOST_SHOWN_BYTES], len(body), len(text) > MOST_SHOWN_BYTES, hidden, reason)
         why_not = "it is no UTF-8 text" if form is not None else ""
     return ShownBody(
         "hex",
@@ -88,17 +88,17 @@ def shown_body(body: bytes, form: str | None, mask: Mask) -> ShownBody:
 def preview(body: bytes, mask: Mask) -> str:
     """The beginning of a body in one line."""
     masked = mask.body(body)
-    # A character that is cut in half at the end does not make a text binary.
+    # An incomplete character at the end does not make a text binary.
     text = _text(masked[: _PREVIEW * 4]) or _text(masked[: _PREVIEW * 4 - 3].decode("utf-8", "ignore").encode())
     if text is None or (masked and _text(masked) is None and len(masked) <= _PREVIEW * 4):
         cut = masked[: _PREVIEW // 4]
         return cut.hex(" ") + (" …" if len(masked) > len(cut) else "")
-    line = mask.text(" ".join(text.split()))  # law 1: without line breaks something else may fit
+    line = mask.text(" ".join(text.split()))  # law 1: without line breaks the mask may match more
     return line[:_PREVIEW] + ("…" if len(line) > _PREVIEW or len(masked) > _PREVIEW * 4 else "")
 
 
 def _indented(body: bytes) -> tuple[str | None, str]:
-    """JSON with indents, or why it is none. A number or a lone text is text to people."""
+    """Indented JSON, or why there is none. A number or a string is shown as text."""
     if len(body) > _MOST_JSON_BYTES:
         return None, "it is too long to be indented"
     try:
@@ -111,7 +111,7 @@ def _indented(body: bytes) -> tuple[str | None, str]:
 
 
 def _text(body: bytes) -> str | None:
-    """None for what is no text. Other control characters than tabs and line breaks are shown by their pictures."""
+    """The text, or None if it is not UTF-8. Control characters other than tabs and line breaks become visible symbols."""
     try:
         text = body.decode()
     except UnicodeDecodeError:
@@ -126,10 +126,10 @@ def _picture(character: str) -> str:
     return "\N{SYMBOL FOR DELETE}" if code == 0x7F else f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
-def mendable_text(body: bytes, mask: Mask) -> tuple[str | None, str]:
-    """The text of a body that can be mended on a page, or why it cannot (law 2)."""
-    if len(body) > MOST_MENDED_BYTES:
-        return None, f"it has {len(body):,} bytes, and {MOST_MENDED_BYTES:,} can be mended here"
+def editable_text(body: bytes, mask: Mask) -> tuple[str | None, str]:
+    """The text of a body for editing on a page, or why it cannot be edited (law 2)."""
+    if len(body) > MOST_EDITED_BYTES:
+        return None, f"it has {len(body):,} bytes, and {MOST_EDITED_BYTES:,} can be edited here"
     if mask.body(body) != body:
         return None, "parts of it are masked"
     try:
@@ -144,7 +144,7 @@ def mendable_text(body: bytes, mask: Mask) -> tuple[str | None, str]:
     return text, ""
 
 
-def mended_body(original: bytes, submitted: str) -> bytes:
-    """The bytes of a text that a browser sent, with line breaks as the original has them."""
+def edited_body(original: bytes, submitted: str) -> bytes:
+    """The bytes of a text that a browser sent, with the line breaks of the original."""
     text = submitted if b"\r\n" in original else submitted.replace("\r\n", "\n")
     return text.encode()

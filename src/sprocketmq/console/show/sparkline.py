@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small line of numbers over time, for a row of a table; what is not known is a gap."""
+"""A small line chart for a row of a table; unknown values are gaps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HEIGHT: Final = 24
 
 
 def sparkline(values: Sequence[int | None]) -> list[str]:
-    """The points of each piece of the line, as SVG's ``polyline`` takes them; 0 is at the bottom."""
+    """The points of each piece of the line, for SVG's ``polyline``; 0 is at the bottom."""
     known = [value for value in values if value is not None]
     if len(known) < 2:
         return []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The templates. Everything that is put into one is escaped; what is missing in one is an error."""
+"""The templates. All values are escaped, and an undefined variable is an error."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FOLDER: Final = Path(__file__).parent.parent / "templates"
 
 
 class Templates:
-    """Args: ``everywhere`` is what all templates know."""
+    """Args: ``everywhere`` are variables of all templates."""
 
     def __init__(self, **everywhere: Any) -> None:
         self._environment = Environment(
@@ -32,5 +32,5 @@ class Templates:
         self._environment.globals.update(everywhere, version=__version__)
 
     def response(self, template: str, *, code: int = 200, **context: Any) -> HTMLResponse:
-        """A template, filled in, as an answer."""
+        """A rendered template as a response."""
         return HTMLResponse(self._environment.get_template(template).render(context), status_code=code)

@@ -23,7 +23,7 @@ def number(value: float | None) -> str:
 
 
 def whole_number(text: str) -> int | None:
-    """The number that ASCII digits write; None for other text, and for more digits than 64 bits have."""
+    """The number in ASCII digits; None for other text, or for more digits than 64 bits have."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS else None
 
 
@@ -47,7 +47,7 @@ def size(bytes_: int | None) -> str:
 
 
 def percent(part: float | None) -> str:
-    """85 % of 0.85."""
+    """0.85 as 85 %."""
     return _UNKNOWN if part is None else f"{part * 100:.0f} %"
 
 
@@ -71,13 +71,13 @@ def time_of_day(time_ms: int) -> str:
 
 
 def iso_time(time_ms: int | None) -> str:
-    """For machines."""
+    """A time in ISO 8601, UTC."""
     moment = None if time_ms is None else _moment(time_ms, UTC)
     return "" if moment is None else moment.isoformat(timespec="milliseconds")
 
 
 def _moment(time_ms: int, zone: tzinfo | None) -> datetime | None:
-    """In the zone, None is the machine's; None for what its calendar does not have, as a message may say any number."""
+    """The time in ``zone``, by default the machine's. Returns None if it is out of range, because a message may contain any number."""
     try:
         return datetime.fromtimestamp(time_ms / 1000, UTC).astimezone(zone)
     except (ValueError, OverflowError, OSError):

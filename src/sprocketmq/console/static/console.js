@@ -170,7 +170,7 @@
         list.prepend(line(JSON.parse(event.data)));
         while (list.children.length > MOST_TAILED) { list.lastElementChild.remove(); }
       });
-      source.addEventListener("told", (event) => { status.textContent = event.data; });
+      source.addEventListener("status", (event) => { status.textContent = event.data; });
       source.addEventListener("ended", (event) => stop(event.data));
       source.addEventListener("error", () => stop("The stream ended."));
     });

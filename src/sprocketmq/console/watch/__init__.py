@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is watched in the background: lag over time, brokers, verdicts."""
+"""What the console collects in the background: lag over time, brokers, verdicts."""

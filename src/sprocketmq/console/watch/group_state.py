@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One group as the overview shows it: its lag as brokers told it, the doctor's verdict, and how urgent that is."""
+"""A group as the overview shows it: its lag as reported by brokers, the doctor's verdict, and how urgent it is."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["GroupState", "Level", "QueueLag", "Verdict", "level_of"]
 
 
 class Level(Enum):
-    """How urgent something is; the overview has the first ones at the top."""
+    """How urgent something is, the most urgent first; the overview is sorted in this order."""
 
     BAD = "bad"
     UNKNOWN = "unknown"
@@ -41,7 +41,7 @@ _TEXTS = {
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the doctor said, or why it said nothing; ``at_ms`` is when."""
+    """The doctor's diagnosis, or why there is none; ``at_ms`` is its time."""
 
     at_ms: int
     diagnosis: GroupDiagnosis | None = None
@@ -50,7 +50,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class QueueLag:
-    """One queue: ``consumer_offset`` None is no progress."""
+    """The offsets of one queue; ``consumer_offset`` is None without progress."""
 
     broker_offset: int
     consumer_offset: int | None
@@ -65,11 +65,11 @@ class GroupState:
     """One group.
 
     Attributes:
-        queues: as brokers told it, retry topics apart.
-        retry_lag: of its retry topic.
-        silent: brokers that did not tell, so that the lag is at least what is shown.
-        verdict: None before the doctor was asked.
-        per_second: how fast its progress moved between the last two looks; None before the second one.
+        queues: as reported by brokers, without retry topics.
+        retry_lag: the lag of its retry topic.
+        silent: brokers that did not answer; the true lag may be larger than the one shown.
+        verdict: None before the first diagnosis.
+        per_second: messages consumed per second between the last two updates; None before the second one.
     """
 
     group: str
@@ -81,7 +81,7 @@ class GroupState:
 
     @property
     def lag(self) -> int | None:
-        """Messages not consumed, retries among them; None where no broker told of any progress."""
+        """Messages not consumed, including retries; None if no broker reported any progress."""
         return sum(queue.lag for queue in self.queues.values()) + self.retry_lag if self.queues else None
 
     @property
@@ -90,12 +90,12 @@ class GroupState:
 
 
 def level_of(verdict: Verdict | None, lag: int | None) -> Level:
-    """How urgent a verdict is. A group without members is so only where something waits for it."""
+    """How urgent a verdict is. A group without members is urgent only if it has lag."""
     diagnosis = verdict.diagnosis if verdict is not None else None
     if diagnosis is None or diagnosis.verdict is GroupVerdict.UNKNOWN:
         return Level.UNKNOWN
     if diagnosis.verdict.is_well:
-        return Level.WARN if diagnosis.advice else Level.WELL  # it moves, and does not catch up
+        return Level.WARN if diagnosis.advice else Level.WELL  # it makes progress but does not catch up
     if diagnosis.verdict is GroupVerdict.OFFLINE and not lag:
         return Level.IDLE
     if diagnosis.verdict is GroupVerdict.FLOW_CONTROL:

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lag over time, in bounded memory: one ring of moments, and beside it one ring of numbers for each group and queue.
+"""Lag over time, in bounded memory: one ring of times, and a parallel ring of numbers for each group and queue.
 
     times     12:00:00  12:00:05  12:00:10 ...        the same for all
     series    120       unknown   80       ...        8 bytes each
 
 Laws
-    1. At most ``moments`` * ``series`` numbers are kept. A series that is too many is not kept, and ``is_full`` says so.
-    2. What was not known at a moment is None there, not 0, and not the number before it.
-    3. A series with nothing known in any moment that is kept is forgotten.
+    1. At most ``moments`` * ``series`` numbers are kept. Further series are not kept; then ``is_full`` is true.
+    2. A value that was unknown at a time is None there, not 0 and not the previous number.
+    3. A series without a known value in the kept times is deleted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class LagHistory(Generic[K]):
-    """Args: how many ``moments`` and how many ``series`` are kept."""
+    """Args: ``moments`` and ``series`` are the numbers of times and series that are kept."""
 
     def __init__(self, moments: int, series: int) -> None:
         self._moments, self._most = moments, series
@@ -34,7 +34,7 @@ class LagHistory(Generic[K]):
         self.is_full = False
 
     def add(self, now_ms: int, lags: Mapping[K, int]) -> None:
-        """The lag of each series at this moment; those that are not named are not known."""
+        """Add the lag of each series at this time; for all others it is unknown."""
         slot = self._count % self._moments
         self._times[slot] = now_ms
         for values in self._series.values():
@@ -54,7 +54,7 @@ class LagHistory(Generic[K]):
             self.is_full = False
 
     def times(self) -> list[int]:
-        """The moments that are kept, the oldest first, milliseconds since 1970."""
+        """The times that are kept, the oldest first, in milliseconds since 1970."""
         return [self._times[slot] for slot in self._slots()]
 
     def of(self, key: K) -> list[int | None] | None:

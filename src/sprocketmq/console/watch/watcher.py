@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Looks at the cluster again and again: brokers, lag of all groups, and the doctor's verdict of each while somebody watches.
+"""Queries the cluster periodically: brokers, lag of all groups, and, while the console is in use, the doctor's verdict for each group.
 
-    each interval   brokers, and of each master that answers one request for the progress of all its groups
-    each minute     the names of its groups, for those that have no progress yet
-    while a page was asked for in the last two minutes: the doctor, a few groups at once, each group that is well once a minute, others
-                    each 15 s
+    each interval   the brokers, and from each master that answers, with one request, the progress of all its groups
+    each minute     the names of its groups, because some have no progress yet
+    if a page was loaded in the last two minutes: the doctor, for a few groups at once; healthy groups once a minute, others each 15 s
 
-The doctor asks members for the stacks of their threads; that is why it does not run when nobody looks.
+The doctor requests the stacks of members' threads, which costs the members time. So it runs only while the console is in use.
 
 Laws
-    1. A broker that is slow or dead costs the others nothing: each is asked beside the others, with a limit.
-    2. What a broker did not tell this time is missing, and not what it told the time before.
-    3. The view is replaced as a whole; who holds one holds what was true at ``at_ms``.
+    1. A broker that is slow or dead does not delay the others: all are queried concurrently, each with a timeout.
+    2. What a broker did not report this time is missing; older values are not shown in its place.
+    3. The view is immutable and replaced as a whole; it shows the state at ``at_ms``.
 """
 
 from __future__ import annotations
@@ -37,15 +36,15 @@ __all__ = ["ClusterView", "Watcher"]
 
 log = logging.getLogger("sprocketmq.console")
 
-_MOMENTS: Final = 720  # an hour of looks each 5 s
+_MOMENTS: Final = 720  # one hour with an update each 5 s
 _SERIES: Final = 4_096  # with 720 numbers of 8 bytes each: 24 MB
 _MASTER: Final = 0
 _RETRY: Final = "%RETRY%"
 _NAMES_EACH_MS: Final = 60_000
 _VERDICT_EACH_MS: Final = 60_000
 _BAD_VERDICT_EACH_MS: Final = 15_000
-_WATCHED_FOR_MS: Final = 120_000
-_DOCTORS: Final = 4
+_IN_USE_FOR_MS: Final = 120_000
+_CONCURRENT_DIAGNOSES: Final = 4
 _MOST_OFFSET: Final = (1 << 63) - 1
 
 _Progress = dict[str, dict[MessageQueue, QueueLag]]
@@ -53,13 +52,13 @@ _Progress = dict[str, dict[MessageQueue, QueueLag]]
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """What was seen at one time.
+    """The state of the cluster at one time.
 
     Attributes:
-        at_ms: when; None before the first look.
-        brokers: all that are registered.
+        at_ms: None before the first update.
+        brokers: all registered ones.
         groups: by name.
-        missing: what could not be learned, a sentence each.
+        missing: a sentence for each value that is not available.
     """
 
     at_ms: int | None = None
@@ -74,12 +73,13 @@ class ClusterView:
 
     @property
     def masters_silent(self) -> list[str]:
-        """Names of the masters that did not answer, and are not worth the wait."""
+        """Names of the masters that did not answer, and are not queried."""
         return [one.broker_name for one in self.brokers if one.broker_id == _MASTER and not one.is_up]
 
 
 class Watcher:
-    """Args: ``now_ms`` is the time of day; ``interval_ms`` lies between two looks; ``mask`` is for what the doctor quotes of members."""
+    """Args: ``now_ms`` returns the time of day; ``interval_ms`` is the time between updates; ``mask`` is applied to texts that the doctor
+    quotes."""
 
     def __init__(self, cluster: Cluster, now_ms: Callable[[], int], interval_ms: int, mask: Mask) -> None:
         self._cluster, self._now_ms, self._interval_s, self._mask = cluster, now_ms, interval_ms / 1000, mask
@@ -88,9 +88,9 @@ class Watcher:
         self._names: dict[str, set[str]] = {}
         self._names_at_ms = 0
         self._verdicts: dict[str, Verdict] = {}
-        self._being_asked: set[str] = set()
-        self._unwritten: dict[str, dict[MessageQueue, QueueLag]] = {}
-        self._watched_ms = 0
+        self._being_diagnosed: set[str] = set()
+        self._without_progress: dict[str, dict[MessageQueue, QueueLag]] = {}
+        self._page_loaded_ms = 0
         self._changed = asyncio.Condition()
         self._version = 0
         self.is_closed = False
@@ -99,12 +99,15 @@ class Watcher:
     # -- life ------------------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Look from now on. Call from a running loop."""
-        steps: list[Callable[[], Awaitable[None]]] = [self._look_again, *([self._ask_doctors] * _DOCTORS)]
+        """Begin. Call from a running loop."""
+        steps: list[Callable[[], Awaitable[None]]] = [
+            self._update_periodically,
+            *([self._diagnose_due_groups] * _CONCURRENT_DIAGNOSES),
+        ]
         self._tasks = [asyncio.ensure_future(step()) for step in steps]
 
     async def close(self) -> None:
-        """Look no more; who waits for a change is told."""
+        """Stop, and wake all callers of ``change``."""
         self.is_closed = True
         for task in self._tasks:
             task.cancel()
@@ -112,12 +115,12 @@ class Watcher:
         async with self._changed:
             self._changed.notify_all()
 
-    def is_watched(self) -> None:
-        """Somebody looks at a page: the doctor works for the next two minutes."""
-        self._watched_ms = self._now_ms()
+    def page_loaded(self) -> None:
+        """Record that a page was loaded: the doctor runs for the next two minutes."""
+        self._page_loaded_ms = self._now_ms()
 
     async def change(self, version: int, limit_s: float) -> int:
-        """Wait for a view that is newer than ``version``, up to the limit; returns the version that is there now."""
+        """Wait for a view that is newer than ``version``, at most ``limit_s``; return the current version."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(limit_s), self._changed:
                 await self._changed.wait_for(lambda: self._version > version or self.is_closed)
@@ -125,18 +128,18 @@ class Watcher:
 
     # -- looking ---------------------------------------------------------------------------------------------------------------
 
-    async def _look_again(self) -> None:
+    async def _update_periodically(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
             begun_s = loop.time()
             try:
-                await self.look()
-            except Exception:  # the next look may do better, and the page says how old this one is
+                await self.update()
+            except Exception:  # the next update may succeed, and the page shows the age of this one
                 log.exception("looking at the cluster failed")
             await asyncio.sleep(max(0.0, self._interval_s - (loop.time() - begun_s)))
 
-    async def look(self) -> None:
-        """One look; replaces ``view``."""
+    async def update(self) -> None:
+        """Query the cluster once, and replace ``view``."""
         missing: list[str] = []
         brokers = await self._cluster.ask("the brokers", self._cluster.admin.brokers(), limits=2)
         if brokers.value is None:
@@ -147,20 +150,20 @@ class Watcher:
         ]
         seen = ClusterView(self._now_ms(), tuple(brokers.value))
         up, silent = seen.masters_up, set(seen.masters_silent)
-        told = dict(zip(up, await asyncio.gather(*map(self._progress_at, up)), strict=True))
-        silent |= {name for name, progress in told.items() if isinstance(progress, str)}
-        missing += [progress for progress in told.values() if isinstance(progress, str)]
-        missing += await self._learn_names(up)
-        groups = self._states([one for one in told.values() if not isinstance(one, str)], tuple(sorted(silent)))
+        answers = dict(zip(up, await asyncio.gather(*map(self._progress_at, up)), strict=True))
+        silent |= {name for name, progress in answers.items() if isinstance(progress, str)}
+        missing += [progress for progress in answers.values() if isinstance(progress, str)]
+        missing += await self._update_names(up)
+        groups = self._states([one for one in answers.values() if not isinstance(one, str)], tuple(sorted(silent)))
         await self._show(ClusterView(self._now_ms(), tuple(brokers.value), groups, tuple(missing)))
 
     async def _progress_at(self, broker: str) -> _Progress | str:
-        """The progress of all groups at one broker, or why it is not known."""
+        """The progress of all groups at one broker, or why it is unknown."""
         found = await self._cluster.ask(f"broker {broker}", self._cluster.admin.broker_consume_stats(broker))
         if found.value is None:
             return found.missing or ""
         progress: _Progress = {}
-        wrong = f"broker {broker}: it tells of offsets that no queue can have"
+        wrong = f"broker {broker}: it reports offsets that no queue can have"
         for row in found.value.consume_stats_list:
             for group, stats in row.items():
                 queues = progress.setdefault(group, {})
@@ -172,14 +175,14 @@ class Watcher:
                         queues[queue] = QueueLag(at.broker_offset, consumed)
         return progress
 
-    async def _learn_names(self, brokers: list[str]) -> list[str]:
-        """Names of groups without progress, too; returns what could not be learned."""
+    async def _update_names(self, brokers: list[str]) -> list[str]:
+        """Update the names of groups, also of those without progress; return a sentence for each failure."""
         now_ms = self._now_ms()
         if _is_within(self._names_at_ms, now_ms, _NAMES_EACH_MS) and set(brokers) <= self._names.keys():
             return []
         self._names_at_ms = now_ms
 
-        async def learn(broker: str) -> str | None:
+        async def request_names(broker: str) -> str | None:
             found = await self._cluster.ask(
                 f"the groups of broker {broker}", self._cluster.admin.group_configs(broker), limits=2
             )
@@ -187,18 +190,18 @@ class Watcher:
                 self._names[broker] = set(found.value)
             return found.missing
 
-        return [why for why in await asyncio.gather(*map(learn, brokers)) if why is not None]
+        return [why for why in await asyncio.gather(*map(request_names, brokers)) if why is not None]
 
-    def _states(self, told: list[_Progress], silent: tuple[str, ...]) -> dict[str, GroupState]:
-        names = {name for known in self._names.values() for name in known} | {name for one in told for name in one}
+    def _states(self, answers: list[_Progress], silent: tuple[str, ...]) -> dict[str, GroupState]:
+        names = {name for known in self._names.values() for name in known} | {name for one in answers for name in one}
         self._verdicts = {group: verdict for group, verdict in self._verdicts.items() if group in names}
-        self._unwritten = {group: queues for group, queues in self._unwritten.items() if group in names}
+        self._without_progress = {group: queues for group, queues in self._without_progress.items() if group in names}
         found: dict[str, GroupState] = {}
         for group in sorted(names):
-            queues = {queue: at for progress in told for queue, at in progress.get(group, {}).items()}
+            queues = {queue: at for progress in answers for queue, at in progress.get(group, {}).items()}
             if any(not queue.topic.startswith(_RETRY) for queue in queues):
-                self._unwritten.pop(group, None)
-            queues = {**self._unwritten.get(group, {}), **queues}
+                self._without_progress.pop(group, None)
+            queues = {**self._without_progress.get(group, {}), **queues}
             found[group] = GroupState(
                 group,
                 {queue: at for queue, at in sorted(queues.items()) if not queue.topic.startswith(_RETRY)},
@@ -210,7 +213,7 @@ class Watcher:
         return found
 
     def _rate(self, group: str, queues: Mapping[MessageQueue, QueueLag]) -> float | None:
-        """Messages a second between the last look and this one; None where one of them is not there."""
+        """Messages per second between the last update and this one; None if one of them is missing."""
         before = self.view.groups.get(group)
         if before is None or self.view.at_ms is None:
             return None
@@ -225,21 +228,24 @@ class Watcher:
 
     async def _show(self, view: ClusterView) -> None:
         lags: dict[tuple[str, MessageQueue | None], int] = {}
-        if view.brokers:  # else nothing was asked, and the groups are those of an earlier look
+        if view.brokers:  # otherwise the brokers did not answer, and the groups are those of an earlier update
             lags = {
                 (group, None): state.lag
                 for group, state in view.groups.items()
                 if state.lag is not None and not state.silent
             }
-            for group, state in view.groups.items():  # behind the sums: where not all have room, these have none
+            for (
+                group,
+                state,
+            ) in view.groups.items():  # after the sums: if there is no room for all series, the sums are kept
                 lags.update({(group, queue): at.lag for queue, at in state.queues.items()})
         assert view.at_ms is not None
         self.history.add(view.at_ms, lags)
         self.view = view
-        await self._tell()
+        await self._notify()
 
     async def _first_progress(self, group: str) -> dict[MessageQueue, QueueLag]:
-        """The queues of a group whose members have finished nothing yet: of it brokers tell only what is asked for by topic."""
+        """The queues of a group without progress. Brokers report them only when they are requested by topic."""
         admin = self._cluster.admin
         connection = await admin.consumer_connection(group)
         topics = [one for one in (connection.subscription_table if connection else {}) if not one.startswith(_RETRY)]
@@ -249,29 +255,30 @@ class Watcher:
                 found[queue] = QueueLag(at.broker_offset, at.consumer_offset if at.consumer_offset > 0 else None)
         return found
 
-    async def _tell(self) -> None:
+    async def _notify(self) -> None:
         async with self._changed:
             self._version += 1
             self._changed.notify_all()
 
     # -- the doctor --------------------------------------------------------------------------------------------------------------
 
-    async def _ask_doctors(self) -> None:
+    async def _diagnose_due_groups(self) -> None:
         while True:
-            group = self._next_patient()
+            group = self._next_group()
             if group is None:
                 await self.change(self._version, self._interval_s)
                 continue
             try:
                 await self.diagnose(group)
-            except Exception:  # the others want to be looked at, too
+            except Exception:  # continue with the other groups
                 log.exception("the doctor failed at group %s", group)
                 self._verdicts[group] = Verdict(self._now_ms(), None, "the doctor failed; the console's log says how")
 
-    def _next_patient(self) -> str | None:
-        """The next group: without a verdict, with lag, with the oldest verdict, in that order; None if nobody looks or all are new."""
+    def _next_group(self) -> str | None:
+        """The next group to diagnose: first those without a verdict, then those with lag, then the oldest verdict. None if the console is
+        not in use, or if no group is due."""
         now_ms = self._now_ms()
-        if not _is_within(self._watched_ms, now_ms, _WATCHED_FOR_MS):
+        if not _is_within(self._page_loaded_ms, now_ms, _IN_USE_FOR_MS):
             return None
         due = [
             (
@@ -281,12 +288,12 @@ class Watcher:
                 group,
             )
             for group, state in self.view.groups.items()
-            if group not in self._being_asked and self._is_due(group, now_ms)
+            if group not in self._being_diagnosed and self._is_due(group, now_ms)
         ]
         return min(due)[-1] if due else None
 
     def _is_due(self, group: str, now_ms: int) -> bool:
-        """What is wrong is looked at more often."""
+        """Whether a group needs a new verdict; unhealthy groups need one more often."""
         last = self._verdicts.get(group)
         if last is None:
             return True
@@ -294,34 +301,34 @@ class Watcher:
         return not _is_within(last.at_ms, now_ms, _VERDICT_EACH_MS if is_well else _BAD_VERDICT_EACH_MS)
 
     async def diagnose(self, group: str) -> Verdict:
-        """Ask the doctor now. The verdict is also in later views."""
-        self._being_asked.add(group)
+        """Run the doctor now. The verdict is also in later views."""
+        self._being_diagnosed.add(group)
         try:
             found = await self._cluster.ask(
                 f"group {group}", self._cluster.admin.diagnose_group(group), limits=_DOCTOR_LIMITS
             )
         finally:
-            self._being_asked.discard(group)
+            self._being_diagnosed.discard(group)
         verdict = Verdict(self._now_ms(), _masked(found.value, self._mask), found.missing)
         state = self.view.groups.get(group)
-        if state is not None:  # anybody may ask for any name, and only known groups are kept
+        if state is not None:  # a user may request any name; only existing groups are kept
             self._verdicts[group] = verdict
-        if state is not None and (not state.queues or group in self._unwritten):
+        if state is not None and (not state.queues or group in self._without_progress):
             early = await self._cluster.ask(f"the lag of group {group}", self._first_progress(group), limits=2)
-            self._unwritten[group] = early.value or {}
+            self._without_progress[group] = early.value or {}
         if state is not None:
             groups = {**self.view.groups, group: _with(state, verdict)}
             self.view = ClusterView(self.view.at_ms, self.view.brokers, groups, self.view.missing)
-            await self._tell()
+            await self._notify()
         return verdict
 
 
 _DOCTOR_LIMITS: Final = 4
-"""The doctor asks each broker and each member several things, twice."""
+"""The doctor sends several requests to each broker and each member, twice."""
 
 
 def _masked(diagnosis: GroupDiagnosis | None, mask: Mask) -> GroupDiagnosis | None:
-    """The doctor quotes what listeners raised, and that often has parts of messages in it."""
+    """Apply the mask: the doctor quotes exceptions of listeners, which often contain parts of messages."""
     if diagnosis is None:
         return None
     return msgspec.structs.replace(
@@ -330,7 +337,7 @@ def _masked(diagnosis: GroupDiagnosis | None, mask: Mask) -> GroupDiagnosis | No
 
 
 def _is_within(at_ms: int, now_ms: int, span_ms: int) -> bool:
-    """Whether it was less than that long ago. A time that is still to come, as after the clock was set back, was long ago."""
+    """Whether ``at_ms`` is less than ``span_ms`` ago. False for a time in the future, which occurs when the clock was set back."""
     return 0 <= now_ms - at_ms < span_ms
 
 
