@@ -50,6 +50,7 @@ __all__ = [
     "TooMuchRequest",
     "TopicNotExist",
     "ValueDeserializationError",
+    "described",
 ]
 
 
@@ -184,3 +185,12 @@ class StoreCorrupt(StoreError):
 
 class StoreNotWritable(StoreError):
     """The store takes no messages now: no permission, no space, or shut down."""
+
+
+def described(error: BaseException) -> str:
+    """The type and text of an exception that somebody else's code raised. Its text may raise as well; then that is said instead."""
+    try:
+        text = str(error)
+    except Exception as problem:  # noqa: BLE001 - whatever it is, the first exception must not be lost to it
+        text = f"its text cannot be had ({type(problem).__name__})"
+    return f"{type(error).__name__}: {text}"

@@ -106,20 +106,35 @@ def test_a_transaction_that_nobody_ended_is_asked_for_in_a_thread_of_the_produce
     assert all(name.startswith("sprocketmq-check-ops") for name in asked.threads)
 
 
-def test_what_execute_raises_is_in_the_result_and_the_broker_asks(rocketmq: EmbeddedRocketMQ) -> None:
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize(
+    ("failure", "text"),
+    [
+        (ValueError("out of money"), "ValueError: out of money"),
+        (Unspeakable(), "Unspeakable: its text cannot be had (RuntimeError)"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_execute_raises_is_in_the_result_and_the_broker_asks(
+    rocketmq: EmbeddedRocketMQ, failure: Exception, text: str
+) -> None:
     rocketmq.create_topic("flights", queues=1)
     told = ends(rocketmq)
 
     def execute(sent: rmq.Message) -> rmq.LocalTransactionState:
-        raise ValueError("out of money")
+        raise failure
 
     with producer(rocketmq, Asked(ROLLBACK)) as ops:
         result = ops.send_in_transaction(message(), execute=execute)
         rocketmq.wait_until(lambda: len(told) == 1)
-        assert told[0].remark == "execute raised ValueError: out of money"
+        assert told[0].remark == f"execute raised {text}"
         rocketmq.advance_until(lambda: len(told) == 2, step_ms=10_000, patience_ms=100)
     assert result.local_transaction_state is UNKNOWN
-    assert isinstance(result.local_failure, ValueError)
+    assert result.local_failure is failure
     assert [command.ext_fields["commitOrRollback"] for command in told] == ["0", "12"]
     assert bodies(rocketmq) == []
 

@@ -15,6 +15,7 @@ import pytest
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 import sprocketmq as rmq
+from interop.child import poll_until
 from secured_broker import Secured, secured_broker
 from spark_task import Task, leave_group
 from sprocketmq.client.dead_letters.dead_letters import AsyncDeadLetters
@@ -64,6 +65,7 @@ def test_rows_are_read_written_and_handed_back_over_the_same_connections_whateve
         assert hand.send_back([bad_row(read[-1], "dlq", delay_level=0, max_reconsume=16)]) == []
     assert Cluster.at(secured.namesrv_addr, access=access) is before
     with rmq.DeadLetters("delays", namesrv_addr=secured.namesrv_addr, secret_key_file=str(secured.file)) as letters:
+        poll_until(lambda: letters.count() == 3, "the name server has heard of the dead letters' topic")
         assert sorted(letter.message.body for letter in letters.read()) == [b"0", b"1", b"2"]
 
 

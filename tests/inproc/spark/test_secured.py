@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from pyspark.sql.types import BinaryType, StructField, StructType
 
 import sprocketmq as rmq
+from interop.child import poll_until
 from spark_task import Died, Task, dies, leave_group
 from sprocketmq.broker import Broker, BrokerConfig, NameServer, NameServerConfig
 from sprocketmq.cli.main import app
@@ -83,6 +84,7 @@ def test_rows_are_written_read_and_given_back_with_keys_over_tls(options: dict[s
     why = bad_row({**rows[0], "reason": "no time"}, "dlq", delay_level=0, max_reconsume=16)
     assert hand.send_back([bad[1], why]) == []
     with rmq.DeadLetters("delays", namesrv_addr=options["namesrvAddr"], **keys) as letters:
+        poll_until(lambda: letters.count() == 2, "the name server has heard of the dead letters' topic")
         assert sorted((letter.message.body, letter.reason) for letter in letters.read()) == [
             (b"early", None),
             (b"late", "no time"),

@@ -28,7 +28,7 @@ from sprocketmq.client.listener_signals import ListenerSignal
 from sprocketmq.client.logged_messages import logged_messages
 from sprocketmq.client.results import ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus, ConsumeOrderlyContext
 from sprocketmq.core.callbacks import is_async
-from sprocketmq.errors import ConfigurationError
+from sprocketmq.errors import ConfigurationError, described
 from sprocketmq.wire.records.message import MessageExt
 from sprocketmq.wire.trace import ConsumeReturnType
 
@@ -47,17 +47,14 @@ _MOST_IDS: Final = 32
 
 def described_failure(failure: BaseException) -> str:
     """What was raised and where (Java: UtilAll.exceptionSimpleDesc)."""
-    try:
-        text = str(failure)
-    except Exception as error:  # noqa: BLE001 - an exception of the user's may do anything, here too
-        text = f"its text cannot be had ({type(error).__name__})"
+    text = described(failure)
     trace = failure.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     if trace is None:
-        return f"{type(failure).__name__}: {text}"
+        return text
     code = trace.tb_frame.f_code
-    return f"{type(failure).__name__}: {text}, {code.co_name}({code.co_filename}:{trace.tb_lineno})"
+    return f"{text}, {code.co_name}({code.co_filename}:{trace.tb_lineno})"
 
 
 class _Batch(Protocol[S]):

@@ -36,7 +36,7 @@ from sprocketmq.core.transactions.open_transactions import (
     OpenTransactions,
     local_transaction_state,
 )
-from sprocketmq.errors import ConfigurationError, NetworkError, RequestTimeout, RocketMQError
+from sprocketmq.errors import ConfigurationError, NetworkError, RequestTimeout, RocketMQError, described
 from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import Message, MessageQueue, format_host
@@ -322,13 +322,13 @@ class AsyncTransactionProducer(AsyncProducer):
         """Send the end of the transaction to the broker, if possible; returns the result of the whole."""
         if failure is not None:
             log.warning(
-                "group %s: execute raised %s: %s; the broker will ask about %s",
-                self.group, type(failure).__name__, failure, logged_message(message, half.message_id), exc_info=failure,
+                "group %s: execute raised %s; the broker will ask about %s",
+                self.group, described(failure), logged_message(message, half.message_id), exc_info=failure,
             )  # fmt: skip
         stored = half.status is SendStatus.SEND_OK
         place = self._open.finished(half.message_id, state) if stored else _place(half)
         if place is not None and self._sender is not None:
-            remark = None if failure is None else f"execute raised {type(failure).__name__}: {failure}"
+            remark = None if failure is None else f"execute raised {described(failure)}"
             try:
                 await self._sender.end_transaction(message, half, place, state, remark)
             except (NetworkError, RequestTimeout, RocketMQError) as error:

@@ -22,7 +22,7 @@ import msgspec
 
 from sprocketmq.client.settings.validators import check_topic
 from sprocketmq.core.callbacks import check_callback
-from sprocketmq.errors import ConfigurationError
+from sprocketmq.errors import ConfigurationError, described
 from sprocketmq.wire.records.message import MessageExt
 
 __all__ = [
@@ -166,7 +166,7 @@ def serialized(functions: Serializers | None, topic: str, value: object, whose: 
         body = serialize(value)
     except Exception as error:
         raise ConfigurationError(
-            f"the value for topic {topic!r} cannot be serialized ({type(value).__name__}): {type(error).__name__}: {error}"
+            f"the value for topic {topic!r} cannot be serialized ({type(value).__name__}): {described(error)}"
         ) from error
     if not isinstance(body, bytes | bytearray | memoryview):
         raise ConfigurationError(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, cast
 
 import msgspec
 
-from sprocketmq.errors import ConfigurationError, ValueDeserializationError
+from sprocketmq.errors import ConfigurationError, ValueDeserializationError, described
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message_id import offset_message_id
 from sprocketmq.wire.records.record_head import LazyField, LazyHost
@@ -342,7 +342,7 @@ class MessageExt(Message, Generic[V]):
         except Exception as error:
             raise ValueDeserializationError(
                 f"message {self.message_id} of topic {self.topic!r}: its body of {len(self.body)} bytes cannot be deserialized: "
-                f"{type(error).__name__}: {error}"
+                f"{described(error)}"
             ) from error
 
     def __copy__(self) -> Self:
