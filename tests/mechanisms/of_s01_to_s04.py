@@ -113,7 +113,8 @@ S01_TO_S04 = [
         "client/remoting/instance.py",
         f"{INSTANCE}::test_a_broker_that_no_route_names_any_more_is_disconnected "
         f"{MEMBER}::test_only_connections_to_brokers_that_no_route_names_are_closed "
-        f"{ROUTES}::test_an_address_is_known_while_a_route_names_it",
+        f"{ROUTES}::test_an_address_is_known_while_a_route_names_it "
+        f"{ROUTES}::test_the_table_tells_news_and_keeps_queues",
     ),
     Mechanism(
         "S1",
@@ -184,7 +185,8 @@ S01_TO_S04 = [
         "a forked child does not use its parent's clients: it gets an error, or creates its own",
         "C MQClientInstance",
         "net/process/fork.py",
-        "system/net/test_fork.py::test_a_forked_child_is_told_whose_its_clients_are_and_makes_its_own",
+        "system/net/test_fork.py::test_a_forked_child_is_told_whose_its_clients_are_and_makes_its_own "
+        "system/net/test_fork.py::test_async_clients_and_an_own_server_are_left_to_the_parent_too",
     ),
     Mechanism(
         "S2",
@@ -428,6 +430,8 @@ S01_TO_S04 = [
         "A updateProcessQueueTableInRebalance (changed)",
         "client/consume/running_consumer.py",
         "inproc/client/test_client_subscriptions.py::test_a_member_that_wanted_less_leaves_no_filter_behind "
+        "inproc/client/test_client_subscriptions.py::"
+        "test_a_new_filter_holds_at_once_for_what_comes_though_the_clock_stands_still "
         f"{INSTANCE}::test_heartbeats_keep_a_quiet_member_in_its_group "
         "inproc/broker/test_broker_members.py::test_an_older_subscription_does_not_replace_a_newer_one",
     ),
@@ -439,6 +443,8 @@ S01_TO_S04 = [
         f"{LONG}::test_rebalances_under_load_lose_nothing_keep_order_and_leave_nothing_behind "
         f"{SHARING}::test_from_last_offset_skips_what_is_there_and_nothing_that_comes "
         f"{ORDERLY}::test_a_queue_given_up_under_a_long_listener_stays_locked_until_it_ends "
+        "inproc/client/test_client_orderly_progress.py::test_a_queue_given_up_with_messages_cached_is_unlocked_20_s_later "
+        f"{CONCURRENT}::test_a_limit_per_topic_is_shared_by_the_queues_that_are_owned_now "
         f"{ORDERLY}::test_a_queue_locked_by_another_member_is_not_consumed_until_it_is_free",
         STORM,
     ),
@@ -540,6 +546,7 @@ S01_TO_S04 = [
         "unit/core/test_long_poll.py::test_without_a_known_code_the_filter_is_not_asked "
         "inproc/broker/test_broker_long_polling.py::test_a_held_pull_is_woken_by_the_message_it_waits_for "
         "inproc/broker/test_broker_long_polling.py::test_without_the_suspend_flag_the_answer_comes_at_once "
+        "inproc/client/test_client_subscriptions.py::test_a_batch_wakes_a_pull_that_waits_for_one_of_its_tags "
         f"{INSTANCE}::test_a_pull_that_finds_nothing_is_held_at_the_broker_for_15_s",
         EVERY_FORM,
         function="LongPoll.wake",

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import concurrent.futures
 
+import msgspec
 import pytest
 
-from sprocketmq.wire.codes import ResponseCode
+from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.records.record import decode_records
 
 
@@ -89,7 +90,8 @@ def test_other_queues_and_other_tags_wake_nobody(cluster, client):
 
 def test_without_the_suspend_flag_the_answer_comes_at_once(cluster, client):
     client.send("flights", b"old")
-    assert client.pull("g", "flights", 0, 1).code == ResponseCode.PULL_NOT_FOUND
+    header = msgspec.structs.replace(client.pull_header("g", "flights", 0, 1), suspend_timeout_millis=15_000)
+    assert client.ask(RequestCode.PULL_MESSAGE, header).code == ResponseCode.PULL_NOT_FOUND
 
 
 def test_illegal_offsets_are_not_held(cluster, client):

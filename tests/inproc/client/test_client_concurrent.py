@@ -722,3 +722,7 @@ def test_statistics_count_what_happened(
     status = consumer.statistics.status("flights", rocketmq.clock.now_ms())
     assert status.consume_ok_tps > status.consume_failed_tps > 0
     assert status.pull_tps > 0
+    assert consumer.statistics.since_start("flights", Measure.PULL_TPS)[1] == 3
+    producer.send_batch([rmq.Message("flights", b"good") for _ in range(5)])  # come with one pull
+    rocketmq.wait_until(lambda: len(recorder) == 8)
+    assert consumer.statistics.since_start("flights", Measure.PULL_TPS)[1] == 8

@@ -79,7 +79,8 @@ def test_a_wrong_condition_is_told_at_the_start(rocketmq: EmbeddedRocketMQ) -> N
     rocketmq.faults.drop(RequestCode.CHECK_CLIENT_CONFIG, times=None, when=look)
     with pytest.raises(rmq.RocketMQError, match="only numbers and properties can"):
         consumer.start()
-    assert asked == ["departures", "flights"], "a filter of tags is none that a broker could fail to understand"
+    # Not for tags. A broker that loads its parser first sees the question again afterwards.
+    assert set(asked) == {"departures", "flights"}
     consumer.shutdown()
 
 

@@ -52,6 +52,21 @@ def test_a_member_that_wanted_less_leaves_no_filter_behind(
     rocketmq.advance_until(lambda: len(recorder) == 2 * queues)
 
 
+def test_a_batch_wakes_a_pull_that_waits_for_one_of_its_tags(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    recorder = Recorder()
+    consumers(recorder, expression="C")
+    for number, tags in enumerate(("AC", "CB", "ACB")):
+        rocketmq.wait_until(lambda: rocketmq.broker.parked.waiting("flights", 0))
+        producer.send_batch([rmq.Message("flights", f"{number}".encode(), tags=tag) for tag in tags])
+        rocketmq.wait_until(
+            lambda number=number: len(recorder) == number + 1
+        )  # no clock goes on: nothing else ends the pull
+    assert recorder.bodies == ["0", "1", "2"]
+
+
 def test_a_new_filter_holds_at_once_for_what_comes_though_the_clock_stands_still(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
