@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sprocketmq.spark.columns.byte_columns import SPARE_BYTES, slices
+from sprocketmq.spark.columns.byte_columns import SPARE_BYTES, gathered, places_of, slices
 
 DATA = bytes(number * 7 % 251 for number in range(3000))
 # Around the size of a block, of two, and of what a view holds itself; and many more of the short ones.
@@ -24,13 +24,23 @@ def assert_they_are_slices(places: list[tuple[int, int]]) -> None:
     data = np.frombuffer(DATA + b"?" * SPARE_BYTES, np.uint8)
     column = slices(data, starts, sizes)
     column.validate(full=True)
-    assert column.to_pylist() == [DATA[start : start + size] for start, size in places]
+    expected = [DATA[start : start + size] for start, size in places]
+    assert column.to_pylist() == expected
+    heads = gathered(data, starts, SPARE_BYTES // 2)
+    assert slices(data, starts, sizes, heads).to_pylist() == expected
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, len(DATA) - 700), SIZES), max_size=40))
 def test_slices_of_any_sizes(places: list[tuple[int, int]]) -> None:
     assert_they_are_slices(places)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.sampled_from([b"\2", b"\2\2", b"a\1b", b"x" * 9, b""]), max_size=20).map(b"".join))
+def test_places_of_a_byte(content: bytes) -> None:
+    expected = [place for place, byte in enumerate(content) if byte == 2]
+    assert places_of(np.frombuffer(content, np.uint8), 2).tolist() == expected
 
 
 @pytest.mark.parametrize("sizes", [[5, 1000, 3], [33, 0, 0, 0, 0], [100, 200, 12, 13], [7, 7, 7], [0, 0]])

@@ -20,7 +20,7 @@ from sprocketmq.spark.columns.property_texts import texts_of
 from sprocketmq.wire.records.properties import decode_properties
 
 KIND = pa.map_(pa.string(), pa.field("value", pa.string(), True))
-# Some of 15 to 40 bytes, which end differently or not at all: names are numbered as items of 16 or 32 bytes.
+# Some of 15 to 40 bytes, which end differently or not at all: 16 bytes of a name are in its print.
 NAMES = (
     "KEYS",
     "TAGS",
@@ -69,6 +69,10 @@ def assert_both_ways_read(texts: list[bytes]) -> None:
     assert_they_are(PairedProperties(whole), texts)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(property_pairs, "_MOST_CELLS", 8)
+        patched.setattr(property_pairs, "_NEIGHBOURS", 1)
+        assert_they_are(PairedProperties(whole), texts)
+        # Names whose prints are equal are not taken for each other.
+        patched.setattr(property_pairs, "_prints", lambda heads, sizes: np.zeros(len(heads), np.uint64))
         assert_they_are(PairedProperties(whole), texts)
 
 
@@ -97,6 +101,11 @@ def test_texts_of_one_shape_with_and_without_filled_words() -> None:
 )
 def test_a_text_of_the_same_length_and_another_shape_is_not_taken_for_the_first(other: bytes) -> None:
     assert_both_ways_read([b"a\x01bbbbb\x02", other, b"a\x01ccccc\x02"])
+
+
+def test_a_message_with_hundreds_of_properties_that_repeat_is_read_beside_others() -> None:
+    many = b"".join(b"p%d\x01%d\x02" % (number % 150, number) for number in range(400))
+    assert_both_ways_read([b"TAGS\x01x\x02", many, b"TAGS\x01y\x02KEYS\x01k\x02TAGS\x01z\x02", b""])
 
 
 def test_very_many_shapes_are_read_by_their_separators() -> None:

@@ -29,6 +29,7 @@ __all__ = [
     "is_utf8",
     "laid_out",
     "offsets_of",
+    "places_of",
     "slices",
     "text",
     "validity_of",
@@ -41,6 +42,8 @@ SPARE_BYTES: Final = 32
 # On average; for longer ones Arrow is faster.
 _SHORT_BYTES: Final = 40
 _INLINE_BYTES: Final = 12
+_GROUP_BYTES: Final = 4
+_NUMBER_IN_GROUP: Final = np.uint32(0x00010203)
 NOT_ASCII: Final = 0x80
 
 
@@ -89,20 +92,50 @@ def gathered(data: Any, starts: Any, size: int) -> Any:
     return _blocks(data, size)[starts].view(np.uint8).reshape(len(starts), size)
 
 
+def places_of(content: Any, byte: int) -> Any:
+    """Where one byte is found.
+
+    NumPy looks at each item for whether it is zero, so groups of four bytes are looked through. Most have the byte once.
+    """
+    size = len(content)
+    is_it = np.zeros(-(-size // _GROUP_BYTES) * _GROUP_BYTES, bool)
+    np.equal(content, byte, out=is_it[:size])
+    groups = is_it.view(np.uint32)
+    places = np.flatnonzero(groups != 0)
+    marks = groups[places]
+    several: Any = marks & (marks - 1) != 0
+    others = ()
+    if several.any():
+        found = places[several]
+        own = np.flatnonzero(is_it.view(f"V{_GROUP_BYTES}")[found].view(bool))
+        others = found[own // _GROUP_BYTES] * _GROUP_BYTES + own % _GROUP_BYTES
+        places, marks = places[~several], marks[~several]
+    # The byte that is 1 shifts the factor so far that its uppermost byte is the number of that byte.
+    marks *= _NUMBER_IN_GROUP
+    marks >>= 24
+    places *= _GROUP_BYTES
+    places += marks
+    return np.sort(np.concatenate([places, others]), kind="stable") if len(others) else places
+
+
 def _blocks(data: Any, size: int) -> Any:
     """``size`` bytes from each place of ``data`` as one opaque item, which NumPy copies by one memcpy."""
     return np.ndarray((len(data) - size + 1,), f"V{size}", data, strides=(1,))
 
 
-def slices(data: Any, starts: Any, sizes: Any) -> Array:
-    """``binary`` array of slices of ``data``, which must reach ``SPARE_BYTES`` beyond the last start."""
+def slices(data: Any, starts: Any, sizes: Any, heads: Any = None) -> Array:
+    """``binary`` array of slices of ``data``, which must reach ``SPARE_BYTES`` beyond the last start.
+
+    Args:
+        heads: the first bytes of each slice, and what follows it if it is shorter, if they are gathered already.
+    """
     count = len(starts)
     if count and sizes[0] > 0 and (sizes == sizes[0]).all():
         block = gathered(data, starts, int(sizes[0]))
         return binary(np.arange(count + 1, dtype=np.int32) * np.int32(sizes[0]), block.reshape(-1))
     if sizes.sum() <= _SHORT_BYTES * count:
         offsets = offsets_of(sizes)
-        return binary(offsets, _short_slices(data, starts, sizes, offsets))
+        return binary(offsets, _short_slices(data, starts, sizes, offsets, heads))
     views = np.zeros((count, 4), np.int32)
     views[:, 0], views[:, 3] = sizes, starts
     inline = np.flatnonzero(sizes <= _INLINE_BYTES)
@@ -113,13 +146,16 @@ def slices(data: Any, starts: Any, sizes: Any) -> Array:
     return pa.Array.from_buffers(pa.binary_view(), count, buffers).cast(pa.binary())
 
 
-def _short_slices(data: Any, starts: Any, sizes: Any, offsets: Any) -> Any:
+def _short_slices(data: Any, starts: Any, sizes: Any, offsets: Any, heads: Any) -> Any:
     """The bytes of slices one after the other: a block for each, then the rest of longer ones."""
-    width, size_bytes = SPARE_BYTES, int(offsets[-1])
+    if not len(starts):
+        return np.empty(0, np.uint8)
+    heads = gathered(data, starts, SPARE_BYTES) if heads is None else heads
+    width, size_bytes = heads.shape[1], int(offsets[-1])
     out = np.empty(size_bytes + width, np.uint8)
     read, written = _blocks(data, width), _blocks(out, width)
     places = offsets[:-1].astype(np.int64)
-    written[places] = read[starts]
+    written[places] = heads.view(f"V{width}").reshape(-1)
     longer = np.flatnonzero(sizes > width)
     done = width
     while len(longer):

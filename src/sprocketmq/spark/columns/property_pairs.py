@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Properties as columns out of the places of all separators; see ``property_columns``."""
+"""Properties as columns out of the places of all separators; see ``property_columns``.
+
+Names are not numbered: most of the work would go into that, and the map needs their bytes alone. Each name has a *print*, a hash of its
+first 16 bytes and its size. Equal names have equal prints. The reverse is checked byte by byte wherever it matters: a property is looked up
+by its print, and rows in which a print repeats are read once more with numbered names (``_merge_repeated``).
+"""
 
 from __future__ import annotations
 
@@ -9,8 +14,8 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from sprocketmq.spark.columns.byte_columns import SPARE_BYTES, gathered, slices, text, validity_of
-from sprocketmq.spark.columns.property_texts import END, MIDDLE, Texts, broken, is_separator
+from sprocketmq.spark.columns.byte_columns import SPARE_BYTES, gathered, places_of, slices, text, validity_of
+from sprocketmq.spark.columns.property_texts import END, MIDDLE, Texts, broken
 
 __all__ = ["PairedProperties"]
 
@@ -18,8 +23,15 @@ Array = Any  # pyarrow has no type information
 
 # Of the table that finds names that repeat: 4 MiB.
 _MOST_CELLS: Final = 1 << 20
-# Of the items that stand for names, whole words each. Names are mostly shorter.
-_ITEM_BYTES: Final = (16, 32)
+# Of a name these bytes are in its print. Names are mostly shorter.
+_PRINT_BYTES: Final = 16
+_WORD_BITS: Final = 64
+# Odd numbers, so that each product has all bits of its factor.
+_FIRST, _SECOND, _SIZE, _ROW = (
+    np.uint64(number) for number in (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93)
+)
+# Each print is compared with so many of those before it. Rows with more pairs are read with numbered names.
+_NEIGHBOURS: Final = 15
 
 
 class PairedProperties:
@@ -29,65 +41,99 @@ class PairedProperties:
         self._count = len(texts.starts)
         self._raw, offsets = _whole(texts)
         content = self._raw[: offsets[-1]]
-        separators = np.flatnonzero(is_separator(content))
-        last = np.flatnonzero(content[separators] == END)
-        ends = separators[last]
-        # A pair begins behind the end of the one before. Its middle is its first separator, which is its end if it has no other.
-        begins, first = np.zeros_like(ends), np.zeros_like(last)
-        begins[1:], first[1:] = ends[:-1] + 1, last[:-1] + 1
-        middles = separators[first]
+        ends, middles = places_of(content, END), places_of(content, MIDDLE)
+        # A pair begins behind the end of the one before.
+        begins = np.zeros_like(ends)
+        np.add(ends[:-1], 1, out=begins[1:])
+        is_empty = begins == ends
+        if is_empty.any():
+            begins, ends = begins[~is_empty], ends[~is_empty]
+        if len(middles) != len(ends) or not ((begins < middles) & (middles < ends)).all():
+            # Its middle is its first separator, which is its end if it has no other.
+            middles = np.append(middles, len(content))
+            middles = np.minimum(middles[np.searchsorted(middles, begins)], ends)
         self._pair_offsets = np.searchsorted(ends, offsets).astype(np.int32)
-        counted = (middles > begins) & (ends > middles + 1)
-        if not counted.all():
-            begins, middles, ends = begins[counted], middles[counted], ends[counted]
-            self._keep(counted)
-        self._values_at, self._value_sizes = middles + 1, ends - middles - 1
-        self._names, self._name_codes = _numbered(self._raw, begins, middles - begins)
+        self._names_at, self._name_sizes = begins, middles - begins
+        self._values_at = middles + 1
+        self._value_sizes = ends - self._values_at
+        self._keep((self._name_sizes > 0) & (self._value_sizes > 0))
+        self._heads = gathered(self._raw, self._names_at, _PRINT_BYTES)
+        self._prints = _prints(self._heads, self._name_sizes)
         self._merge_repeated()
 
     def _keep(self, pairs: Any) -> None:
         """Some of the pairs are left; each row has fewer."""
+        if pairs.all():
+            return
         before = np.zeros(len(pairs) + 1, np.int32)
         np.cumsum(pairs, out=before[1:])
         self._pair_offsets = before[self._pair_offsets]
+        kept = np.flatnonzero(pairs)
+        self._names_at, self._name_sizes = self._names_at[kept], self._name_sizes[kept]
+        self._values_at, self._value_sizes = self._values_at[kept], self._value_sizes[kept]
 
     @cached_property
     def _pair_rows(self) -> Any:
         return np.repeat(np.arange(self._count), np.diff(self._pair_offsets))
 
     def _merge_repeated(self) -> None:
-        """Of a name that a message has several times the first place counts, and the last value.
-
-        A table has a cell for each name of each row, of as many rows as keep it in a processor's cache. Each pair writes its number into
-        its cell; one that does not find it there afterwards was not the last.
-        """
-        count, names = len(self._name_codes), len(self._names)
-        most_rows = max(1, _MOST_CELLS // max(1, names))
-        kept, valued = np.ones(count, bool), np.arange(count, dtype=np.int32)
-        last, first = np.empty((2, most_rows * names), np.int32)
-        has_repeated = False
-        for row in range(0, self._count, most_rows):
-            offsets = self._pair_offsets[row : row + most_rows + 1]
-            begin, end = int(offsets[0]), int(offsets[-1])
-            own = slice(begin, end)
-            cells = np.repeat(np.arange(len(offsets) - 1) * names, np.diff(offsets)) + self._name_codes[own]
-            pairs = np.arange(begin, end, dtype=np.int32)
-            last[cells] = pairs  # of an index that repeats NumPy keeps what was assigned last
-            valued[own] = last[cells]
-            if (valued[own] != pairs).any():
-                has_repeated = True
-                first[cells[::-1]] = pairs[::-1]
-                kept[own] = first[cells] == pairs
-        if has_repeated:
-            valued = valued[kept]
-            self._values_at, self._value_sizes = self._values_at[valued], self._value_sizes[valued]
-            self._name_codes = self._name_codes[kept]
+        """Of a name that a message has several times the first place counts, and the last value."""
+        rows = self._rows_with_repeated_prints()
+        if not len(rows):
+            return
+        counts = np.diff(self._pair_offsets)[rows]
+        offsets = np.zeros(len(rows) + 1, np.int64)
+        np.cumsum(counts, out=offsets[1:])
+        # All pairs of these rows, and where they are in the batch.
+        pairs = np.repeat(self._pair_offsets[:-1][rows] - offsets[:-1], counts) + np.arange(int(offsets[-1]))
+        names, codes = _numbered(self._raw, self._names_at[pairs], self._name_sizes[pairs])
+        valued, is_first = _last_and_first(codes, names, offsets)
+        self._values_at[pairs], self._value_sizes[pairs] = (
+            self._values_at[pairs[valued]],
+            self._value_sizes[pairs[valued]],
+        )
+        if not is_first.all():
+            kept = np.ones(len(self._prints), bool)
+            kept[pairs] = is_first
             self._keep(kept)
+            self._heads, self._prints = _taken(self._heads, kept), self._prints[kept]
+
+    def _rows_with_repeated_prints(self) -> Any:
+        """Rows that may have a name several times, and all that do."""
+        counts = np.diff(self._pair_offsets)
+        most = int(counts.max(initial=0))
+        if most < 2:
+            return ()
+        is_odd = counts > _NEIGHBOURS + 1
+        # Equal prints of different rows differ.
+        own = np.repeat(np.arange(self._count, dtype=np.uint64) * _ROW, counts)
+        own += self._prints
+        repeats = np.zeros(len(own), bool)
+        for apart in range(1, min(most, _NEIGHBOURS + 1)):
+            repeats[apart:] |= own[apart:] == own[:-apart]
+        if repeats.any():
+            is_odd[np.repeat(np.arange(self._count), counts)[repeats]] = True
+        return np.flatnonzero(is_odd)
+
+    def _named(self, name: str) -> Any:
+        """The pairs of one name."""
+        wanted = name.encode()
+        head = np.frombuffer(wanted[:_PRINT_BYTES].ljust(_PRINT_BYTES), np.uint8).reshape(1, -1)
+        pairs = np.flatnonzero(self._prints == _prints(head, np.array([len(wanted)], np.int64)))
+        sizes = self._name_sizes[pairs]
+        if not (sizes == len(wanted)).all():
+            pairs = pairs[sizes == len(wanted)]
+        if not len(pairs):
+            return pairs
+        found = gathered(self._raw, self._names_at[pairs], len(wanted))
+        if found.tobytes() == wanted * len(pairs):
+            return pairs
+        return pairs[(found == np.frombuffer(wanted, np.uint8)).all(axis=1)]
 
     def column(self, name: str) -> Array:
-        if name not in self._names:
+        pairs = self._named(name)
+        if not len(pairs):
             return pa.nulls(self._count, pa.string())
-        pairs = np.flatnonzero(self._name_codes == self._names.index(name))
         if len(pairs) == self._count:
             return text(slices(self._raw, self._values_at[pairs], self._value_sizes[pairs]))
         rows = self._pair_rows[pairs]
@@ -96,44 +142,60 @@ class PairedProperties:
         return text(slices(self._raw, starts, sizes), validity_of(sizes > 0))  # no value is empty
 
     def maps(self, kind: Any) -> Array:
-        names = pa.array(self._names, pa.string()).take(pa.array(self._name_codes))
+        names = text(slices(self._raw, self._names_at, self._name_sizes, self._heads))
         values = text(slices(self._raw, self._values_at, self._value_sizes))
         return pa.MapArray.from_arrays(pa.array(self._pair_offsets), names, values, type=kind)
 
 
-def _numbered(raw: Any, begins: Any, sizes: Any) -> tuple[list[str], Any]:
-    """The distinct names, and for each pair the number of its name.
+def _prints(heads: Any, sizes: Any) -> Any:
+    """A number for each name, out of its size and the 16 bytes from its start on; bytes behind the name do not count."""
+    words = heads.view(np.uint64)
+    # So many bits of the second word are not of the name, and so many of both. A shift by 64 bits and more gives 0.
+    both = np.minimum(sizes, _PRINT_BYTES)
+    both *= -8
+    both += _PRINT_BYTES * 8
+    second = words[:, 1] << both.view(np.uint64)
+    both -= _WORD_BITS
+    first = words[:, 0] << np.maximum(both, 0, out=both).view(np.uint64)
+    # Names that differ in their last bytes differ in the upper bits alone, so those are mixed into the lower ones.
+    first *= _FIRST
+    first ^= first >> np.uint64(32)
+    second *= _SECOND
+    first += second
+    first += sizes.view(np.uint64)
+    first *= _SIZE
+    return first
 
-    A name with the separator behind it, filled up with zeros, is an item of one size; Arrow numbers those faster than bytes of any size.
+
+def _last_and_first(codes: Any, names: int, offsets: Any) -> tuple[Any, Any]:
+    """Of each pair the number of the last one of its row with its name, and whether it is the first of them.
+
+    A table has a cell for each name of each row, of as many rows as keep it in a processor's cache. Each pair writes its number into
+    its cell; one that does not find it there afterwards was not the last.
     """
-    width = next((width for width in _ITEM_BYTES if sizes.max(initial=0) < width), _ITEM_BYTES[-1])
-    is_long = sizes >= width
-    if not is_long.any():
-        found = _items(raw, begins, sizes, width).dictionary_encode()
-        return _names_of(found), _codes_of(found)
-    short, long = np.flatnonzero(~is_long), np.flatnonzero(is_long)
-    names, others = _numbered(raw, begins[short], sizes[short])
-    found = slices(raw, begins[long], sizes[long]).dictionary_encode()
-    codes = np.empty(len(sizes), np.int32)
-    codes[short], codes[long] = others, _codes_of(found) + len(names)
-    return names + _names_of(found), codes
+    most_rows = max(1, _MOST_CELLS // max(1, names))
+    valued, is_first = np.empty(len(codes), np.int64), np.empty(len(codes), bool)
+    last, first = np.empty((2, most_rows * names), np.int64)
+    for row in range(0, len(offsets) - 1, most_rows):
+        of_rows = offsets[row : row + most_rows + 1]
+        own = slice(int(of_rows[0]), int(of_rows[-1]))
+        cells = np.repeat(np.arange(len(of_rows) - 1) * names, np.diff(of_rows)) + codes[own]
+        pairs = np.arange(own.start, own.stop)
+        last[cells] = pairs  # of an index that repeats NumPy keeps what was assigned last
+        first[cells[::-1]] = pairs[::-1]
+        valued[own], is_first[own] = last[cells], first[cells] == pairs
+    return valued, is_first
 
 
-def _items(raw: Any, begins: Any, sizes: Any, width: int) -> Array:
-    items = gathered(raw, begins, width)
-    # Of each size: that many bytes and one more are kept.
-    masks = np.tri(width, dtype=np.uint8) * np.uint8(0xFF)
-    words = items.view(np.uint64)
-    words &= masks.view(f"V{width}").reshape(-1)[sizes].view(np.uint64).reshape(words.shape)
-    return pa.Array.from_buffers(pa.binary(width), len(items), [None, pa.py_buffer(items)])
+def _numbered(raw: Any, begins: Any, sizes: Any) -> tuple[int, Any]:
+    """How many distinct names there are, and for each pair the number of its name."""
+    found = slices(raw, begins, sizes).dictionary_encode()
+    return len(found.dictionary), found.indices.to_numpy(zero_copy_only=False)
 
 
-def _names_of(encoded: Array) -> list[str]:
-    return [name.partition(bytes((MIDDLE,)))[0].decode() for name in encoded.dictionary.to_pylist()]
-
-
-def _codes_of(encoded: Array) -> Any:
-    return encoded.indices.to_numpy(zero_copy_only=False)
+def _taken(heads: Any, kept: Any) -> Any:
+    """Some of the rows."""
+    return heads.view(f"V{_PRINT_BYTES}")[kept].view(heads.dtype)
 
 
 def _whole(texts: Texts) -> tuple[Any, Any]:

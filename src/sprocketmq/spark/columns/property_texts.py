@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from sprocketmq.spark.columns.byte_columns import SPARE_BYTES, binary, is_utf8
+from sprocketmq.spark.columns.byte_columns import NOT_ASCII, SPARE_BYTES, binary, is_utf8, slices
 
 __all__ = ["END", "MIDDLE", "Texts", "broken", "is_separator", "texts_of"]
 
@@ -19,6 +19,8 @@ MIDDLE: Final = 1
 END: Final = 2
 # So many texts are checked by one call, which copies them if one is wrong.
 _CHECKED_TEXTS: Final = 256
+_WORD_BYTES: Final = 8
+_NOT_ASCII_WORD: Final = np.uint64(int.from_bytes(bytes([NOT_ASCII] * _WORD_BYTES), "little"))
 
 
 class Texts(NamedTuple):
@@ -67,18 +69,36 @@ def broken(raw: Any, offsets: Any) -> Any:
     """Which of the texts in ``raw``, one after the other, are not UTF-8. Each ends with its separator: no character spans two texts."""
     if is_utf8(binary(offsets, raw)):
         return ()
-    rows, view, row, count = [], memoryview(raw), 0, len(offsets) - 1
+    suspects = _with_other_than_ascii(raw, offsets)
+    own = slices(raw, offsets[suspects].astype(np.int64), np.diff(offsets)[suspects])
+    bounds = np.frombuffer(own.buffers()[1], np.int32)[: len(own) + 1]
+    rows, view, row, count = [], memoryview(own.buffers()[2]), 0, len(own)
     while row < count:
         upto = min(row + _CHECKED_TEXTS, count)
         try:
-            str(view[offsets[row] : offsets[upto]], "utf-8")
+            str(view[bounds[row] : bounds[upto]], "utf-8")
         except UnicodeDecodeError as error:
             # The first byte that is wrong; the search continues behind its text.
-            row = int(np.searchsorted(offsets, offsets[row] + error.start, side="right"))
+            row = int(np.searchsorted(bounds, bounds[row] + error.start, side="right"))
             rows.append(row - 1)
         else:
             row = upto
-    return np.array(rows, np.int64)
+    return suspects[rows]
+
+
+def _with_other_than_ascii(raw: Any, offsets: Any) -> Any:
+    """The texts that have bytes other than ASCII, and their neighbours in the same eight bytes."""
+    size = int(offsets[-1])
+    found = np.flatnonzero(raw[: size & -_WORD_BYTES].view(np.uint64) & _NOT_ASCII_WORD != 0) * _WORD_BYTES
+    found = np.append(found, size & -_WORD_BYTES)  # the rest is taken for one
+    is_suspect = np.zeros(len(offsets) - 1, bool)
+    first = np.searchsorted(offsets, found, side="right") - 1
+    last = np.searchsorted(offsets, np.minimum(found + _WORD_BYTES, size), side="left") - 1
+    while len(first):
+        is_suspect[np.minimum(first, len(is_suspect) - 1)] = True
+        goes_on = first < last
+        first, last = first[goes_on] + 1, last[goes_on]
+    return np.flatnonzero(is_suspect)
 
 
 def is_separator(content: Any) -> Any:
