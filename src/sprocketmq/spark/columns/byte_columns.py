@@ -83,7 +83,7 @@ def is_utf8(array: Array) -> bool:
 def offsets_of(sizes: Any) -> Any:
     """Where each of the values of these sizes begins, and the last one ends."""
     offsets = np.zeros(len(sizes) + 1, np.int32)
-    np.cumsum(sizes, out=offsets[1:])
+    np.cumsum(sizes, dtype=np.int32, out=offsets[1:])
     return offsets
 
 
@@ -172,7 +172,8 @@ def laid_out(count: int, parts: list[tuple[Any, Any]]) -> tuple[Any, Any]:
     """Blocks of bytes, each row of which belongs to one of ``count`` rows, in the order of rows: offsets, and the bytes.
 
     Args:
-        parts: the numbers of the rows, and a table of as many rows; rows without bytes are in none. None is all rows.
+        parts: the numbers of the rows, and a table of as many rows; rows without bytes are in none. None is all rows. Of a table that
+            repeats one row (``numpy.broadcast_to``) only that row is read.
     """
     if len(parts) == 1 and parts[0][0] is None:
         block = np.ascontiguousarray(parts[0][1])
@@ -186,5 +187,6 @@ def laid_out(count: int, parts: list[tuple[Any, Any]]) -> tuple[Any, Any]:
         width = block.shape[1]
         if width and len(block):
             places = np.ndarray((len(out) - width + 1,), f"V{width}", out, strides=(1,))
-            places[offsets[rows]] = np.ascontiguousarray(block).view(f"V{width}").reshape(-1)
+            own = block[:1] if block.strides[0] == 0 else block
+            places[offsets[rows]] = np.ascontiguousarray(own).view(f"V{width}").reshape(-1)
     return offsets, out

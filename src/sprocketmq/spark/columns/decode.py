@@ -143,12 +143,16 @@ def _per_body(rows: _Rows, texts: Iterable[str]) -> Array:
 
 def _topic(rows: _Rows, _: Any) -> Array:
     """Retried messages and dead letters go by the name of the topic they were first sent to."""
+    copied = [entry.queue.topic.startswith(_COPIES) for entry in rows.bodies]
     topics = _per_body(rows, (entry.queue.topic for entry in rows.bodies))
-    if not any(entry.queue.topic.startswith(_COPIES) for entry in rows.bodies):
+    found = [rows.property(name) for name in _ORIGIN_NAMES] if any(copied) else []
+    found = [column for column in found if column.null_count < len(column)]
+    if not found:
         return topics
-    origin = pc.coalesce(*(rows.property(name) for name in _ORIGIN_NAMES))
-    copied = pa.array([entry.queue.topic.startswith(_COPIES) for entry in rows.bodies], pa.bool_())
-    return pc.if_else(pc.and_(copied.take(pa.array(rows.which)), pc.is_valid(origin)), origin, topics)
+    origin = pc.coalesce(*found) if len(found) > 1 else found[0]
+    if all(copied):
+        return pc.coalesce(origin, topics) if origin.null_count else origin
+    return pc.if_else(pc.and_(pa.array(copied).take(pa.array(rows.which)), pc.is_valid(origin)), origin, topics)
 
 
 def _message_id(rows: _Rows, _: Any) -> Array:

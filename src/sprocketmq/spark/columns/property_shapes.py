@@ -26,6 +26,7 @@ _MOST_SHAPES: Final = 24
 # How often a text is compared with a template, on average, before the search ends.
 _MOST_LOOKS: Final = 4
 _SEPARATORS_UPTO: Final = np.uint8(END)
+_SIZE: Final = np.int32
 _FILL: Final = ord(" ")  # behind a text, up to a whole word
 
 
@@ -136,14 +137,16 @@ def _like_the_first(texts: Any, fixed: Any) -> Any:
     Equal to it in every byte outside of values, separators among them, and with as many separators: so no value holds another one.
     """
     words = texts.view(np.uint64)
-    differing = (words ^ words[0]) & fixed.view(np.uint64)
+    differing = words ^ words[0]
+    differing &= fixed.view(np.uint64)
     # Zeros are counted, too, unless the first text has some: one pass less for nearly all.
     separators = texts <= _SEPARATORS_UPTO if texts[0].all() else is_separator(texts)
     count = np.count_nonzero(separators[0])
     if np.count_nonzero(separators) == count * len(texts) and not differing.any():
         return None
     places = separators.view(np.uint64)
-    differing |= places ^ places[0]
+    places ^= places[0].copy()
+    differing |= places
     return ~differing.any(axis=1)
 
 
@@ -179,27 +182,17 @@ class ShapedProperties:
         for shape in shapes:
             pairs[_all_or(shape.rows)] = len(shape.names)
         pair_offsets = offsets_of(pairs)
-        names = self._strings(
-            [(shape.rows, _repeated(shape)) for shape in shapes], _name_sizes_of(shapes), pair_offsets
-        )
-        values = self._strings(
-            [(shape.rows, _side_by_side(shape)) for shape in shapes], _value_sizes_of(shapes), pair_offsets
-        )
+        names = self._strings([(shape.rows, _repeated(shape)) for shape in shapes], _name_sizes_of(shapes))
+        values = self._strings([(shape.rows, _side_by_side(shape)) for shape in shapes], _value_sizes_of(shapes))
         return pa.MapArray.from_arrays(pa.array(pair_offsets), names, values, type=kind)
 
-    def _strings(self, parts: list[tuple[Any, Any]], sizes: list[list[int]], pair_offsets: Any) -> Array:
+    def _strings(self, parts: list[tuple[Any, Any]], sizes: list[list[int]]) -> Array:
         """The strings of all pairs: of each row those of ``parts`` one after the other, ``sizes`` long each, by shape."""
-        row_offsets, laid = laid_out(self._count, parts)
-        begins = [
-            (rows, row_offsets[:-1][_all_or(rows)][:, None] + offsets_of(np.array(own, np.int32))[:-1])
-            for (rows, _), own in zip(parts, sizes, strict=True)
-        ]
-        # Where each string begins, four bytes for each pair: laid out as the texts are, for rows have differing numbers of pairs.
-        _, begin_bytes = laid_out(self._count, [(rows, _as_bytes(part.astype(np.int32))) for rows, part in begins])
-        offsets = np.empty(int(pair_offsets[-1]) + 1, np.int32)
-        offsets[:-1] = begin_bytes.view(np.int32)
-        offsets[-1] = row_offsets[-1]
-        return text(binary(offsets, laid))
+        _, laid = laid_out(self._count, parts)
+        # The size of each string, four bytes for each pair: laid out as the texts are, for rows have differing numbers of pairs.
+        own_sizes = [(rows, _in_each_row(_SIZE, own, block)) for (rows, block), own in zip(parts, sizes, strict=True)]
+        _, size_bytes = laid_out(self._count, own_sizes)
+        return text(binary(offsets_of(size_bytes.view(_SIZE)), laid))
 
 
 def _name_sizes_of(shapes: list[Shape]) -> list[list[int]]:
@@ -212,8 +205,13 @@ def _value_sizes_of(shapes: list[Shape]) -> list[list[int]]:
 
 def _repeated(shape: Shape) -> Any:
     """The names one after the other, once for each message."""
-    names = np.frombuffer(b"".join(shape.names), np.uint8)
-    return np.broadcast_to(names, (len(shape.texts), len(names)))
+    return _in_each_row(np.uint8, list(b"".join(shape.names)), shape.texts)
+
+
+def _in_each_row(kind: Any, numbers: list[int], table: Any) -> Any:
+    """The bytes of ``numbers``, once for each row of ``table``."""
+    own = np.array(numbers, kind).view(np.uint8)
+    return np.broadcast_to(own, (len(table), len(own)))
 
 
 def _side_by_side(shape: Shape) -> Any:
@@ -233,7 +231,3 @@ def _blocks(table: Any, begin: int, width: int) -> Any:
 
 def _all_or(rows: Any) -> Any:
     return slice(None) if rows is None else rows
-
-
-def _as_bytes(numbers: Any) -> Any:
-    return np.ascontiguousarray(numbers).view(np.uint8).reshape(len(numbers), -1)
