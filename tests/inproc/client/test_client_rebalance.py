@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from recorder import Recorder, send_all
 
 import sprocketmq as rmq
 from sprocketmq.broker import Broker
+from sprocketmq.client.consume.rebalancer import Rebalancer
+from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.client.remoting.instance import ClientInstance
 from sprocketmq.core.consume.consume_progress import OFFSET_UNKNOWN
 from sprocketmq.net.process.engine import Engine
@@ -539,3 +542,86 @@ def test_the_broker_shares_the_queues_out_where_it_is_asked_to(
     assert _queues(alone) == [0, 1, 2, 3]
     said = [record for record in caplog.records if "divided by its members" in record.getMessage()]
     assert len([record for record in said if "group old-broker: topic flights" in record.getMessage()]) == 1
+
+
+def _of_many_topics(rocketmq: EmbeddedRocketMQ) -> rmq.AsyncPushConsumer:
+    consumer = rmq.AsyncPushConsumer("counts", namesrv_addr=rocketmq.namesrv_addr)
+    consumer.on_message(lambda message: None)
+    for name in NAMES:
+        consumer.subscribe(name)
+    return consumer
+
+
+NAMES = [f"topic-{number:02}" for number in range(40)]
+
+
+def test_a_round_asks_each_broker_once_for_the_members(
+    rocketmq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    consumer_ids = RemotingApi.consumer_ids
+
+    async def counted(self: RemotingApi, address: str, group: str) -> list[str]:
+        asked.append(address)
+        return await consumer_ids(self, address, group)
+
+    monkeypatch.setattr(RemotingApi, "consumer_ids", counted)
+    for name in NAMES:
+        rocketmq.create_topic(name, queues=2)
+
+    async def run() -> None:
+        consumer = _of_many_topics(rocketmq)
+        await consumer.start()
+        assert len([queue for queue in consumer.assigned_queues if queue.topic in NAMES]) == 2 * len(NAMES)
+        asked.clear()
+        await consumer.rebalance_now()
+        first = len(asked)
+        await consumer.rebalance_now()
+        assert (first, len(asked)) == (1, 2), "once in each round, and anew in the next one"
+        await consumer.shutdown()
+
+    asyncio.run(run())
+
+
+def test_a_topic_that_takes_long_holds_up_no_other_and_one_that_fails_ends_the_round_when_the_others_have_ended(
+    rocketmq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in NAMES:
+        rocketmq.create_topic(name, queues=1)
+    start_offset = Rebalancer.start_offset
+    most = under_way = 0
+
+    async def slow_or_broken(self: Rebalancer, queue: rmq.MessageQueue) -> int | None:
+        nonlocal most, under_way
+        under_way += 1
+        most = max(most, under_way)
+        try:
+            if queue.topic == NAMES[0]:  # until all others were taken up
+                while len(self.table.active()) < len(NAMES) - 2:
+                    await asyncio.sleep(0)
+            if queue.topic == NAMES[1]:
+                raise LookupError("a bug")
+            return await start_offset(self, queue)
+        finally:
+            under_way -= 1
+
+    rebalance, failed_with = Rebalancer.rebalance, list[int]()
+
+    async def watched(self: Rebalancer, topics: Iterable[str]) -> bool:
+        try:
+            return await rebalance(self, topics)
+        except LookupError:
+            failed_with.append(under_way)
+            raise
+
+    async def run() -> None:
+        consumer = _of_many_topics(rocketmq)
+        monkeypatch.setattr(Rebalancer, "start_offset", slow_or_broken)
+        monkeypatch.setattr(Rebalancer, "rebalance", watched)
+        with contextlib.suppress(LookupError):  # unless the broker's notice began the first round
+            await consumer.start()
+        assert failed_with == [0]
+        assert 2 <= most <= 16
+        await consumer.shutdown()
+
+    asyncio.run(run())

@@ -2,7 +2,7 @@
 """Adding and dropping queues (Java: RebalanceImpl, RebalancePushImpl). ``core.group.rebalance`` decides, this file runs it.
 
     for each topic:  queues from the route, members from a broker, allocation  -->  Drop ... Add ...
-                     (client_rebalance=False: the broker allocates)
+    (16 at a time)   (each broker is asked once in a round; client_rebalance=False: the broker allocates)
     Drop:  progress persisted; then, unless an orderly listener still runs (refused, next round): forgotten, unlocked at the broker
     Add:   orderly: locked at the broker first; start offset found; pull loop started
 
@@ -37,6 +37,7 @@ log = logging.getLogger("sprocketmq.client")
 
 _FAILURES = (NetworkError, RemoteError, RequestTimeout, ProtocolError)
 _HALF_AN_HOUR_MS = 30 * 60_000
+_TOPICS_AT_ONCE = 16  # each waits for a broker several times: 1,000 topics one after the other take seconds
 
 
 class _Refused:
@@ -77,6 +78,9 @@ class Rebalancer:
         self._process_queues: dict[MessageQueue, ProcessQueue] = {}  # read, or being given up
         self._unlocks: dict[MessageQueue, Timer] = {}  # queues that were given up and are still locked
         self._gate = asyncio.Lock()  # one round at a time: a round awaits the network in the middle
+        self._asking: dict[
+            str, asyncio.Task[list[str]]
+        ] = {}  # the members, by the address of the broker asked in this round
         self._leaving = False  # from then on a round that waits takes up, and locks, nothing any more
         self._members: dict[str, set[str]] = {}  # client ids by topic, as the last round saw them
         self._regrouped: set[str] = set()  # topics with other members than before, of whom nobody was told yet
@@ -88,17 +92,33 @@ class Rebalancer:
         self.fixed: set[MessageQueue] | None = None
 
     async def rebalance(self, topics: Iterable[str]) -> bool:
-        """One round over all topics. True: this member has exactly the queues that it should have."""
+        """One round over all topics, several at a time. True: this member has exactly the queues that it should have."""
         async with self._gate:
             topics = sorted(topics)
             self._record_ended()
             await self._run(self.table.subscribed(topics))
-            known = True
-            for topic in topics:
-                if self._leaving:
-                    return True
-                known = await self._rebalance_topic(topic) and known
-            return known and self.table.is_balanced
+            left = iter(topics)
+
+            async def rebalance_left() -> bool:
+                known = True
+                for topic in left:
+                    if self._leaving:
+                        return True
+                    known = await self._rebalance_topic(topic) and known
+                return known
+
+            at_once = min(_TOPICS_AT_ONCE, len(topics))
+            try:
+                ends = await asyncio.gather(*(rebalance_left() for _ in range(at_once)), return_exceptions=True)
+            finally:
+                asking, self._asking = list(self._asking.values()), {}
+                for task in asking:
+                    task.cancel()
+                await asyncio.gather(*asking, return_exceptions=True)
+            for end in ends:
+                if isinstance(end, BaseException):
+                    raise end
+            return self._leaving or (all(ends) and self.table.is_balanced)
 
     async def drop_all(self) -> None:
         """Shutdown: drop all queues. Listeners must have ended before, because unlocking a queue lets its next owner begin."""
@@ -187,11 +207,10 @@ class Rebalancer:
             asked = await self._ask_broker(address, topic)
             if not isinstance(asked, _Refused):
                 return asked
-        client_ids = await self._api.consumer_ids(address, self._group.name)
-        if self._group.client_id not in client_ids:
-            # The broker has not heard of us: it restarted, or we just learned of it by this topic's route.
-            await self._heartbeat(address)
-            client_ids = await self._api.consumer_ids(address, self._group.name)
+        asking = self._asking.get(address)
+        if asking is None:
+            asking = self._asking[address] = asyncio.ensure_future(self._ask_members(address))
+        client_ids = await asyncio.shield(asking)  # others wait for it, too
         if self._group.client_id not in client_ids:
             log.info("group %s: %s does not list us as a member yet", self._group.name, address)
             return None  # no reason to give up what we have
@@ -199,6 +218,15 @@ class Rebalancer:
             self._members[topic] = set(client_ids)
             self._regrouped.add(topic)
         return self._share(topic, queues, client_ids)
+
+    async def _ask_members(self, address: str) -> list[str]:
+        """The members of the group as a broker lists them; with us, if it takes our heartbeat."""
+        client_ids = await self._api.consumer_ids(address, self._group.name)
+        if self._group.client_id not in client_ids:
+            # The broker has not heard of us: it restarted, or we just learned of it by a topic's route.
+            await self._heartbeat(address)
+            client_ids = await self._api.consumer_ids(address, self._group.name)
+        return client_ids
 
     def _share(self, topic: str, queues: list[MessageQueue], client_ids: list[str]) -> list[MessageQueue] | None:
         """The result of the strategy. None, with a line in the log, if it fails: the member keeps its queues, as in RebalanceImpl."""

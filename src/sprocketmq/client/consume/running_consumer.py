@@ -93,6 +93,7 @@ class RunningConsumer:
         self.stopping = False
         self.trace: MessageTrace | None = None
         self._loops: dict[ProcessQueue, PullLoop] = {}
+        self._limits = settings.flow_limits  # of each queue
         self._said: dict[str, bodies.SubscriptionData] = {}  # with the newest version that any heartbeat names
         self._announced: dict[str, bodies.SubscriptionData] = {}  # what the brokers have heard: pulls go by it
         clustering = self._settings.clustering
@@ -412,7 +413,7 @@ class RunningConsumer:
             process_queue,
             offset,
             orderly=self.service.orderly and settings.clustering,
-            limits=settings.flow_limits,
+            limits=self._limits,
             pull_interval_ms=settings.pull_interval_ms,
             exception_delay_ms=settings.pull_time_delay_when_exception_ms,
         )
@@ -476,5 +477,7 @@ class RunningConsumer:
 
     def _share_limits(self) -> None:
         limits = flow_control.per_queue_limits(self._settings.flow_limits, len(self._loops))
-        for loop in self._loops.values():
-            loop.cursor.limits = limits
+        if limits != self._limits:  # mostly they do not depend on the number of queues
+            self._limits = limits
+            for loop in self._loops.values():
+                loop.cursor.limits = limits

@@ -102,6 +102,7 @@ class RebalanceTable:
     ) -> None:
         self.new_process_queue = new_process_queue
         self._entries: dict[MessageQueue, _Entry] = {}
+        self._by_topic: dict[str, set[MessageQueue]] = {}  # the queues of the entries
         self._wanted: dict[str, set[MessageQueue]] = {}
 
     # --- events: each returns the effects to run -------------------------------------------------------------------------------------
@@ -125,9 +126,14 @@ class RebalanceTable:
 
     def subscribed(self, topics: Collection[str]) -> list[Drop | Add]:
         """The topics subscribed now; all others are dropped (law 5). Java: truncateMessageQueueNotMyTopic."""
-        for topic in [topic for topic in self._wanted if topic not in topics]:
+        for topic in self._wanted.keys() - topics:
             del self._wanted[topic]
-        gone = [queue for queue in self._entries if queue.topic not in topics and not self._is_dropping(queue)]
+        gone = [
+            queue
+            for topic in self._by_topic.keys() - topics
+            for queue in self._by_topic[topic]
+            if not self._is_dropping(queue)
+        ]
         return [self._drop(queue, DropReason.UNSUBSCRIBED) for queue in sorted(gone, key=queue_order)]
 
     def added(self, queue: MessageQueue, now_ms: int) -> ProcessQueue | None:
@@ -143,7 +149,7 @@ class RebalanceTable:
         """No lock or no start offset: the queue waits for the next round."""
         entry = self._entries.get(queue)
         if entry is not None and entry.life is QueueLife.ADDING:
-            del self._entries[queue]
+            self._forget(queue)
 
     def drop(self, queue: MessageQueue, reason: DropReason) -> list[Drop | Add]:
         """Drop one queue now, whatever the allocation says (offset illegal, reset, shutdown)."""
@@ -165,7 +171,7 @@ class RebalanceTable:
         entry = self._entries.get(queue)
         if entry is None or entry.life is not QueueLife.DROPPING:
             return []
-        del self._entries[queue]
+        self._forget(queue)
         return [self._add(queue, now_ms)] if queue in self._wanted.get(queue.topic, ()) else []
 
     def removal_refused(self, queue: MessageQueue) -> None:
@@ -202,14 +208,22 @@ class RebalanceTable:
     # --- within ----------------------------------------------------------------------------------------------------------------------
 
     def _sorted(self, topic: str) -> list[MessageQueue]:
-        return sorted((queue for queue in self._entries if queue.topic == topic), key=queue_order)
+        return sorted(self._by_topic.get(topic, ()), key=queue_order)
 
     def _is_dropping(self, queue: MessageQueue) -> bool:
         return self._entries[queue].life is QueueLife.DROPPING
 
     def _add(self, queue: MessageQueue, now_ms: int) -> Add:
         self._entries[queue] = _Entry(self.new_process_queue(queue, now_ms))
+        self._by_topic.setdefault(queue.topic, set()).add(queue)
         return Add(queue)
+
+    def _forget(self, queue: MessageQueue) -> None:
+        del self._entries[queue]
+        queues = self._by_topic[queue.topic]
+        queues.remove(queue)
+        if not queues:
+            del self._by_topic[queue.topic]
 
     def _drop(self, queue: MessageQueue, reason: DropReason) -> Drop:
         entry = self._entries[queue]
@@ -218,6 +232,9 @@ class RebalanceTable:
         return Drop(queue, reason)
 
     def check_invariants(self) -> None:
+        by_topic = [queue for topic, queues in self._by_topic.items() for queue in queues if queue.topic == topic]
+        assert set(by_topic) == self._entries.keys(), "queues of the topics are not those of the entries"
+        assert all(self._by_topic.values()), "a topic without a queue"
         for queue, entry in self._entries.items():
             assert entry.process_queue.queue == queue, "an entry under a wrong name"
             assert (

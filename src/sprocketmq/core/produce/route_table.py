@@ -176,7 +176,8 @@ class RouteTable:
 
     def update(self, topic: str, route: TopicRouteData) -> bool:
         """Takes a route from the name server; True when it differs from the one known."""
-        if not is_changed(self._routes.get(topic), route):
+        known = self._routes.get(topic)
+        if not is_changed(known, route):
             return False
         publish, subscribe = (
             publish_queues(topic, route),
@@ -184,7 +185,10 @@ class RouteTable:
         )  # may raise: before any change
         self._routes[topic] = route
         self._publish[topic], self._subscribe[topic] = publish, subscribe
-        self._collect_brokers(last=topic)
+        if known is None:  # nothing that was known ends with it: 1,000 topics are not collected 1,000 times
+            self._add_brokers(self._brokers, route)
+        else:
+            self._collect_brokers(last=topic)
         return True
 
     def remove(self, topic: str) -> None:
@@ -254,6 +258,10 @@ class RouteTable:
             names.append(last)
         brokers: dict[str, dict[int, str]] = {}
         for topic in names:
-            for data in self._routes[topic].broker_datas:
-                brokers[data.broker_name] = dict(data.broker_addrs)
+            self._add_brokers(brokers, self._routes[topic])
         self._brokers = brokers
+
+    @staticmethod
+    def _add_brokers(brokers: dict[str, dict[int, str]], route: TopicRouteData) -> None:
+        for data in route.broker_datas:
+            brokers[data.broker_name] = dict(data.broker_addrs)

@@ -131,6 +131,10 @@ def test_the_newest_answer_about_a_broker_wins() -> None:
     moved.broker_datas[0].broker_addrs = {0: "new:1"}
     table.update("t", moved)
     assert table.master_address("a") == "new:1"
+    again = route("a", "b")
+    again.broker_datas[0].broker_addrs = {0: "newer:1"}
+    table.update("v", again)  # the first route of a topic
+    assert (table.master_address("a"), list(table.brokers())) == ("newer:1", ["a", "b"])
 
 
 @pytest.mark.parametrize(
