@@ -3,15 +3,15 @@
 
 `--beside DIR` adds the broker of another checkout, for before and after a change.
 
-All run on this machine, with their defaults (ASYNC_FLUSH) on the same file system. load.c (compiled by `make -C bench`) plays the
-clients; it writes ready-made frames, so its own cost is small and the same for both. Each load is run in rounds in which the servers take
-turns, and the best of each figure counts: what else runs on the machine only ever makes a round worse. Only a ratio taken in one go
-means anything; on a shared machine look at CPU first.
+All run on this machine, with their defaults (ASYNC_FLUSH) on the same file system. load.c (compiled by `make -C bench`) acts as the
+clients; it writes prepared frames, so its own cost is small and the same for both. Each load runs in rounds in which the servers take
+turns, and the best of each figure counts, because other work on the machine can only make a round worse. Only ratios of one run are
+meaningful; on a shared machine look at CPU first.
 
-CPU is the broker process's, user and system, from the first request until the process is idle again: a broker that builds its queues
-and its index behind the send path pays for them here too. Ours holds the name server in the same process. A ratio above 1 is ours
-being better; behind it stands what we promise ourselves, and whether it is kept. The JVM gets 200,000 messages before anything counts,
-because its compiler needs them.
+CPU is the broker process's, user and system, from the first request until the process is idle again: a broker that builds its queues and
+its index behind the send path pays for them here too. Ours has the name server in the same process. With a ratio above 1, ours is better;
+the goal and whether it is reached are printed after it. The JVM gets 200,000 messages before the measurement, because its compiler needs
+them.
 
 After the loads come the rows of `scale.py`: start, memory, restart after a kill, and whether the cost of a message stays the same with
 many topics, messages, connections and waiting pulls.
@@ -51,7 +51,7 @@ Server = ApacheCluster | SprocketServer
 
 
 class Goal(NamedTuple):
-    """The least ratio that we promise for each figure; 0 = none."""
+    """The goal of each ratio; 0 = none."""
 
     messages_per_s: float = 0
     p50: float = 0
@@ -60,7 +60,7 @@ class Goal(NamedTuple):
 
 
 class Load(NamedTuple):
-    """One line of the table: what load.c is told, how many messages a round has, what is promised against 5.x."""
+    """One line of the table: the options of load.c, the number of messages of a round, and the goals against 5.x."""
 
     name: str
     topic: str
@@ -101,7 +101,7 @@ LOADS: Final = (
     Load("pull 32 x 1 KB, 8 queues", "bench-1k", ("--mode", "pull"), 600_000, Goal(1.5, 0, 0, 2.0)),
     Load("pull 32 x 100 B, 8 queues", "bench-100", ("--mode", "pull"), 1_500_000, Goal(1.5, 0, 0, 2.0)),
 )
-# Against brokers of their own, which make each answer wait for the disk.
+# Against separate brokers, where each answer waits for the disk.
 SYNC_LOADS: Final = (Load("send 1 KB, SYNC_FLUSH, 64 in flight", "bench-1k", _SEND_64, 20_000, Goal(1.0)),)
 # In this order: the pulls read what the sends before them left.
 WARM_UP: Final = (
@@ -113,7 +113,7 @@ WARM_UP: Final = (
 
 
 class Run(NamedTuple):
-    """What one run of one load showed."""
+    """The result of one run of one load."""
 
     messages_per_s: float
     p50_us: float
@@ -130,13 +130,13 @@ def cpu_seconds(pid: int) -> float:
 
 
 class Idle:
-    """What each broker spends when nobody asks it anything, as a share of a core: that is no cost of a load."""
+    """The CPU that each broker uses while idle, as a share of a core. It is not counted as a cost of a load."""
 
     def __init__(self) -> None:
         self._shares: dict[int, float] = {}
 
     def learn(self, pid: int) -> None:
-        """The least of some looks, once the process has had time to finish what was left to it."""
+        """Measure the idle share: the smallest of some measurements, after the process had time to finish its work."""
         deadline = time.monotonic() + SETTLE_TIMEOUT_S
         least, looks_without_less = 1.0, 0
         while time.monotonic() < deadline and looks_without_less < 3:
@@ -147,7 +147,7 @@ class Idle:
         self._shares[pid] = least
 
     def settled_cpu_seconds(self, pid: int) -> float:
-        """CPU seconds once the process is as idle as it gets or SETTLE_TIMEOUT_S have passed, without what it idled away meanwhile."""
+        """CPU seconds, when the process is idle or SETTLE_TIMEOUT_S have passed, without its idle share meanwhile."""
         started = time.monotonic()
         share = self._shares.get(pid, 0.0)
         before = cpu_seconds(pid)
@@ -168,7 +168,7 @@ def run_load(server: Server, load: Load, scale: float, idle: Idle) -> Run:
     """Run one load against one server.
 
     Raises:
-        SystemExit: load.c failed; it says why in one sentence.
+        SystemExit: load.c failed; the text is its error.
     """
     host, port = server.broker_addr.rsplit(":", 1)
     command = [str(LOAD), "--host", host, "--port", port, "--topic", load.topic, "--queues", str(QUEUES), *load.args]
@@ -199,7 +199,7 @@ def name_of(server: Server) -> str:
 
 
 def best_run(runs: Sequence[Run]) -> Run:
-    """Each figure's best by itself."""
+    """The best of each figure separately."""
     best = [max(run[0] for run in runs), *(min(run[figure] for run in runs) for figure in range(1, 5))]
     return Run(*best)
 
@@ -233,7 +233,7 @@ def measure(
     for load in loads:
         runs: dict[str, list[Run]] = {name_of(server): [] for server in servers}
         for number in range(rounds):
-            # Who goes first changes, so that neither always finds the machine as the other left it.
+            # The order changes from round to round, so that no server always follows the same other one.
             for server in servers if number % 2 == 0 else tuple(reversed(servers)):
                 runs[name_of(server)].append(step(server, load, scale))
         results[load.name] = {name: best_run(of_server) for name, of_server in runs.items()}
@@ -242,7 +242,7 @@ def measure(
 
 
 def print_table(results: dict[str, dict[str, Run]], goals: dict[str, Goal], console: Console) -> None:
-    """One line per load and server; behind the others the ratios of ours to them, and at Apache's the goal that each should reach."""
+    """One line per load and server; lines of other servers have the ratios of ours to them, those of Apache also the goals."""
     table = Table(
         "load", "broker", title="best of the rounds; ratios are ours against the other, above 1 is ours being better"
     )
@@ -270,7 +270,7 @@ def print_table(results: dict[str, dict[str, Run]], goals: dict[str, Goal], cons
 
 
 def compare(ours: Run, theirs: Run) -> tuple[float, float, float, float]:
-    """Throughput, p50, p99, CPU, each so that more is better for us."""
+    """Ratios of throughput, p50, p99 and CPU; larger is better for us."""
     return (
         ours.messages_per_s / theirs.messages_per_s,
         theirs.p50_us / max(1.0, ours.p50_us),
@@ -280,7 +280,7 @@ def compare(ours: Run, theirs: Run) -> tuple[float, float, float, float]:
 
 
 def chosen_servers(names: Sequence[str], beside: Path | None, console: Console, **settings: Any) -> list[Server]:
-    """The servers that can be had here, not yet started; says on the console what is missing and why."""
+    """The servers that are available here, not yet started; prints which are missing and why."""
     servers: list[Server] = []
     versions = [version for version in VERSIONS if version in names]
     if versions and (reason := JavaPeers.available()):
@@ -354,7 +354,7 @@ def parsed_options() -> argparse.Namespace:
 def main() -> None:
     options = parsed_options()
     console = Console(width=None if sys.stdout.isatty() else 180)
-    # Ours is as fast as its interpreter: one built without profile-guided optimisation takes half as long again.
+    # Ours depends on its interpreter: one built without profile-guided optimisation takes half as long again.
     console.print(f"ours runs on {sys.executable}: Python {platform.python_version()}, {platform.python_compiler()}")
     if subprocess.run(["make", "-s", "-C", str(ROOT / "bench")], check=False).returncode:
         raise SystemExit("bench: the load generator could not be built, see above")
@@ -369,7 +369,7 @@ def main() -> None:
         servers = chosen_servers(names, options.beside, console, **settings)
         if not servers:
             raise SystemExit("nothing to measure")
-        # A broker that syncs each answer is not warmed up by 200,000 of them.
+        # 200,000 messages would take too long at a broker that syncs for each answer.
         of_warm_up = warm_up if not settings else [warm_up[0]._replace(messages=20_000)]
         results.update(run_side_by_side(servers, wanted, of_warm_up, rounds, scale, console))
     if not options.no_scale:

@@ -3,13 +3,12 @@
 
 `--beside DIR` adds our client of another checkout, for before and after a change.
 
-Every client runs the same load against the same broker in the same go, in a process of its own (clients/*.py, ClientLoad.java), in rounds
-in which they take turns; the best of each figure counts, since what else runs on the machine only ever makes a round worse. CPU is the
-client process's, user and system time of all its threads, per message. A ratio above 1 is ours being better; behind it stands what we
-promise ourselves, and whether it is kept. What comes before the warm-up is over does not count: the JVM's compiler needs it.
-
-The client that speaks gRPC runs only where a proxy is: Apache's broker is started inside of its proxy, if that can be had.
-After the loads come rows of ours alone: batching, order, what many queues and many messages in hand cost, import, memory.
+Every client runs the same load against the same broker in the same run, in a separate process (clients/*.py, ClientLoad.java), in rounds in
+which they take turns; the best of each figure counts, because other work on the machine can only make a round worse. CPU is the client
+process's, user and system time of all its threads, per message. With a ratio above 1, ours is better; the goal and whether it is reached
+are printed after it. The warm-up, which the JVM's compiler needs, is not counted. The gRPC client needs a proxy: Apache's broker is started
+inside its proxy, if that is available. After the loads come rows of our client alone: batching, order, the cost of many queues and of many
+held messages, import, memory.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ Server = ApacheCluster | SprocketServer
 
 
 class Goal(NamedTuple):
-    """The least ratio promised for each figure; 0 = none."""
+    """The goal of each ratio; 0 = none."""
 
     messages_per_s: float = 0
     p50: float = 0
@@ -111,7 +110,7 @@ WAITING: Final = max(load.messages + load.warm_up for load in LOADS)
 
 
 class Run(NamedTuple):
-    """What one run of one load showed."""
+    """The result of one run of one load."""
 
     messages_per_s: float
     p50_us: float
@@ -123,10 +122,10 @@ _groups = iter(f"bench-{os.getpid()}-{number}" for number in range(1_000_000))
 
 
 def run_load(who: Client, server: Server, name: str, topic: str, messages: int, warm_up: int, *more: str) -> Run:
-    """Run one load by one client against one broker, with a group of its own.
+    """Run one load with one client against one broker, with a separate group.
 
     Raises:
-        PeersUnavailable: it ended without a figure.
+        PeersUnavailable: it ended without a result.
     """
     options = ["--load", name, "--topic", topic, "--group", next(_groups), "--namesrv", server.namesrv_addr]
     options += ["--messages", str(messages), "--warm-up", str(warm_up), "--seconds", str(ONE_RUN_LIMIT_S), *more]
@@ -151,7 +150,7 @@ def run_load(who: Client, server: Server, name: str, topic: str, messages: int, 
 
 
 def best_run(runs: Sequence[Run]) -> Run:
-    """Each figure's best by itself."""
+    """The best of each figure separately."""
     return Run(max(run[0] for run in runs), *(min(run[figure] for run in runs) for figure in range(1, 4)))
 
 
@@ -186,7 +185,7 @@ def measure(
 
 
 def print_table(results: dict[str, dict[str, Run]], broker: str, console: Console) -> None:
-    """One line per load and client; behind a peer's the ratios of ours to it, with the goals."""
+    """One line per load and client; lines of peers have the ratios of ours to them, with the goals."""
     table = Table("load", "client", title=f"against {broker}: best of the rounds; ratios above 1 are ours being better")
     for heading in ("messages/s", "p50 us", "p99 us", "CPU us/message", "throughput", "p50", "CPU"):
         table.add_column(heading, justify="right")
@@ -214,7 +213,7 @@ def print_table(results: dict[str, dict[str, Run]], broker: str, console: Consol
 
 
 def own_rows(ours: Client, java: Client | None, rounds: int, scale: float, console: Console) -> dict[str, float]:
-    """Batching, order, growth, import, memory: each printed beside its goal. Result: row -> ratio."""
+    """Batching, order, growth, import, memory, each printed with its goal. Result: row -> ratio."""
     table = Table(
         "what", "less", "more", "ratio", title="ours against ours; import against asyncio, memory against Java's client"
     )
@@ -321,7 +320,7 @@ def own_rows(ours: Client, java: Client | None, rounds: int, scale: float, conso
 
 
 def import_times_ms(*statements: str) -> list[float]:
-    """CPU of a Python that runs each statement and ends, the least of many; compiled files are there, as after an installation."""
+    """CPU of a Python process that runs each statement and ends, the smallest of many; with compiled files, as after an installation."""
     least = [1e9] * len(statements)
     with tempfile.TemporaryDirectory() as compiled:
         environment = {**os.environ, "PYTHONPYCACHEPREFIX": compiled}
@@ -338,7 +337,7 @@ def import_times_ms(*statements: str) -> list[float]:
 
 
 def idle_mb(who: Client, server: Server) -> float:
-    """Resident memory of a consumer that has started and waits."""
+    """Resident memory of an idle consumer."""
     server.create_topic("bench-idle", 8)
     options = ["--load", "idle", "--topic", "bench-idle", "--group", next(_groups), "--namesrv", server.namesrv_addr]
     child = Child([*who.command, *options], who.home / "idle.err", {"HOME": str(who.home)}, who.home)
@@ -353,11 +352,11 @@ def idle_mb(who: Client, server: Server) -> float:
     return pages * resource.getpagesize() / (1 << 20)
 
 
-# -- around it -------------------------------------------------------------------------------------------------------------------
+# -- servers and clients -------------------------------------------------------------------------------------------------------------------
 
 
 def fill(server: Server, topic: str, queues: int, messages: int) -> None:
-    """Messages of 1 KB that wait."""
+    """Send messages of 1 KB."""
     host, port = server.broker_addr.rsplit(":", 1)
     command = [
         str(LOAD_C),
@@ -379,7 +378,7 @@ def fill(server: Server, topic: str, queues: int, messages: int) -> None:
 
 
 def chosen_server(name: str, console: Console) -> Server | None:
-    """Ours, or Apache's inside of its proxy, or without one where there is none."""
+    """Our server, or Apache's, inside its proxy if that is available."""
     if name == "ours":
         return SprocketServer()
     if reason := JavaPeers.available():
@@ -394,7 +393,7 @@ def chosen_server(name: str, console: Console) -> Server | None:
 
 @contextlib.contextmanager
 def chosen_clients(names: Sequence[str], beside: Path | None, console: Console) -> Iterator[list[Client]]:
-    """The clients that can be had here."""
+    """The clients that are available here."""
     found = [who for name in names if (who := _had(name, partial(client, name), console)) is not None]
     if beside is not None and (other := _had(f"ours of {beside}", lambda: client_beside(beside), console)) is not None:
         found.append(other)

@@ -2,7 +2,7 @@
 """The clients that client_bench.py compares, each as a command that runs one load, and the broker behind Apache's proxy.
 
 Python peers get a venv each below the cache of the interop peers (``SPROCKETMQ_PEERS_CACHE``, default ``~/.cache/sprocketmq/peers``), made
-once from the pinned list beside its program; never the project's. What cannot be had here is left out, with the reason.
+once from the pinned list beside its program; not the project's. Clients that are not available here are left out, with the reason.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _PROGRAMS: Final = {CPP: "rocketmq_cpp", GRPC: "rocketmq_grpc"}
 
 
 class Client(NamedTuple):
-    """A client and the command of its program, to which the options of a load are added; ``home`` takes its logs."""
+    """A client and the command of its program, to which the options of a load are added; ``home`` is the folder of its logs."""
 
     name: str
     command: tuple[str, ...]
@@ -41,7 +41,7 @@ class Client(NamedTuple):
 
     @property
     def is_ours(self) -> bool:
-        """Ours, of this checkout or of another one."""
+        """Whether it is ours, from this checkout or from another one."""
         return self.name.startswith(OURS)
 
     @property
@@ -53,7 +53,7 @@ def client(name: str) -> Client:
     """One of CLIENTS, ready to run; the first call may download.
 
     Raises:
-        PeersUnavailable: it cannot be had on this machine.
+        PeersUnavailable: it is not available on this machine.
     """
     home = Path(tempfile.mkdtemp(prefix="bench-client-"))
     if name == OURS:
@@ -66,10 +66,10 @@ def client(name: str) -> Client:
 
 
 def client_beside(checkout: Path) -> Client:
-    """Ours of another checkout, for before and after a change.
+    """Our client from another checkout, to compare before and after a change.
 
     Raises:
-        PeersUnavailable: nobody ran `make setup` there.
+        PeersUnavailable: `make setup` was not run there.
     """
     python = checkout.absolute() / ".venv/bin/python"
     if not python.exists():

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How late delayed messages come, with 100,000 of them waiting: `python bench/delay_bench.py`, or `make bench-delay`.
+"""How late delayed messages are delivered while 100,000 of them wait: `python bench/delay_bench.py`, or `make bench-delay`.
 
-    load.c --rate R     N messages of one delay level          each waits a minute, so that all wait at once
-    load.c              a fifth as many timer messages          each for a moment 20 s away
-    load.c              ordinary messages beside them           until the last one has come
+    load.c --rate R     N messages of one delay level          each waits a minute, so that all wait at the same time
+    load.c              a fifth as many timer messages          each due 20 s later
+    load.c              ordinary messages in addition, until the last one is delivered
 
-The lateness of a message is the store time of its copy minus the moment it was due. Both are read from the records themselves, after the
-run: the due moment of a level is the store time in SCHEDULE_TOPIC_XXXX plus the delay, that of a timer message the end of its slot
-(TIMER_OUT_MS plus a second, the precision of both brokers). The brokers run one after the other on the same machine, with their defaults.
-Look at the load of the machine beside the figures: who has to wait for a core is late without a fault of his.
+The lateness of a message is the store time of its copy minus its due time. Both are read from the records themselves, after the run: the
+due time of a level is the store time in SCHEDULE_TOPIC_XXXX plus the delay, that of a timer message the end of its slot (TIMER_OUT_MS plus
+a second, the precision of both brokers). The brokers run one after the other on the same machine, with their defaults. Read the figures
+together with the load of the machine: a broker that has to wait for a core is late, too.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Lateness(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What one broker showed."""
+    """The results of one broker."""
 
     level: Lateness
     timer: Lateness
@@ -71,7 +71,7 @@ class Outcome(NamedTuple):
 
 
 class Asking:
-    """One connection that asks and waits."""
+    """One connection for requests one after the other."""
 
     def __init__(self, address: str) -> None:
         host, port = address.rsplit(":", 1)
@@ -211,7 +211,7 @@ def finished(load: subprocess.Popen[str]) -> str:
     """The JSON line of a load.
 
     Raises:
-        SystemExit: it failed; it says why in one sentence.
+        SystemExit: it failed; the text is its error.
     """
     out, error = load.communicate(timeout=_PATIENCE_S)
     if load.returncode:
@@ -220,7 +220,7 @@ def finished(load: subprocess.Popen[str]) -> str:
 
 
 def lateness(pairs: list[tuple[int, int]], delay_ms: int, messages: int, waited_ms: int = 0) -> Lateness:
-    """Of (begin, end) in ms: how much later than begin + delay each end is, and how many were between the two at most."""
+    """For pairs (begin, end) in ms: how much later than begin + delay each end is, and the maximum number that waited at one time."""
     if not pairs:
         return Lateness(0, messages, 0, 0, 0, 0, 0)
     begins, ends = np.array(pairs).T
@@ -299,7 +299,7 @@ def main() -> None:
         try:
             server.start()
             run = Run(server, options)
-            # A cold JVM is late by itself: it delivers some before anything counts.
+            # A JVM that has just started is late, so it delivers some messages before the measurement.
             run.once("-warm-up", 1, min(20_000, options.messages), 2_000, min(4_000, timers), options.rate)
             outcomes[name_of(server)] = run.once(
                 "", options.level, options.messages, options.timer_ms, timers, options.rate

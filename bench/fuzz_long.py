@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fuzzers of the test suite for as long as one likes: `make fuzz`, or `python bench/fuzz_long.py --seconds 600 [--only sql]`.
+"""Runs the fuzzers of the test suite for a longer time: `make fuzz`, or `python bench/fuzz_long.py --seconds 600 [--only sql]`.
 
-Each `test_fuzz_*.py` under tests/unit brings functions that Hypothesis feeds; here each runs for its share of the time with new seeds.
-Exit code 1 after the first failure, which Hypothesis has made small and prints.
+Each `test_fuzz_*.py` under tests/unit has functions that Hypothesis calls; here each runs for an equal part of the time with new seeds.
+Exit code 1 after the first failure, which Hypothesis minimizes and prints.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rich.progress import Progress
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "tests")]
-_AT_ONCE: Final = 300  # examples between two looks at the clock
+_AT_ONCE: Final = 300  # examples between two checks of the time
 
 _SETTINGS: Final = settings(
     max_examples=_AT_ONCE, deadline=None, database=None, suppress_health_check=list(HealthCheck)
@@ -40,7 +40,7 @@ def fuzzers(only: str) -> Iterator[tuple[str, Callable[[], None]]]:
 
 
 def run_for(function: Any, seconds: float, dice: random.Random) -> int:
-    """How many examples it took; raises what the function raises."""
+    """Run the function for some time; returns the number of examples and raises what the function raises."""
     until_s, examples = time.monotonic() + seconds, 0
 
     def counted(*args: Any, **kwargs: Any) -> None:
@@ -54,7 +54,7 @@ def run_for(function: Any, seconds: float, dice: random.Random) -> int:
     try:
         while time.monotonic() < until_s:
             fresh = seed(dice.randrange(1 << 60))(function)
-            # Not by decorating: a function with settings of its own takes no second ones.
+            # Not as a decorator, because a function can have settings only once.
             fresh._hypothesis_internal_use_settings = _SETTINGS
             fresh()
     finally:

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Peers that ask for too much in well-formed requests: what `hostile_frames.py` runs beside honest clients, one flood after the other.
+"""Peers that overload a server with well-formed requests. `hostile_frames.py` runs these floods one after the other, together with honest
+clients.
 
     python bench/hostile_floods.py --kind NAME --broker-port P --namesrv-port Q [--seconds S]
 
-A process of its own, so that its work does not hold up the honest clients that are timed. Prints one JSON line: what it sent, and how many
-answers it got. What each kind does is in its docstring.
+It is a separate process, so that its work does not delay the honest clients that are timed. Prints one JSON line: what it sent, and the
+number of answers. The docstring of each kind describes it.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Flood:
         return connection
 
     def write_without_reading(self, connections: list[socket.socket], data: bytes, requests: int) -> None:
-        """As much of ``data`` as each takes, until the time is over; what is closed stays closed."""
+        """Write ``data`` to each connection as far as possible, until the time is over; closed connections are not opened again."""
         left = {connection: memoryview(data) for connection in connections}
         for connection in connections:
             connection.setblocking(False)
@@ -72,7 +73,7 @@ class Flood:
                     self.requests += requests
 
     def ask_again_and_again(self, to: str, data: Callable[[int], bytes], requests: int) -> None:
-        """One connection: a write of so many requests, then all answers, and again; a new connection where it is closed."""
+        """With one connection, repeatedly write this number of requests and read all answers; connect again if it is closed."""
         number = 0
         while not self.is_over():
             with contextlib.suppress(OSError), self.connect(to) as connection:
@@ -98,13 +99,13 @@ def frame(code: int, fields: dict[str, str] | None = None, body: bytes = b"", op
 
 
 def deaf_peers(flood: Flood) -> None:
-    """They ask for all topics, groups, offsets, settings and statistics, and never read."""
+    """Request all topics, groups, offsets, settings and statistics, and never read."""
     asked = b"".join(frame(code) for code in (21, 201, 43, 26, 28) * 200)
     flood.write_without_reading([flood.connect(buffer_bytes=4_096) for _ in range(_CONNECTIONS)], asked, 1_000)
 
 
 def unfinished_frames(flood: Flood) -> None:
-    """They announce 16 MiB and stop a byte before the end."""
+    """Announce a frame of 16 MiB and stop a byte before its end."""
     announced = 16 << 20
     data = memoryview(struct.pack(">ii", announced, 0) + bytes(announced - 5))
     connections = [flood.connect() for _ in range(_CONNECTIONS)]
@@ -130,7 +131,7 @@ def unfinished_frames(flood: Flood) -> None:
 
 
 def heartbeats(flood: Flood) -> None:
-    """Of 100,000 groups in one, and of 900 new groups each."""
+    """Heartbeats with 100,000 groups, and heartbeats with 900 new groups each."""
     groups = [{"groupName": f"stranger-{number}", "subscriptionDataSet": []} for number in range(100_000)]
     whole = frame(34, None, json.dumps({"clientID": "s", "consumerDataSet": groups, "producerDataSet": []}).encode())
 
@@ -143,7 +144,7 @@ def heartbeats(flood: Flood) -> None:
 
 
 def registrations(flood: Flood) -> None:
-    """Of brokers that do not exist, 20,000 topics each, compressed to a few bytes a topic."""
+    """Registrations of brokers that do not exist, with 20,000 topics each, compressed to a few bytes per topic."""
     body = compressed_registration(20_000)
 
     def one(number: int) -> bytes:

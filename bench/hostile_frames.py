@@ -3,18 +3,18 @@
 
     python bench/hostile_frames.py [--frames 10000000] [--seconds 3600] [--seed N]
 
-hostile.c writes the frames: requests of every code with values, types and bytes that cannot be, noise, lengths that lie, resets, and
-connections that send a byte now and then. Beside it a producer sends and a consumer consumes. Exit code 1 unless, in the end, the server
-is up, every honest request of hostile.c was answered, every message that the producer was told is stored was consumed, no traceback is
-in the server's log, and the memory of the last third is at most 5 % above that of the first.
+hostile.c writes the frames: requests of every code with invalid values, types and bytes, noise, wrong lengths, resets, and connections that
+send a byte now and then. At the same time a producer sends and a consumer consumes. Exit code 0 only if, at the end, the server is running,
+every honest request of hostile.c was answered, every acknowledged message was consumed, the server's log has no traceback, and the memory
+of the last third is at most 5 % above that of the first.
 
-Memory is the process's own (RssAnon): the pages of the store's files, which a send fills, belong to the system.
+Memory is the process's own (RssAnon): the pages of the store's files belong to the page cache.
 
-After the frames come floods of well-formed requests (hostile_floods.py): deaf peers, unfinished frames, heartbeats with 100,000 groups,
-registrations, keys, many requests in one write, each for --flood-seconds. Memory has to stay below --memory-limit-mib meanwhile, which is
-what all peers together may occupy (maxQueuedBytes, 128 MiB here), what is being worked on, and the tables at their limits. The longest
-silence that honest clients saw during each flood is told, with the goal of 0.3 s; a busy machine may miss it. How much of that is the
-machine's own is told beside it (own_lateness.py): two bare processes that answer each other each 20 ms.
+After the frames come floods of well-formed requests (hostile_floods.py): peers that do not read, unfinished frames, heartbeats with 100,000
+groups, registrations, keys, many requests in one write, each for --flood-seconds. Memory has to stay below --memory-limit-mib meanwhile:
+the limit of all peers together (maxQueuedBytes, 128 MiB here), requests in progress, and the tables at their limits. The longest time
+between two answers to honest clients during each flood is printed, with the goal of 0.3 s, which a busy machine may miss. The machine's own
+delay is printed next to it (own_lateness.py): that of two processes that only answer each other each 20 ms.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ ALLOWED_GROWTH: Final = 1.05
 GAP_GOAL_S: Final = 0.3
 MEMORY_LIMIT_MIB: Final = 300
 _CORPUS_FRAMES: Final = 25_000
-# A name that nobody has thought of before does not become a topic or a group by itself; everything else is as it comes.
+# Unknown names do not create topics or groups; all other settings are the defaults.
 SETTINGS: Final[dict[str, Any]] = {
     "autoCreateTopicEnable": False,
     "autoCreateSubscriptionGroup": False,
@@ -83,7 +83,8 @@ def write_corpus(path: Path, seed: int, count: int) -> None:
 
 
 class HonestClients:
-    """A producer and a consumer with a loop of their own; ``sent_gap_s`` and ``seen_gap_s`` are the longest silences of either."""
+    """A producer and a consumer with their own loop; ``sent_gap_s`` and ``seen_gap_s`` are the longest times between two sends or two
+    deliveries."""
 
     def __init__(self, namesrv_addr: str) -> None:
         self.sent: set[bytes] = set()
@@ -132,7 +133,7 @@ class HonestClients:
                 try:
                     await producer.send(rmq.Message(TOPIC, body))
                 except ClosedError:
-                    return  # an interrupt: the end of the program shut the producer down
+                    return  # after an interrupt atexit has shut the producer down
                 except RocketMQError as error:
                     self.failed += 1
                     print(f"an honest send failed: {error}", file=sys.stderr)
@@ -152,7 +153,7 @@ def memory_bytes(pid: int) -> tuple[int, int]:
 
 
 def attack(server: SprocketServer, corpus: Path, options: argparse.Namespace, seed: int) -> Iterator[dict[str, Any]]:
-    """Runs hostile.c; yields its counts about each second. The last ones carry its exit code as ``code``."""
+    """Runs hostile.c; yields its counts about each second. The last ones contain its exit code as ``code``."""
     command = [str(HOSTILE), "--corpus", str(corpus), "--seed", str(seed), "--frames", str(options.frames)]
     command += ["--broker-port", server.broker_addr.rpartition(":")[2], "--seconds", str(options.seconds)]
     command += ["--namesrv-port", server.namesrv_addr.rpartition(":")[2]]
@@ -171,7 +172,7 @@ def attack(server: SprocketServer, corpus: Path, options: argparse.Namespace, se
 
 
 class FloodSeen(NamedTuple):
-    """One flood: its counts, the most memory of the server meanwhile, the longest silences of honest clients, and the machine's own."""
+    """The result of one flood: its counts, the peak memory of the server, the longest gaps of honest clients, and the machine's own."""
 
     kind: str
     counts: dict[str, int]
@@ -264,7 +265,7 @@ def main() -> None:
         corpus = Path(folder) / "corpus"
         write_corpus(corpus, seed, options.corpus)
         server.create_topic(TOPIC, 4)
-        server.create_topic("compared", 4)  # what many of the frames are about
+        server.create_topic("compared", 4)  # the resources named in many of the frames
         server.create_group("honest-readers")
         honest = HonestClients(server.namesrv_addr)
         honest.start()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What it costs to keep the verdicts of a batch (docs/decisions/0025-verdicts-in-the-checkpoint.md): ``foreach_batch`` beside the same work
-with ``persist()`` in the place of the checkpoint, by turns on the same rows in one batch of one stream.
+"""The cost of keeping the verdicts of a batch (docs/decisions/0025-verdicts-in-the-checkpoint.md): ``foreach_batch`` compared with the same
+work with ``persist()`` in place of the checkpoint, in turns on the same rows in one batch of one stream.
 
     .venv/bin/python bench/kept_verdicts.py --rows 100000 --rounds 5
 """
@@ -36,15 +36,15 @@ STEPS: Final = ("_offsets_of_batch", "load", "save", "_check", "_mark_complete")
 
 
 def judge(rows: DataFrame, batch_id: int) -> DataFrame:
-    """One row of a hundred is bad."""
+    """A judge for which one row of a hundred is bad."""
     return rows.selectExpr("*", "pmod(queueOffset, 100) = 7 AS failed")
 
 
 class Turns:
-    """A function for foreachBatch: each round goes both ways with the rows of the batch.
+    """A function for foreachBatch: each round runs both ways with the rows of the batch.
 
     Attributes:
-        took_s: way, or step of keeping -> seconds of each round.
+        took_s: way, or step of it -> seconds of each round.
     """
 
     def __init__(self, namesrv_addr: str, folder: str, rounds: int) -> None:

@@ -3,8 +3,8 @@
 
     python bench/kill_storm.py [--kills 500] [--seconds 1800] [--seed N] [--sync-flush]
 
-Exit code 1 with the broken laws (tests/interop/storm_ledger.py numbers them) when an acknowledged message is lost, doubled, out of order,
-or anything else that was promised is not so; the store is kept then. The seed repeats the mix and the moments, not the machine's timing.
+Exit code 1 with the broken laws (numbered in tests/interop/storm_ledger.py) if an acknowledged message is lost, doubled or out of order, or
+another law is broken; then the store is kept. The seed repeats load and times of kills, not the machine's timing.
 """
 
 from __future__ import annotations

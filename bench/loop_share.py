@@ -3,10 +3,10 @@
 
     python bench/loop_share.py [--topics 10000] [--groups 10000] [--offsets 200000] [--members 1000]
 
-Broker and name server share one loop, as in `sprocketmq serve`. Their tables are filled, then each request code that is served is asked,
-and each periodic task is run, one at a time. Beside it a callback comes back in every turn of the loop; the longest time between two of
-its calls is what the request or the task withheld from everybody else. Requests of every code come in their ordinary form and, where a
-peer may name many things in one of them, in their largest one. Exit code 1 when something held the loop for longer than ``--allowed-ms``.
+Broker and name server share one loop, as in `sprocketmq serve`. Their tables are filled, then a request of each served code is sent, and
+each periodic task is run, one at a time. A callback runs in every turn of the loop; the longest time between two of its calls is the time
+for which the request or task held the loop. Requests of every code are sent in their ordinary form and, if a request may contain many
+names, in their largest form. Exit code 1 if something held the loop for longer than ``--allowed-ms``.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from sprocketmq.wire.codes import RequestCode  # noqa: E402
 from sprocketmq.wire.frames.command import request  # noqa: E402
 
 ALLOWED_MS: Final = 50.0
-_LAST: Final = (25, 318, 30001, 316, 306, 329)  # what changes settings or cleans up comes after everything else
+_LAST: Final = (25, 318, 30001, 316, 306, 329)  # requests that change settings or clean up come last
 
 
 class Hold(NamedTuple):
-    """What was done, for how long it withheld the loop at most, and how long it took to its end."""
+    """A request or task, the longest time for which it held the loop, and its total time."""
 
     what: str
     hold_ms: float
@@ -57,7 +57,7 @@ class Hold(NamedTuple):
 class Probe:
     """A callback in every turn of the loop; ``longest_ms`` is the longest time between two of them.
 
-    Without the time that the loop's thread could have run and did not, because the machine had other work (schedstat, on Linux).
+    The time for which the loop's thread was ready but waited for a processor is subtracted (schedstat, on Linux).
     """
 
     def __init__(self) -> None:
@@ -138,7 +138,7 @@ class Measured:
         return self.engine.run(run())
 
     def hold(self, what: str, do: Callable[[], int]) -> Hold:
-        """Run ``do`` here while the loop is watched there, until what it began there has ended."""
+        """Run ``do`` on this thread and probe the servers' loop, until the work that it started there has ended."""
         probe = Probe()
         self.on_loop(probe.start)
         began_s = time.perf_counter()

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Name servers and brokers in trouble by turns, beside clients that must keep their promises: `make outage`.
+"""Outages of name servers and brokers in turns, while clients must keep their laws: `make outage`.
 
     python bench/outage.py [--minutes 20] [--seed N] [--servers ours]
 
-Whose servers: ours, Apache's of 5.4.0, or (default) both side by side, each with clients in a process of their own. Exit code 1
-with the broken laws (tests/interop/outage.py numbers them). The seed repeats the troubles, not the machine's timing.
+Servers: ours, Apache's 5.4.0, or (default) both at the same time, each with clients in a separate process. Exit code 1 with the broken laws
+(numbered in tests/interop/outage.py). The seed repeats the outages, not the machine's timing.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def main() -> int:
     if servers != [OURS] and (reason := JavaPeers.available()):
         parser.error(f"{reason}; --servers {OURS} needs none of it")
     unwind_on_sigterm()
-    logging.getLogger("sprocketmq").setLevel(logging.CRITICAL)  # what clients say in an outage is thousands of lines
+    logging.getLogger("sprocketmq").setLevel(logging.CRITICAL)  # clients log thousands of lines in an outage
     seed = random.randrange(1 << 32) if options.seed is None else options.seed
     if len(servers) > 1:
         return side_by_side(servers, options.minutes, seed)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the machine itself takes from two processes that do nothing but answer each other: measured beside what hostile_frames.py times.
+"""The machine's own delay: that of two processes that only answer each other, measured at the same time as hostile_frames.py.
 
-A child of its own asks another one each 20 ms over a socket, as the honest producer asks the server, and keeps the longest time between
-two answers. Both run at the priority of the bench. A silence of honest clients that is not longer than this one is not the server's.
+A child process sends a request to another one each 20 ms over a socket, as the honest producer does to the server, and keeps the longest
+time between two answers. Both run at the priority of the bench. If the gap of honest clients is not longer, the server did not cause it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _EACH_S: Final = 0.02
 
 
 class OwnLateness:
-    """``with OwnLateness() as own: ... own.longest_gap_s()``, which begins anew with each call."""
+    """``with OwnLateness() as own: ... own.longest_gap_s()``, which starts again with each call."""
 
     def __enter__(self) -> OwnLateness:
         self._asking = subprocess.Popen([sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -31,10 +31,10 @@ class OwnLateness:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._asking.communicate()  # its end is the end of its input
+        self._asking.communicate()  # it ends at the end of its input
 
     def longest_gap_s(self) -> float:
-        """Since the last call, or the start."""
+        """The longest gap since the last call, or since the start."""
         assert self._asking.stdin is not None
         assert self._asking.stdout is not None
         self._asking.stdin.write(b"\n")

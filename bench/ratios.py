@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A ratio beside the goal it is held to, as every benchmark here prints it."""
+"""Ratios with their goals, in the form that all benchmarks print."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ __all__ = ["at_least", "at_most"]
 
 
 def at_least(ratio: float, goal: float) -> str:
-    """More is better; 0 is no goal: ``1.62x of 1.5 ok``."""
+    """A ratio for which more is better; 0 is no goal: ``1.62x of 1.5 ok``."""
     return f"{ratio:.2f}x of {goal:.1f} {_verdict(ratio >= goal)}" if goal else f"{ratio:.2f}x"
 
 
 def at_most(ratio: float, goal: float) -> str:
-    """Less is better: ``1.05x of at most 1.2 ok``."""
+    """A ratio for which less is better: ``1.05x of at most 1.2 ok``."""
     return f"{ratio:.2f}x of at most {goal:.1f} {_verdict(ratio <= goal)}"
 
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What grows and what must not: start and memory, restart after a kill, and the cost of a message beside much of everything.
+"""How the broker scales: start and memory, restart after a kill, and the cost of a message with large tables.
 
 Start, memory and restart are compared with Apache's name server and broker on the same machine. The other rows compare our broker with
-itself: CPU per message with little of something and with much of it, which promises to stay within a fifth. The last table has a broker
-with much of everything at once, killed and started again: how long the start took, and its memory. What is anonymous counts against a
-container's limit for good; the files of the store are page cache, which the kernel gives up when somebody needs memory.
+itself: CPU per message with little and with much of something, with the goal that it grows by at most a fifth. The last table has a broker
+with much of everything, killed and started again: the time of the start, and its memory. Anonymous memory counts against a container's
+limit; the files of the store are in the page cache, which the kernel frees when memory is needed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ QUEUES: Final = 8
 _UPDATE_AND_CREATE_TOPIC_LIST, _PULL_MESSAGE = 18, 11
 _SEND: Final = ("--mode", "send", "--inflight", "64")
 _PULL: Final = ("--mode", "pull")
-# Ten gigabytes are written many messages a request: what stands in the files is the same.
+# Ten gigabytes are written with many messages per request; the content of the files is the same.
 _FILL: Final = ("--mode", "batch", "--batch", "100", "--body", "1024", "--inflight", "16")
 _TURNS: Final = 4
 _START_GOAL: Final = 0.1
@@ -52,7 +52,7 @@ Server = ApacheCluster | SprocketServer
 
 
 def run(console: Console, peers: list[str], stored: int, restart_messages: int, *, quick: bool) -> None:
-    """All rows, each printed as soon as it is known."""
+    """Measure and print all rows."""
     table = Table(
         "what",
         "Apache",
@@ -69,7 +69,7 @@ def run(console: Console, peers: list[str], stored: int, restart_messages: int, 
     console.print(table)
     messages = 20_000 if quick else 100_000
     table = Table(
-        "CPU us per message", "with little", "with much", "ratio", "goal", title="our broker beside much of everything"
+        "CPU us per message", "with little", "with much", "ratio", "goal", title="our broker with large tables"
     )
     for name, little, much in _growing(stored // 10 if quick else stored, messages):
         table.add_row(name, f"{little:.2f}", f"{much:.2f}", *_judged(much / little, _SCALE_GOAL, known=True))
@@ -136,7 +136,7 @@ def _resident_bytes(pid: int) -> int:
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * resource.getpagesize()
 
 
-# -- our broker beside much of everything ----------------------------------------------------------------------------------------
+# -- our broker with large tables ----------------------------------------------------------------------------------------
 
 
 def _growing(stored: int, messages: int) -> Iterator[tuple[str, float, float]]:
@@ -157,7 +157,7 @@ def _growing(stored: int, messages: int) -> Iterator[tuple[str, float, float]]:
 
 
 def _large_store(stored: int, messages: int) -> Table:
-    """A broker with much of everything, killed and started again, beside a small one."""
+    """A broker with much of everything, killed and started again, compared with a small one."""
     what = f"{stored:,} x 100 B, {_MANY_TOPICS:,} topics, {_MANY_CONNECTIONS:,} connections"
     table = Table("what", "small", "large", "ratio", "goal", title=what)
     with SprocketServer() as small, SprocketServer() as large:
@@ -193,7 +193,7 @@ def _memory_mb(pid: int, field: str) -> float:
 
 
 def _costs(servers: tuple[SprocketServer, SprocketServer], mode: tuple[str, ...], messages: int) -> tuple[float, float]:
-    """CPU us per message of each, the best of some rounds in which they take turns: the machine changes its pace over minutes."""
+    """CPU us per message of each, the best of some rounds in which they take turns, because the machine's speed changes over minutes."""
     count = messages if mode is _SEND else 4 * messages
     costs: tuple[list[float], list[float]] = ([], [])
     for _ in range(_TURNS):
@@ -237,9 +237,9 @@ def _load(server: Server, topic: str, mode: tuple[str, ...], messages: int) -> N
 
 @contextlib.contextmanager
 def _many_topics(server: SprocketServer, count: int) -> Iterator[None]:
-    """Each with one message, so that its queue exists as well."""
+    """Create topics with one message each, so that their queues exist as well."""
     with _Asking(server) as asking:
-        # A thousand at once: each change has the file of all topics written anew.
+        # A thousand at once, because each change writes the file of all topics.
         for first in range(0, count, 1_000):
             topics = [
                 {"topicName": f"many-{number:05d}", "readQueueNums": 1, "writeQueueNums": 1, "perm": 6}
@@ -273,7 +273,7 @@ def _idle_connections(server: SprocketServer, count: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _parked_pulls(server: SprocketServer, count: int) -> Iterator[None]:
-    """On a topic of their own, 500 a connection, for ten minutes."""
+    """Parked pulls on a separate topic, 500 per connection, for ten minutes."""
     server.create_topic("waiting", QUEUES)
     per_connection = 500
     with contextlib.ExitStack() as stack:
@@ -293,7 +293,7 @@ def _parked_pulls(server: SprocketServer, count: int) -> Iterator[None]:
                     "subscription": "*",
                 }
                 asking.tell(_PULL_MESSAGE, fields)
-        ask(server.broker_addr, 28)  # whatever was asked before it is parked by now
+        ask(server.broker_addr, 28)  # all earlier requests are parked by now
         yield
 
 

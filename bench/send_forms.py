@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each form of a send costs a broker beside a plain one: `python bench/send_forms.py [--rounds 200]`.
+"""The cost of each form of a send at a broker, relative to a plain one: `python bench/send_forms.py [--rounds 200]`.
 
-No socket: frames are given to a connection of the broker, as they come out of one read. The forms take turns in one process, and what is
-printed is processor time in proportion to a plain send: one-way, first version, delayed, binary header, access control of both generations,
-SYNC_FLUSH with a store on the disk, and batches of several kinds. Accounts and users sign; the signature is checked each time.
-Administrators may do everything, the others what their permissions or policies allow.
+Without a socket: frames are passed to a connection of the broker, as after a read. The forms take turns in one process, and the output is
+processor time in proportion to a plain send: one-way, first version, delayed, binary header, access control of both generations, SYNC_FLUSH
+with a store on the disk, and batches of several kinds. Accounts and users sign; the signature is checked each time. Administrators may do
+everything, others what their permissions or policies allow.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _FIRST_VERSION: Final = {
 
 
 class Peer(WrittenTo):
-    """Counts answers, and keeps none."""
+    """Counts answers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,7 +63,7 @@ class Peer(WrittenTo):
         self.all_came = asyncio.Event()
 
     def expect(self, answers: int) -> None:
-        """Set ``all_came`` after so many answers."""
+        """Set ``all_came`` after this number of answers."""
         self.count, self.awaited = 0, answers
         self.all_came.clear()
 
@@ -80,7 +80,7 @@ class Peer(WrittenTo):
 
 
 class Form(NamedTuple):
-    """Frames of one read, how many requests and answers they are, and the broker's settings."""
+    """The frames of one read, the number of requests and answers, and the broker's settings."""
 
     frames: bytes
     requests: int = IN_ONE_READ
@@ -89,7 +89,7 @@ class Form(NamedTuple):
 
 
 def sends(more: str = "", **changed: Any) -> bytes:
-    """Sends of 1 KB, each with a key of its own."""
+    """Sends of 1 KB, each with its own key."""
     return b"".join(
         send(b"x" * 1024, i=f"{PROPERTIES.replace('0001', f'{number:04}')}{more}", **changed)
         for number in range(IN_ONE_READ)
@@ -107,7 +107,7 @@ def signed(keys: tuple[str, str]) -> bytes:
 
 
 def forms(folder: Path) -> dict[str, Form]:
-    """By name; a plain send is the first."""
+    """The forms by name; the first is a plain send."""
     accounts = folder / "accounts.yml"
     accounts.write_text(
         f"accounts:\n- accessKey: {ADMIN[0]}\n  secretKey: {ADMIN[1]}\n  admin: true\n"
@@ -168,7 +168,7 @@ def batches() -> dict[str, bytes]:
 
 
 async def measure(folder: Path, rounds: int) -> dict[str, float]:
-    """Processor time of a request of each form, in microseconds, the best of all rounds."""
+    """The processor time per request of each form, in microseconds, the best of all rounds."""
     best: dict[str, float] = {}
     peers: dict[str, tuple[Form, Connection, Peer]] = {}
     async with AsyncExitStack() as started:
@@ -191,7 +191,7 @@ async def measure(folder: Path, rounds: int) -> dict[str, float]:
             for name, (form, connection, peer) in peers.items():
                 await _feed(
                     connection, peer, form.frames, form.answers
-                )  # not counted: the form before left other caches
+                )  # not counted, because the caches are those of the previous form
                 began_s = time.process_time()
                 await _feed(connection, peer, form.frames, form.answers)
                 best[name] = min(best[name], (time.process_time() - began_s) / form.requests * 1e6)
@@ -212,7 +212,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=200)
     args = parser.parse_args()
-    logging.disable(logging.WARNING)  # no broker has a name server
+    logging.disable(logging.WARNING)  # there is no name server
     with tempfile.TemporaryDirectory() as folder:
         best = asyncio.run(measure(Path(folder), args.rounds))
     for name, each_us in best.items():

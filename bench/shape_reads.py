@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The second table of shapes_bench.py: the same messages, stored at a broker of ours and read whole by Spark into nothing, by two tasks.
+"""The second table of shapes_bench.py: the same messages, stored at a broker of ours and read completely by two Spark tasks, without
+writing them.
 
-Each shape has a server of its own, filled before it starts, and is read by turns with the uniform one in the same session. The *ceiling* of
-a shape is a Python source that gives out the same columns ready made: what it loses beside the uniform shape's ceiling is Spark's own part,
-which converts rows with more properties for longer.
+Each shape has its own server, which is filled before it starts, and is read in turns with the uniform shape in the same session. The
+*ceiling* of a shape is a Python source that returns the same finished columns. Its ratio to the uniform shape's ceiling is Spark's own
+part, which takes longer to convert rows with more properties.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["ReadSpeed", "ShapeReads"]
 
 TASKS: Final = 2
-# So many messages are drawn; the topic has them again and again.
+# The number of different messages; the topic repeats them.
 DRAWN: Final = 20_000
 CEILING_BYTES: Final = 8 * 1024 * 1024
 MOST_TOPIC_CHARACTERS: Final = 127
@@ -45,11 +46,11 @@ LARGE_STORE: Final = StoreConfig(max_message_size=1 << 22)
 
 
 class ReadSpeed(NamedTuple):
-    """Of one shape beside the uniform one.
+    """The speed of one shape, relative to the uniform one.
 
     Attributes:
         of_cpu: rows for the same processor time of broker, JVM and Python, which other work on the machine disturbs less.
-        of_ceiling: the same of the ceiling, beside the uniform shape's ceiling.
+        of_ceiling: the same for the ceiling, relative to the uniform shape's ceiling.
     """
 
     rows_per_s: float
@@ -99,11 +100,11 @@ class ShapeReads:
 
     @staticmethod
     def why_not(shape: Shape) -> str:
-        """Why a broker of ours cannot hold these messages; empty if it can."""
+        """Why a broker of ours cannot store these messages; empty if it can."""
         return "no topic has so long a name" if len(shape.topic) > MOST_TOPIC_CHARACTERS else ""
 
     def measure(self, shape: Shape) -> ReadSpeed:
-        """``shape`` and the uniform one by turns; the median of the rounds' ratios counts."""
+        """Measure ``shape`` and the uniform one in turns; the result is the median of the rounds' ratios."""
         uniform = self._uniform
         with self._stored(shape) as topic:
             self._read(topic)
@@ -163,7 +164,7 @@ class ShapeReads:
         return self._into_nothing(source.options(path=str(topic.ready), rows=str(topic.rows), tasks=str(TASKS)).load())
 
     def _into_nothing(self, frame: Any, *others: int) -> _Took:
-        """What it took, Spark's processes and ``others``."""
+        """The time, and the CPU time of Spark's processes and of ``others``."""
         before_s, begin_s = cpu_s([*spark_pids(self._spark), *others]), time.perf_counter()
         frame.write.format("noop").mode("overwrite").save()
         wall_s = time.perf_counter() - begin_s
@@ -195,7 +196,7 @@ def _fill(folder: Path, shape: Shape, rows: int, seed: int) -> int:
 
 
 class ReadySource(DataSource):
-    """The batches of an Arrow file again and again: nothing that Spark reads from Python is faster."""
+    """Returns the batches of an Arrow file repeatedly: the fastest possible Python source."""
 
     @classmethod
     def name(cls) -> str:

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How fast messages of each kind of producer become rows, beside our own uniform ones: `make bench-shapes`, or
-`python bench/shapes_bench.py [--quick] [--no-spark] [--rounds N] [--rows N] [--seed N] [--only TEXT] [--json FILE]`.
+"""How fast messages of each kind of producer become rows, compared with our own uniform ones: `make bench-shapes`, or `python
+bench/shapes_bench.py [--quick] [--no-spark] [--rounds N] [--rows N] [--seed N] [--only TEXT] [--json FILE]`.
 
 The messages are those of `tests/producer_shapes.py`: properties of Java's producers are what Apache 5.4.0 and 4.9.7 stored.
 
-The first table decodes a Spark task's batches (8 MiB) with all columns; no broker and no Spark take part, this process's own time counts.
-The second one (shape_reads.py) reads the same messages whole, from a broker of ours by Spark into nothing. Each shape is measured by turns
-with the uniform one; the median ratio counts. Rows of some shapes are longer, so the ratio of their bytes stands beside that of the rows; a
-shape keeps its goal by either, unless its rows are below the least. The seed of what is drawn at random is printed.
+The first table decodes batches of a Spark task (8 MiB) with all columns, without broker and Spark, measured in CPU time of this process.
+The second one (shape_reads.py) reads the same messages with Spark from a broker of ours, without writing them. Each shape is measured in
+turns with the uniform one; the result is the median ratio. Rows of some shapes are longer, so the ratio of bytes is given as well as that
+of rows; either may reach the goal, unless the ratio of rows is below the minimum. The seed of what is drawn at random is printed.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Speed(NamedTuple):
 
 
 def seconds_of(work: Callable[[], object], at_least_s: float) -> float:
-    """Of one run, in this process's time."""
+    """The CPU time of one run in this process."""
     runs, begin_s = 0, time.process_time()
     while (spent_s := time.process_time() - begin_s) < at_least_s or not runs:
         work()
@@ -64,7 +64,7 @@ def seconds_of(work: Callable[[], object], at_least_s: float) -> float:
 def measure(
     decoder: BatchDecoder, uniform_pulls: list[PullBody], pulls: list[PullBody], rounds: int, each_s: float
 ) -> Speed:
-    """``pulls`` and the uniform ones by turns."""
+    """Measure ``pulls`` and the uniform ones in turns."""
 
     def rows_of(batch: list[PullBody]) -> int:
         return sum(one.num_rows for one in decoder.decode(batch))
@@ -153,7 +153,7 @@ def reading(reads: ShapeReads, chosen: list[Shape], console: Console) -> dict[st
 
 
 def verdict(of_rows: float, of_bytes: float) -> str:
-    """``of_bytes`` counts where the records are longer."""
+    """The verdict; ``of_bytes`` counts if the records are longer."""
     if of_rows < LEAST:
         return at_least(of_rows, LEAST)
     return at_least(max(of_rows, of_bytes), GOAL)

@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our Spark source and sink beside Spark's Kafka connector: `python bench/spark_bench.py [--quick] [--rows NAME] [--json FILE]`.
+"""Our Spark source and sink compared with Spark's Kafka connector: `python bench/spark_bench.py [--quick] [--rows NAME] [--json FILE]`.
 
 One Spark session (local, two cores), one broker of each kind with eight queues, the same rows in both; the ways (see spark_ways) take
 turns, after one round that does not count (it warms up classes, connections, the page cache), and the median of the rounds counts.
 
-Streams are told twice: from ``load`` to the end of the query, to whose start a Python source adds the start of its Python process, and by
-the median of its full batches, which is what a stream that runs for longer comes to.
-
-A ratio above 1 is ours being better; behind it stands what we promise ourselves, and whether it is kept. CPU is that of the broker and
-that of Spark with its Python workers.
+Streams have two figures: the time from ``load`` to the end of the query, which for a Python source includes the start of its Python
+process, and the median of its full batches, which is the rate of a long-running stream. With a ratio above 1, ours is better; the goal and
+whether it is reached are printed after it. CPU is that of the broker and that of Spark with its Python workers.
 """
 
 from __future__ import annotations
@@ -51,7 +49,7 @@ DECODED_PER_S: Final = {100: 1_500_000, 1024: 1_200_000_000 // 1024}
 
 
 class Rate(NamedTuple):
-    """One line of the first table; ``goals``: what is promised against each way."""
+    """One line of the first table; ``goals``: the goal against each way."""
 
     name: str
     topic: Topic
@@ -91,7 +89,7 @@ RATES: Final = (
 
 
 def measured(ways: Ways, rate: Rate, rounds: int, console: Console) -> dict[str, Run]:
-    """The medians of each way; a peer that failed is said, and left out."""
+    """The medians of each way; a peer that failed is reported, and left out."""
     if rate.prepared is not _writing:
         ways.fill(rate.topic)
     names = [*ways.names, *([CEILING] if CEILING in rate.goals else [])]
@@ -134,7 +132,7 @@ def rates(ways: Ways, chosen: list[Rate], rounds: int, console: Console) -> dict
             cpu = f"{run.broker_us:.2f}", f"{run.spark_us:.2f}"
             table.add_row(rate.name if way == OURS else "", way, f"{run.rows_per_s:,.0f}", verdict, *cpu)
         table.add_section()
-        if rate.prepared is _streaming and rate.topic.rows >= ROWS_A_BATCH:  # with fewer no batch is a full one
+        if rate.prepared is _streaming and rate.topic.rows >= ROWS_A_BATCH:  # with fewer rows no batch is full
             batches = {
                 way: ROWS_A_BATCH / statistics.median(ways.batches_ms[way, rate.topic.name]) * 1000 for way in runs
             }
@@ -158,7 +156,7 @@ class Finding(NamedTuple):
 
 
 def small_batches(ways: Ways, rounds: int) -> Finding:
-    """Median time of micro-batches, ours and Kafka's as it comes; the first five of each stream are left out."""
+    """Median time of micro-batches, ours and Kafka's with its defaults; the first five of each stream are left out."""
     ways.fill(FEW)
     names = ways.names[:2]
     seen: dict[str, list[float]] = {way: [] for way in names}
@@ -174,7 +172,7 @@ def small_batches(ways: Ways, rounds: int) -> Finding:
 
 
 def many_queues(ways: Ways, rounds: int) -> Finding:
-    """The time to read 64 rows of as many queues, and of one."""
+    """The time to read 64 rows from 64 queues, and from one."""
     topics = {"one queue": ONE_QUEUE, "64 queues": MANY_QUEUES}
     seen: dict[str, list[float]] = {name: [] for name in topics}
     for topic in topics.values():
@@ -190,13 +188,13 @@ def many_queues(ways: Ways, rounds: int) -> Finding:
 
 
 def memory(ways: Ways, _: int) -> Finding:
-    """The most memory that a Python worker holds while one task reads an eighth of a topic, and all of it."""
+    """The peak memory of a Python worker while one task reads an eighth of a topic, and all of it."""
     ways.fill(LARGE)
     share = LARGE.rows // LARGE.queues // RANGE_SHARE
     part = json.dumps({LARGE.name: {"broker-a": {str(queue): share for queue in range(LARGE.queues)}}})
     peaks = {}
     for name, options in (("MB, an eighth", {"endingOffsets": part}), ("MB, all", {})):
-        ways.read(OURS, LARGE, maxPartitions="1", **options)  # what it takes at first is not what is asked
+        ways.read(OURS, LARGE, maxPartitions="1", **options)  # the first read is not measured
         ways.forget_peaks()
         ways.read(OURS, LARGE, maxPartitions="1", **options)
         peaks[name] = max(ways.worker_peaks_mb())
@@ -245,7 +243,7 @@ def others(ways: Ways, chosen: list[str], rounds: int, console: Console) -> dict
 
 @contextlib.contextmanager
 def kafka_or_none(console: Console, wanted: bool) -> Iterator[tuple[KafkaBroker | None, str]]:
-    """A running Kafka and the connector's jars; None and nothing where they cannot be had."""
+    """A running Kafka and the connector's jars; None and an empty text if they are not available."""
     with contextlib.ExitStack() as stack:
         try:
             if not wanted:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The processor time of a Spark session's processes, and of others beside it (Linux)."""
+"""The processor time of the processes of a Spark session, and of other processes (Linux)."""
 
 from __future__ import annotations
 

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """How fast pull bodies become Arrow batches on one core: `python bench/spark_decode.py [--quick] [--rounds N] [--json FILE]`.
 
-The bodies are made here as a broker stores them (32 records each, four properties, one producer's host), a Spark task's worth per batch;
-no broker and no Spark take part. The time is this process's own (user and system), so a busy machine slows it less than the clock says;
-caches and memory are still shared, which is why two yardsticks run in the same rounds and only the ratios to them carry over to another
-machine:
+The bodies are made here as a broker stores them (32 records each, four properties, one producer's host), with the size of a Spark task's
+batch, without broker and Spark. The time is this process's CPU time (user and system), which depends less on other work on the machine.
+Caches and memory are still shared, so two references run in the same rounds, and only the ratios to them can be compared between machines:
 
-    Arrow alone   Arrow copies the finished columns once more (``take`` of every row): what making these columns costs at the least
-    one by one    one Python object per message with its properties, and no columns: what a consumer gets
+    Arrow alone   Arrow copies the finished columns once more (``take`` of every row): the minimal cost of making these columns
+    one by one    one Python object per message with its properties, without columns, as for a consumer
 
 The median round counts.
 """
@@ -75,7 +74,7 @@ class Speed(NamedTuple):
 
 
 def pull_bodies(body_bytes: int, own: dict[str, str] | None = None) -> list[PullBody]:
-    """One batch as the reader would hand it over: queues in turn. ``own``: properties of each message, in place of its tags and keys."""
+    """One batch in the form that the reader returns: queues in turn. ``own``: properties of each message, in place of its tags and keys."""
     pulls: list[PullBody] = []
     size_bytes = number = 0
     while size_bytes < BATCH_BYTES and len(pulls) < BATCH_PULLS:
@@ -113,7 +112,7 @@ def record(number: int, queue_id: int, offset: int, body_bytes: int, own: dict[s
 
 
 def rows_per_second(work: Callable[[], object], rows: int, at_least_s: float) -> float:
-    """``work`` again and again for ``at_least_s`` of this process's time."""
+    """Run ``work`` repeatedly for ``at_least_s`` of CPU time."""
     runs, begin_s = 0, time.process_time()
     while (spent_s := time.process_time() - begin_s) < at_least_s or not runs:
         work()
@@ -122,7 +121,7 @@ def rows_per_second(work: Callable[[], object], rows: int, at_least_s: float) ->
 
 
 def measure(case: Case, rounds: int, each_s: float) -> Speed:
-    """Decoding and the two yardsticks by turns; the median of each."""
+    """Measure decoding and the two references in turns; the median of each."""
     raise_malloc_thresholds()  # as a task does
     pulls = pull_bodies(case.body_bytes)
     decoder = BatchDecoder(to_arrow_schema(message_schema(case.columns), timezone="UTC"))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What spark_bench.py compares with: a Kafka broker of our own, Spark's Kafka connector, and a source that reads nothing.
+"""Peers of spark_bench.py: a local Kafka broker, Spark's Kafka connector, and a source that reads nothing.
 
-The jars come from Maven Central by the pom files below maven/, into the cache of the interop peers. What cannot be had is left out, with
-the reason.
+The jars come from Maven Central by the pom files below maven/, into the cache of the interop peers. Peers that are not available are left
+out, with the reason.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ _QUEUES: Final = 8
 
 
 def kafka_connector_jars() -> str:
-    """Spark's Kafka connector as ``spark.jars`` wants it.
+    """Spark's Kafka connector, in the form of ``spark.jars``.
 
     Raises:
-        PeersUnavailable: it cannot be had on this machine.
+        PeersUnavailable: it is not available on this machine.
     """
     folder = maven_jars("spark-kafka", _MAVEN / "spark-kafka/pom.xml", "Spark's Kafka connector")
     return ",".join(map(str, sorted(folder.glob("*.jar"))))
 
 
 class KafkaBroker:
-    """One Kafka broker in KRaft mode on free ports, its data in a folder that goes with it. Topics are made when first written to."""
+    """One Kafka broker in KRaft mode on free ports, with its data in a temporary folder. Topics are created with the first write."""
 
     def __init__(self) -> None:
         if shutil.which("java") is None:
@@ -127,7 +127,7 @@ class KafkaBroker:
 
 
 class CeilingSource(DataSource):
-    """Rows that are there already: one Arrow batch, given out again and again. Nothing that Spark reads by Python can be faster.
+    """Returns one finished Arrow batch repeatedly. No Python source can be faster.
 
     Options: ``rows``, ``bodyBytes``, ``tasks``, ``columns``, and ``properties`` as JSON; the schema is that of our own source.
     """
@@ -166,7 +166,7 @@ class _CeilingReader(DataSourceReader):
             left -= batch.num_rows
 
 
-# Spark's Python workers serve one task after the other: only the first of each makes the batch, in the round that does not count.
+# Spark's Python workers are used for several tasks: only the first task of each makes the batch, in the round that does not count.
 _ready: Final[dict[tuple[Any, ...], pa.RecordBatch]] = {}
 
 

@@ -5,9 +5,9 @@
 
     sender (here) --> broker, a process, keeps six minutes --> Spark driver, a process: judge, sink, retries --> counter (here) --> ledger
 
-Judged at the end: every row once at its end and as often as its fate says (tests/system/spark/soak_ledger.py); no lag, seen by the listener
-and by the broker; memory of each kind of process flat (soak_samples.py says what that is), judged from ten minutes on; and planning that
-takes no longer with the number of batches. Exit code 1 with what is not so.
+Checked at the end: every row arrived once, and was tried as often as planned (tests/system/spark/soak_ledger.py); no lag at the listener
+and at the broker; constant memory of each kind of process (defined in soak_samples.py), for runs of ten minutes and more; and planning does
+not take longer with the number of batches. Exit code 1 with a list of failures.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ from system.spark.soak_traffic import SoakTraffic  # noqa: E402
 _MIB: Final = 1 << 20
 _SAMPLE_S: Final = 10.0
 _SETTLE_S: Final = 600.0
-# Too short a run says nothing about memory, and neither do the processes that live for a moment only.
+# Short runs and short-lived processes show nothing about memory.
 _SAMPLES: Final = 8
 _JUDGED_FROM_S: Final = 540.0
-# Other work on the machine only adds time, so the lower quartile is looked at; a fifth and 20 ms are borne.
+# Other work on the machine only adds time, so the lower quartile is compared; a fifth and 20 ms are tolerated.
 _PLANNING: Final = ("latestOffset", "walCommit", "queryPlanning", "getBatch", "commitOffsets", "commitBatch")
 _SLOWER_SHARE: Final = 0.2
 _SLOWER_MS: Final = 20.0
-# Spark ends idle workers and makes new ones.
+# Spark ends idle workers and starts new ones.
 _MORE_PROCESSES: Final = 2.0
 
 
 class SoakRun:
-    """The processes, the traffic and what was seen of them."""
+    """The processes, the traffic and the samples."""
 
     def __init__(self, folder: Path, options: argparse.Namespace, seed: int) -> None:
         self.folder, self.seconds, self.seed = folder, options.minutes * 60, seed
@@ -107,7 +107,7 @@ class SoakRun:
     # -- what is seen ------------------------------------------------------------------------------------------------------------
 
     def _hear(self, timeout_s: float) -> dict[str, Any]:
-        """The driver's next line."""
+        """Read the driver's next line."""
         assert self._driver is not None
         line = self._driver.read_line(timeout_s)
         if not line.startswith("{"):
@@ -123,7 +123,7 @@ class SoakRun:
         return said
 
     def _look(self, console: Console) -> None:
-        """Each 10 s: memory, lag, counts."""
+        """Sample memory, lag and counts each 10 s."""
         assert self._driver is not None
         with contextlib.suppress(TimeoutError):
             while True:
@@ -205,7 +205,7 @@ class SoakRun:
             ("planning of a batch: second quarter, last quarter", f"{early_ms:.0f}, {late_ms:.0f} ms"),
         ]
         for role, points in self.memory.items():
-            if len(points) < _SAMPLES:  # a process of a moment
+            if len(points) < _SAMPLES:  # a short-lived process
                 continue
             rest = Series(points).rest()
             growth = Series(points).growth() / _MIB

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The works of spark_bench.py and the ways of doing them: our source and sink, Spark's Kafka connector as it comes and tuned, the ceiling.
+"""The tasks of spark_bench.py and the ways to do them: our source and sink, Spark's Kafka connector with its defaults and tuned, the
+ceiling.
 
-    default   Spark's Kafka connector as it comes
+    default   Spark's Kafka connector with its defaults
     tuned     larger fetches and polls for reading; linger.ms=20 and batches of 128 KB for writing
-    ceiling   a Python source that gives out Arrow batches which are there already: nothing that Spark reads by Python is faster
+    ceiling   a Python source that returns finished Arrow batches: the fastest possible Python source
 
 All ways see the same rows: a body, a key, and three properties of the user's (Kafka: headers). RocketMQ keeps the key and its own unique
 key among the properties, so our map, and the ceiling's, has five.
@@ -34,7 +35,7 @@ __all__ = ["CEILING", "DEFAULT", "LARGE", "OURS", "SMALL", "TUNED", "Run", "Topi
 
 OURS, DEFAULT, TUNED, CEILING = "SprocketMQ", "Kafka default", "Kafka tuned", "ceiling"
 QUEUES: Final = 8
-# What Kafka's rows hold, by our names.
+# The columns of Kafka's rows, by our names.
 COLUMNS: Final = "topic,queueId,queueOffset,keys,body,properties,storeTimestamp"
 TUNED_READ: Final = {
     "kafka.max.poll.records": "20000",
@@ -48,7 +49,7 @@ PROPERTIES: Final = {"carrier": "UA", "origin": "EWR", "year": "2013"}
 
 
 class Topic(NamedTuple):
-    """A topic and what is in it."""
+    """A topic and its contents."""
 
     name: str
     rows: int
@@ -61,7 +62,7 @@ LARGE: Final = Topic("bench-1k", 500_000, 1024)
 
 
 class Run(NamedTuple):
-    """Of one run: rows per second, and CPU in us per row of the broker and of Spark with its Python workers."""
+    """The result of one run: rows per second, and CPU in us per row of the broker and of Spark with its Python workers."""
 
     rows_per_s: float
     broker_us: float
@@ -71,8 +72,7 @@ class Run(NamedTuple):
 class Ways:
     """The session and both brokers.
 
-    Args:
-        kafka: None where it cannot be had.
+    Args: kafka: None if it is not available.
     """
 
     def __init__(self, spark: SparkSession, server: SprocketServer, kafka: KafkaBroker | None) -> None:
@@ -90,7 +90,7 @@ class Ways:
     # -- rows in -------------------------------------------------------------------------------------------------------------------
 
     def fill(self, topic: Topic) -> None:
-        """The same rows to both brokers, once."""
+        """Send the same rows to both brokers, once."""
         if topic.name in self._filled:
             return
         self._filled.add(topic.name)
@@ -100,11 +100,11 @@ class Ways:
             self.write(TUNED, topic)
 
     def create(self, topic: Topic) -> None:
-        """In our broker; Kafka makes topics when they are first written to."""
+        """Create the topic at our broker; Kafka creates topics with the first write."""
         self._server.create_topic(topic.name, topic.queues)
 
     def write(self, way: str, topic: Topic) -> None:
-        """Made-up rows, every send acknowledged."""
+        """Write generated rows, with every send acknowledged."""
         from pyspark.sql import functions as f
 
         made = self._made_rows(topic)
@@ -124,7 +124,7 @@ class Ways:
         writer.option("topic", topic.name).mode("append").save()
 
     def _made_rows(self, topic: Topic) -> DataFrame:
-        """Rows that both sinks can be given."""
+        """Rows that both sinks accept."""
         from pyspark.sql import functions as f
 
         number = f.col("id").cast("string")
@@ -150,7 +150,7 @@ class Ways:
         return reader.options(**TUNED_READ) if way == TUNED else reader
 
     def read(self, way: str, topic: Topic, **options: str) -> None:
-        """All rows of a topic into nothing."""
+        """Read all rows of a topic without writing them."""
         frame = self.source(self.spark.read, way, topic).options(**options).load()
         frame.write.format("noop").mode("overwrite").save()
 
@@ -159,7 +159,7 @@ class Ways:
         self.source(self.spark.read, way, topic).load().write.parquet(str(target))
 
     def stream(self, way: str, topic: Topic, rows_a_batch: int) -> list[int]:
-        """All of a topic by AvailableNow into nothing; milliseconds of each batch."""
+        """Stream a whole topic with AvailableNow without writing it; returns milliseconds of each batch."""
         reader = self.source(self.spark.readStream, way, topic).option("startingOffsets", "earliest")
         query = (
             reader.option("maxOffsetsPerTrigger", str(rows_a_batch))
@@ -172,13 +172,13 @@ class Ways:
         query.awaitTermination()
         events = [event for event in query.recentProgress if event["numInputRows"]]
         took_ms = [event["durationMs"]["triggerExecution"] for event in events]
-        # Limits are shared out among queues and rounded, so a full batch may lack some rows.
+        # Limits are divided among queues and rounded, so a full batch may lack some rows.
         full = [ms for event, ms in zip(events, took_ms, strict=True) if event["numInputRows"] > 0.9 * rows_a_batch]
         self.batches_ms[way, topic.name] += full
         return took_ms
 
     def fresh(self, topic: Topic) -> Topic:
-        """One like it that nobody has written to."""
+        """A new, empty topic of the same kind."""
         fresh = topic._replace(name=f"{topic.name}-{next(self._numbers)}")
         self.create(fresh)
         return fresh
@@ -196,7 +196,7 @@ class Ways:
         return Run(rows / took_s, broker_s / rows * 1e6, spark_s / rows * 1e6)
 
     def worker_peaks_mb(self) -> list[float]:
-        """The most memory that each Python worker has held since ``forget_peaks``; Linux."""
+        """The peak memory of each Python worker since ``forget_peaks``; Linux."""
         return [
             int(line.split()[1]) / 1024
             for pid in spark_pids(self.spark)[1:]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Send a thousand messages from asyncio, many at once: NAMESRV_ADDR=127.0.0.1:9876 python examples/asyncio_producer.py"""
+"""Send a thousand messages from asyncio, many concurrently: NAMESRV_ADDR=127.0.0.1:9876 python examples/asyncio_producer.py"""
 
 import asyncio
 import time

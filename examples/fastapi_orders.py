@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FastAPI with a producer and a consumer on its event loop: both begin and end with the application.
+"""FastAPI with a producer and a consumer on its event loop; both start and stop with the application.
 
 pip install sprocketmq fastapi uvicorn
 NAMESRV_ADDR=127.0.0.1:9876 uvicorn --app-dir examples fastapi_orders:app
@@ -30,7 +30,7 @@ billed: dict[int, float] = {}
 
 
 async def bill(message: rmq.MessageExt[Order]) -> None:
-    billed[message.value.id] = message.value.total  # twice the same: a message may come twice
+    billed[message.value.id] = message.value.total  # the same result if a message is delivered twice
 
 
 @asynccontextmanager

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values instead of bytes, and a loop that acks: orders as msgspec structs, with one that nobody can read.
+"""Values instead of bytes, and a loop with ack: orders as msgspec structs, and one with an invalid body.
 
 NAMESRV_ADDR=127.0.0.1:9876 python examples/orders.py
 """
@@ -30,7 +30,7 @@ async def main(namesrv_addr: str) -> None:
         "billing",
         namesrv_addr=namesrv_addr,
         consume_from_where=rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
-        value_deserializer=msgspec.json.Decoder(Order).decode,  # of pydantic: Order.model_validate_json
+        value_deserializer=msgspec.json.Decoder(Order).decode,  # with pydantic: Order.model_validate_json
     )
     consumer.subscribe("orders")
     async with consumer.messages() as messages:

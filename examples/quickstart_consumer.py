@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Print what quickstart_producer.py sends, until Ctrl-C: NAMESRV_ADDR=127.0.0.1:9876 python examples/quickstart_consumer.py"""
+"""Print the messages of quickstart_producer.py until Ctrl-C: NAMESRV_ADDR=127.0.0.1:9876 python examples/quickstart_consumer.py"""
 
 import logging
 import sys
@@ -16,8 +16,9 @@ consumer.subscribe("quickstart", "greeting")
 
 @consumer.on_message
 def handle(message: rmq.MessageExt) -> None:
-    # Returning means done. Raising means: bring it again in 10 s, then 30 s, 1 min, ..., and after 16 tries to %DLQ%quickstart-consumers.
-    # Listeners run in several threads, hence a logger and not print.
+    # Returning is success. Raising is failure: the message is delivered again after 10 s, 30 s, 1 min, ..., and after 16 tries it goes to
+    # %DLQ%quickstart-consumers.
+    # A logger and not print, because listeners run in several threads.
     log.info("%s %s %s try %d", message.body.decode(), message.tags, message.keys, message.reconsume_times + 1)
 
 

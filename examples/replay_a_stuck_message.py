@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stuck message, recorded and explained.
+"""Record and explain a stuck message.
 
-A listener hangs, progress waits for it, the consume timeout makes a retry copy, progress goes on.
+A listener hangs, progress waits for it, the consume timeout sends it back, and progress continues.
 
     python examples/replay_a_stuck_message.py stuck.jsonl
     sprocketmq replay stuck.jsonl
     sprocketmq replay stuck.jsonl --message flight-1 --why
 
-Needs no broker: it brings its own, with a clock that is moved by hand, so the five minutes of the story take a second.
+It starts its own broker with a manual clock, so the five minutes of the example take a second.
 """
 
 import sys
@@ -34,7 +34,7 @@ with EmbeddedRocketMQ() as rocketmq:
     def handle(message: rmq.MessageExt) -> None:
         seen.append(message.keys)
         if message.keys == ["flight-1"] and message.reconsume_times == 0:
-            hangs.wait(60)  # an HTTP call without a timeout, say
+            hangs.wait(60)  # for example an HTTP call without a timeout
 
     with rocketmq.producer("ops") as producer, consumer:
         for number in range(1, 6):

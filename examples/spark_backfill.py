@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A span of time out of a topic into Parquet, one folder for each hour: the night that a bug spoilt, done anew.
+"""Write a span of time of a topic to Parquet again, one folder for each hour, for example after a bug.
 
     python examples/spark_backfill.py                                    # brings its own broker, with flights in it
     python examples/spark_backfill.py --namesrv-addr 127.0.0.1:9876 --out /data/flights \\
         --begin 2026-01-31T22:00:00+00:00 --end 2026-02-01T06:00:00+00:00
 
-A batch read between two times asks the brokers for the offsets of those times and reads just that; large queues are split among tasks.
-The times are those of storing, in milliseconds since 1970 or with their zone. ``latest`` as strategy means: a queue without a message so
-young gives nothing. Run it twice and the folders of those hours are replaced, not doubled; begin and end at full hours, so that a
-folder is whole.
+A batch read between two times requests the offsets of these times from the brokers and reads only what lies between; large queues are split
+among tasks. The times are store times, in milliseconds since 1970 or with their zone. The strategy ``latest`` means that a queue without a
+message since ``begin`` gives no rows. A second run replaces the folders of these hours. Begin and end at full hours, so that each folder is
+complete.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from stage import arguments, publish_flights, stage
 
 
 def run(spark: SparkSession, namesrv_addr: str, begin: str, end: str, out: str) -> None:
-    """Write the messages stored from ``begin`` until before ``end``."""
+    """Write the messages that were stored at or after ``begin`` and before ``end``."""
     rows = (
         spark.read.format("rocketmq")
         .options(namesrvAddr=namesrv_addr, topic="flights")
@@ -38,13 +38,13 @@ def run(spark: SparkSession, namesrv_addr: str, begin: str, end: str, out: str) 
 
 def by_hour(spark: SparkSession, out: str) -> DataFrame:
     found = "count(*) AS messages", "min(storeTimestamp) AS first", "max(storeTimestamp) AS last"
-    # With a schema a span in which nothing was stored is an empty table, and no riddle to Spark.
+    # With a schema, a span without messages is an empty table; without one, Spark could not infer it.
     spark.read.schema("storeTimestamp timestamp, hour string").parquet(out).createOrReplaceTempView("backfilled")
     return spark.sql(f"SELECT hour, {', '.join(found)} FROM backfilled GROUP BY hour ORDER BY hour")
 
 
 def publish_in_three_parts(given: argparse.Namespace) -> None:
-    """Half of the flights were stored in the span that is asked for, a quarter before it, a quarter after."""
+    """Store a quarter of the flights before the span, half in it, and a quarter after it."""
     quarter = max(given.rows // 4, 1)
     publish_flights(given.namesrv_addr, quarter)
     time.sleep(0.1)

@@ -4,11 +4,11 @@
     python examples/spark_enrich.py                                      # brings its own broker, with flights in it
     python examples/spark_enrich.py --namesrv-addr 127.0.0.1:9876 --checkpoint /data/enrich --follow
 
-``delivery=transactional``: the rows of a batch appear in the topic once and as a whole, whatever is killed when; consumers need nothing
-for it. On Apache brokers set transactionTimeOut above the time of a batch first (docs/spark/exactly-once.md). With --delivery idempotent
-a batch that runs again after a crash sends its rows again, numbered, so that a reader can tell; atLeastOnce does not number them.
-``shardingKey`` and ``ordered`` keep the order of each plane. With --follow it goes on until Ctrl-C; start it again with the same
---checkpoint and it goes on where it was.
+``delivery=transactional``: all rows of a batch appear in the topic exactly once, also after kills; consumers need no change. On Apache
+brokers set transactionTimeOut above the time of a batch first (docs/spark/exactly-once.md). With --delivery idempotent a batch that is
+repeated after a crash sends its rows again, numbered, so that readers can drop them; atLeastOnce does not number them. ``shardingKey`` and
+``ordered`` keep the order of each plane. With --follow it runs until Ctrl-C; started again with the same --checkpoint, it continues from
+there.
 """
 
 from pyspark.sql import DataFrame, SparkSession
@@ -30,13 +30,13 @@ AIRLINES = [
 def run(
     spark: SparkSession, namesrv_addr: str, checkpoint: str, delivery: str = "transactional", follow: bool = False
 ) -> StreamingQuery:
-    """Enrich all flights that are there now (``follow``: and those to come) into the topic ``flights-enriched``."""
+    """Enrich all present flights (``follow``: and future ones) into the topic ``flights-enriched``."""
     mq = {"namesrvAddr": namesrv_addr}
     airlines = spark.createDataFrame(AIRLINES, "carrier string, airline string")
     flights = (
         spark.readStream.format("rocketmq")
         .options(**mq, topic="flights", startingOffsets="earliest", ordered=True)
-        .option("maxOffsetsPerTrigger", 10_000)  # each row of a transaction is a request of its own: small batches
+        .option("maxOffsetsPerTrigger", 10_000)  # each row of a transaction is a separate request: use small batches
         .load()
         .select("tags", "keys", f.from_json(f.col("body").cast("string"), FLIGHT).alias("flight"))
         .select("tags", "keys", "flight.*")
@@ -49,7 +49,7 @@ def run(
     )
     sink = {"topic": "flights-enriched", "delivery": delivery}
     if delivery == "transactional":
-        sink["group"] = "flights-enricher"  # the producer group whose members the broker asks about open transactions
+        sink["group"] = "flights-enricher"  # the broker sends check-backs of open transactions to this producer group
     return (
         enriched.writeStream.format("rocketmq")
         .options(**mq, **sink)
@@ -60,7 +60,7 @@ def run(
 
 
 def enriched(spark: SparkSession, namesrv_addr: str) -> DataFrame:
-    """What consumers see, by airline; each flight once."""
+    """Print what consumers see, by airline."""
     rows = spark.read.format("rocketmq").options(namesrvAddr=namesrv_addr, topic="flights-enriched").load()
     flight = f.from_json(f.col("body").cast("string"), FLIGHT + ", airline string")
     return (

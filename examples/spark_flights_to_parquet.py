@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flights from a topic into a table of Parquet. One that cannot be read comes again twice, then it is a dead letter; good ones flow on.
+"""Flights from a topic into a Parquet table. One that cannot be parsed is delivered twice more and then becomes a dead letter; good ones
+are not delayed.
 
     python examples/spark_flights_to_parquet.py                          # brings its own broker, with flights in it
     python examples/spark_flights_to_parquet.py --namesrv-addr 127.0.0.1:9876 --out /data/flights --follow
 
-Each batch is a folder of its own that is written over when Spark runs the batch again: after a crash no flight is missing and none is
-there twice. What cannot be read (here: a cancelled flight, which has no departure time) goes back to the broker, which gives it again
-after 1 s; the third failure makes it a dead letter of the group ``delays``, with its reason. With --follow it goes on until Ctrl-C;
-start it again with the same --out and it goes on where it was.
+Each batch is a separate folder that is overwritten if Spark repeats the batch, so after a crash no flight is missing or doubled. A row that
+cannot be parsed (here a cancelled flight, which has no departure time) is sent back to the broker, which delivers it again after 1 s. The
+third failure makes it a dead letter of the group ``delays``, with its reason. With --follow it runs until Ctrl-C; started again with the
+same --out, it continues from there.
 """
 
 import time
@@ -30,7 +31,7 @@ def judge(rows: DataFrame, batch_id: int) -> DataFrame:
 
 
 def run(spark: SparkSession, namesrv_addr: str, out: Path, follow: bool = False) -> StreamingQuery:
-    """All flights that are there now (``follow``: and those to come) into ``out/flights``, one folder for each batch."""
+    """Write all present flights (``follow``: and future ones) to ``out/flights``, one folder for each batch."""
     mq = {"namesrvAddr": namesrv_addr}
 
     def write(good: DataFrame, batch_id: int) -> None:
@@ -39,7 +40,7 @@ def run(spark: SparkSession, namesrv_addr: str, out: Path, follow: bool = False)
     rows = (
         spark.readStream.format("rocketmq")
         .options(**mq, topic="flights", group="delays", startingOffsets="earliest", maxOffsetsPerTrigger=100_000)
-        .option("includeRetry", "true")  # what was sent back comes again, in this stream
+        .option("includeRetry", "true")  # rows that were sent back are delivered again in this stream
         .load()
     )
     return (
@@ -72,7 +73,7 @@ if __name__ == "__main__":
     parser.add_argument("--out", help="the folder of the table and its checkpoint (one that is gone afterwards)")
     parser.add_argument("--follow", action="store_true", help="go on until Ctrl-C")
     with stage(parser, lambda given: publish_flights(given.namesrv_addr, given.rows)) as (session, given):
-        for _ in range(1 if given.follow else 3):  # what was sent back comes with the next run, and the next
+        for _ in range(1 if given.follow else 3):  # rows that were sent back are delivered in the next run
             if not wait(run(session, given.namesrv_addr, given.out, given.follow)):
                 break
             time.sleep(1.5)

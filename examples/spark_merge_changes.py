@@ -5,10 +5,10 @@
     python examples/spark_merge_changes.py --namesrv-addr 127.0.0.1:9876 --out /data/planes --follow
 
 A message is one change: its tag says which (INSERT, UPDATE, DELETE), its sharding key is the row's key, its body the row as JSON. Changes
-of one key travel through one queue, so their queue offsets are their order, in whatever order Spark's tasks give them. Each batch writes
-a new version of the table and then points ``CURRENT`` at it; a batch that Spark repeats after a crash finds itself there already. (With
-Delta Lake or Iceberg the body of ``merge`` is their MERGE, and the log of versions is theirs.) A change that cannot be read is a dead
-letter at once and is not retried: it would come after newer changes of its key.
+of one key are in one queue, so their queue offsets give their order, whatever the order of Spark's tasks is. Each batch writes a new
+version of the table and then points ``CURRENT`` at it; a batch that Spark repeats after a crash is already there and is skipped. (With
+Delta Lake or Iceberg the body of ``merge`` is their MERGE, and the log of versions is theirs.) A change that cannot be parsed becomes a
+dead letter at once. It is not retried, because it would then come after newer changes of its key.
 """
 
 import os
@@ -25,11 +25,11 @@ from sprocketmq.spark import foreach_batch
 
 ROW = "tailnum string, airline string, seats int"
 KINDS = ("INSERT", "UPDATE", "DELETE")
-KEPT = 3  # versions, for readers that began with an older one
+KEPT = 3  # versions that are kept for readers that began with an older one
 
 
 def table(spark: SparkSession, folder: Path) -> tuple[int, DataFrame]:
-    """The number of the batch that was merged last, and the table as it left it."""
+    """The number of the batch that was merged last, and the table after it."""
     if not (folder / "CURRENT").exists():
         return -1, spark.createDataFrame([], ROW)
     merged = int((folder / "CURRENT").read_text())
@@ -48,7 +48,7 @@ def judge(changes: DataFrame, batch_id: int) -> DataFrame:
 def merge(changes: DataFrame, batch_id: int, folder: Path) -> None:
     merged, rows = table(changes.sparkSession, folder)
     if batch_id <= merged:
-        return  # it was merged before the crash
+        return  # this batch was merged before the crash
     latest_first = Window.partitionBy("row.tailnum").orderBy(f.desc("queueOffset"))
     newest = changes.withColumn("age", f.row_number().over(latest_first)).where("age = 1").select("tags", "row.*")
     kept = rows.join(newest, "tailnum", "left_anti")
@@ -61,10 +61,10 @@ def merge(changes: DataFrame, batch_id: int, folder: Path) -> None:
 
 
 def run(spark: SparkSession, namesrv_addr: str, folder: Path, follow: bool = False) -> StreamingQuery:
-    """Merge all changes that are there now (``follow``: and those to come)."""
+    """Merge all present changes (``follow``: and future ones)."""
     mq = {"namesrvAddr": namesrv_addr}
     if (folder / "CURRENT").exists() and not (folder / "checkpoint").exists():
-        # Without it batches would be counted from 0 again, and all of them would seem to be merged.
+        # Without the checkpoint batches would be numbered from 0 again, and would be skipped as merged.
         raise FileNotFoundError(
             f"{folder} has a table and no checkpoint; they belong together: restore both, or begin in a new folder"
         )

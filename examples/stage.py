@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the Spark examples stand on: arguments, a session, and a broker of their own where none is named.
+"""What the Spark examples share: arguments, a session, and a broker if none is named.
 
-Not part of any pipeline: copy the function ``run`` of an example into a job of yours and leave this here.
+It is not part of a pipeline: copy only the function ``run`` of an example into your job.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sprocketmq.testing import EmbeddedRocketMQ
 
 
 def arguments(paragraph: str | None, rows: int | None = 2_000) -> argparse.ArgumentParser:
-    """What every example takes; add the example's own. ``rows``: None where the number of messages is not chosen."""
+    """The arguments of every example; add further ones. ``rows``: None if the number of messages cannot be chosen."""
     parser = argparse.ArgumentParser(description=paragraph, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--namesrv-addr", metavar="HOST:PORT", help="your name servers; without it a broker comes and goes with the run"
@@ -49,10 +49,10 @@ def count(text: str) -> int:
 def stage(
     parser: argparse.ArgumentParser, publish: Callable[[argparse.Namespace], object]
 ) -> Iterator[tuple[SparkSession, argparse.Namespace]]:
-    """A session and the arguments; ``publish`` fills the broker if it is one of our own. Ctrl-C ends it in order, and so does an error,
-    which is told in one sentence.
+    """A session and the arguments. If no broker is named, one is started and filled by ``publish``. Ctrl-C and errors stop everything in
+    order; an error is printed as one sentence.
 
-    A folder that no argument names (``given.out``) is one that is gone afterwards.
+    Without the argument, ``given.out`` is a temporary folder.
     """
     given = parser.parse_args()
     if "own_rows" in given:
@@ -63,13 +63,13 @@ def stage(
         try:
             given.own = given.namesrv_addr is None
             if given.own:
-                # Time to look at half messages before a broker asks: a first batch takes seconds on a cold machine.
+                # Time for half messages before the broker's first check-back: a first batch takes seconds on a cold machine.
                 mq = stack.enter_context(EmbeddedRocketMQ(clock="system", transactionTimeOut=600_000))
                 given.namesrv_addr = mq.namesrv_addr
                 publish(given)
             else:
                 with rmq.Admin(namesrv_addr=given.namesrv_addr) as admin:
-                    admin.topics()  # nobody there? Said at once, and not by Spark's processes
+                    admin.topics()  # fail at once if there is no server, and not in Spark's processes
             if getattr(given, "out", "") is None:
                 given.out = stack.enter_context(TemporaryDirectory(prefix="sprocketmq-"))
             spark = session(Path(sys.argv[0]).stem)
@@ -82,29 +82,29 @@ def stage(
             sys.exit(f"error: {error}")
         except PySparkException as error:
             sys.exit(f"error: {last_words(error)}")
-        except Py4JJavaError as error:  # what Spark has no words of its own for, as a folder that cannot be made
+        except Py4JJavaError as error:  # errors without a class in Spark, such as a folder that cannot be created
             sys.exit(f"error: {error.java_exception.getMessage()}")
 
 
 def last_words(error: PySparkException) -> str:
-    """What went wrong, without the tracebacks of the processes that it came through."""
+    """The message of an error, without the tracebacks of the processes through which it passed."""
     told = str(error).split("\n=== Streaming Query ===")[0].split(" SQLSTATE: ")[0]
     last = told.strip().splitlines()[-1]
     return last.partition(": ")[2] if last.startswith("sprocketmq.errors.") else last
 
 
 def session(name: str) -> SparkSession:
-    """As spark-submit says, or on this machine's cores."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # Spark's workers must find this package, too
+    """The session of spark-submit, or a local one with all cores."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # Spark's workers need this package, too
     spark = (
         SparkSession.builder.appName(name)
         .config("spark.log.level", "ERROR")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.shuffle.partitions", "4")  # 200 are for tables of another size
+        .config("spark.sql.shuffle.partitions", "4")  # the default, 200, is for much larger tables
         .getOrCreate()
     )
-    # Spark's own handler fails the job that runs and says so at length; `stop` ends the queries in order.
+    # Spark's own handler cancels the running job with a long traceback; `stop` stops the queries in order.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     return spark
 
@@ -116,7 +116,8 @@ def stop(spark: SparkSession) -> None:
 
 
 def wait(query: StreamingQuery) -> bool:
-    """Until it has ended, telling each batch; False when Ctrl-C ended it, which comes between two looks and not in a call into the JVM."""
+    """Wait until the query has ended, and print each batch; False after Ctrl-C, which is handled between two checks and not in a call into
+    the JVM."""
     told = -1
     try:
         while query.isActive:
@@ -127,7 +128,7 @@ def wait(query: StreamingQuery) -> bool:
         print("stopped; the same command goes on from here, if its folder was named")
         return False
     tell(query, told)
-    query.awaitTermination()  # raises what it failed of
+    query.awaitTermination()  # raises the error of a failed query
     return True
 
 
@@ -144,7 +145,8 @@ def tell(query: StreamingQuery, told: int) -> int:
 
 
 def publish_flights(namesrv_addr: str, rows: int) -> None:
-    """The flights of `make demo`: JSON bodies, tag carrier, key tail number, a plane's in one queue. Cancelled ones have no dep_time."""
+    """The flights of `make demo`: JSON bodies, tag carrier, key tail number, those of one plane in one queue. Cancelled ones have no
+    dep_time."""
     from sprocketmq.cli.demo.flights import load_flights
     from sprocketmq.cli.demo.publish import publish
 

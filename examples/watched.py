@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A producer and a consumer that are watched: message trace, metrics for Prometheus, spans, a hook of one's own.
+"""A producer and a consumer with message trace, metrics for Prometheus and a hook.
 
 NAMESRV_ADDR=127.0.0.1:9876 python examples/watched.py
 """
@@ -14,7 +14,7 @@ import sprocketmq as rmq
 
 
 class Slowness:
-    """A hook: tells of listener calls that take long."""
+    """A hook that reports slow listener calls."""
 
     def before_consume(self, context: rmq.ConsumeMessageContext) -> None:
         context.notes["limit"] = 500
@@ -47,7 +47,7 @@ def main(namesrv_addr: str) -> None:
         sent = producer.send(rmq.Message("flights", b"N14228 is late", tags="UA", keys="N14228"))
         with consumer:
             arrived.wait(30)
-    print(f"http://127.0.0.1:{port}/metrics was there")
+    print(f"http://127.0.0.1:{port}/metrics served the metrics")
     metrics.close()
 
     with rmq.Admin(namesrv_addr=namesrv_addr) as admin:

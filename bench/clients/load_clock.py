@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one load of a client showed, taken by the program itself: rate, latencies, CPU.
+"""The measurement of one load by the client's program itself: rate, latencies, CPU.
 
-Standard library only: peers run it in venvs of their own.
+It uses only the standard library, because peers run it in their own venvs.
 
 A program runs one load and prints one JSON line: ``{"event": "load", "messages", "seconds", "p50_us", "p99_us", "cpu_us"}``. CPU is user
 and system time of the whole process, all its threads, per message. Messages of the warm-up do not count.
@@ -20,7 +20,7 @@ __all__ = ["LoadClock", "parsed_load"]
 
 
 def parsed_load() -> argparse.Namespace:
-    """The options that every program takes."""
+    """The options of every program."""
     parser = argparse.ArgumentParser()
     for name in ("--load", "--namesrv", "--topic", "--group"):
         parser.add_argument(name, required=True)
@@ -35,12 +35,12 @@ def parsed_load() -> argparse.Namespace:
 
 
 class LoadClock:
-    """Counts what is done; from the end of the warm-up on it measures.
+    """Counts messages, and measures from the end of the warm-up on.
 
     Args:
-        messages: how many to measure.
-        warm_up: how many to let pass before.
-        seconds: limit of everything together.
+        messages: the number to measure.
+        warm_up: the number of messages before that.
+        seconds: limit of the whole load.
     """
 
     def __init__(self, messages: int, warm_up: int, seconds: float) -> None:
@@ -64,7 +64,7 @@ class LoadClock:
         self._started_s = time.perf_counter()
 
     def count(self) -> None:
-        """One more message; safe from any thread."""
+        """Count one message; can be called from any thread."""
         with self._lock:
             self.seen += 1
             seen = self.seen
@@ -78,11 +78,11 @@ class LoadClock:
         self.ended.set()
 
     def wait(self) -> None:
-        """Until all were counted or the time is up."""
+        """Wait until all are counted or the time is over."""
         self.ended.wait(max(0.0, self.deadline_s - time.perf_counter()))
 
     def report(self, done: int | None = None) -> None:
-        """Print the line; `done` messages were measured, default as many as were counted."""
+        """Print the line; `done` messages were measured, by default the number counted."""
         if not self.ended.is_set():
             self.end()
         if done is None:
@@ -99,7 +99,7 @@ class LoadClock:
 
 
 def say(event: str, **figures: float) -> None:
-    """One JSON line on standard output."""
+    """Print one JSON line."""
     sys.stdout.write(json.dumps({"event": event, **figures}) + "\n")
     sys.stdout.flush()
 

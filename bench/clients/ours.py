@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One load by our own client; see load_clock.py for what it prints and client_bench.py for what it is compared with.
+"""One load by our own client; load_clock.py describes the output, client_bench.py the comparison.
 
 send-one        blocking, one thread, one at a time            send-64         64 coroutines, each one at a time
-send-64-threads blocking, 64 threads; also send-8-threads      send-batched    automatic batching: futures, 2000 of them under way
+send-64-threads blocking, 64 threads; also send-8-threads      send-batched    automatic batching: futures, 2000 of them in flight
 send-batched-await     the same, 2000 coroutines               send-batched-blocking     the same, futures of the blocking face
 send-batched-random    sizes, tags, keys, properties at random (prints the seed)     send-64-signed     each request signed
 start-producer, start-consumer     with 1000 topics "many-N" that exist
@@ -41,9 +41,9 @@ from sprocketmq import (
 )
 from sprocketmq.net.process.engine import new_event_loop
 
-# A machine that is busy with other things must not make a load of errors of it.
+# Long timeouts, so that a busy machine causes no errors.
 TIMEOUT_MS = 30_000
-UNDER_WAY = 2_000  # messages of automatic batching that wait for their answers
+UNDER_WAY = 2_000  # messages of automatic batching in flight
 
 
 def run_sync(load: Namespace, clock: LoadClock) -> None:
@@ -108,7 +108,7 @@ async def run_async(load: Namespace, clock: LoadClock, in_flight: int, **options
 
 
 async def run_batched(load: Namespace, clock: LoadClock) -> None:
-    """As the guide says it: futures instead of tasks, the oldest one is waited for when too many are under way."""
+    """As in the guide: futures instead of tasks; wait for the oldest one if too many are in flight."""
     shapes = cycle(random_shapes() if load.load == "send-batched-random" else [plain_shape(load.body)])
 
     async def send(count: int) -> int:
@@ -176,7 +176,7 @@ async def run_start(load: Namespace, clock: LoadClock) -> None:
 
 
 def run_batched_blocking(load: Namespace, clock: LoadClock) -> None:
-    """As ``run_batched``, from a thread without an event loop."""
+    """Like ``run_batched``, from a thread without an event loop."""
     body = b"x" * load.body
 
     def send(count: int) -> int:

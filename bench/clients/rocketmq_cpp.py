@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One load by the PyPI package `rocketmq` 0.4.4 (C++ inside, loaded by ctypes); runs in a venv of its own, see load_clock.py.
+"""One load by the PyPI package `rocketmq` 0.4.4 (C++, loaded by ctypes); runs in a separate venv, see load_clock.py.
 
 send-one, send-64 (64 threads, each one at a time: its asynchronous send keeps a list that it searches for each answer), push, orderly, idle
 """
@@ -29,7 +29,7 @@ def started_producer(load: Namespace) -> Producer:
     producer.set_namesrv_addr(load.namesrv)
     producer.set_timeout(30_000)
     producer.start()
-    producer.send_sync(message(load, "x"))  # 64 threads that all ask for the route at once get none
+    producer.send_sync(message(load, "x"))  # 64 threads that request the route at the same time get none
     return producer
 
 
@@ -84,7 +84,7 @@ def main() -> None:
             send(load, clock, 1 if load.load == "send-one" else 64)
         else:
             consume(load, clock)
-    # It does not always end by itself (its own threads call into a Python that is being taken down).
+    # It does not always end by itself (its threads call into Python while it is shutting down).
     os._exit(0)
 
 

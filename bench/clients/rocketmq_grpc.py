@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One load by Apache's `rocketmq-python-client` 5.1 (gRPC, through a proxy); runs in a venv of its own, see load_clock.py.
+"""One load by Apache's `rocketmq-python-client` 5.1 (gRPC, through a proxy); runs in a separate venv, see load_clock.py.
 
 send-one, send-64 (its futures), push, idle
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Exit code 0 when the worker of this machine or container is well, else 1 and the reason."""
+"""Exit code 0 if the worker of this machine or container is healthy, otherwise 1 and the reason."""
 
 from __future__ import annotations
 

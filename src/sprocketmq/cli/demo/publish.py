@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""First stage: publish every flight to the topic, in order per aircraft, as fast as acknowledged sends go.
+"""First stage: publish every flight to the topic, in order per aircraft, as fast as possible with acknowledged sends.
 
-One sender per queue, one batch of it in flight at a time: a later batch must not overtake an earlier one that had to be sent again, and
-that is what keeps one aircraft's flights in order. The queues together keep the connection busy.
+One sender per queue, with one batch in flight: a batch must not overtake an earlier one that has to be sent again, or the flights of an
+aircraft would not stay in order. All queues together keep the connection busy.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _BATCH_MESSAGES: Final = 256
 
 @dataclass(frozen=True)
 class Published:
-    """``acknowledged``: messages that the broker said it has; ``seconds``: from the first send to the last acknowledgement."""
+    """``acknowledged``: number of messages that the broker acknowledged; ``seconds``: from the first send to the last acknowledgement."""
 
     acknowledged: int
     seconds: float

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Second stage: a push consumer group that cannot stand a flight without a departure time.
+"""Second stage: a push consumer group that fails for flights without a departure time.
 
-Run as a child process, one per member. The listener does what a user's code does with a bad record: it fails. RocketMQ's own retry then
-brings the message back, twice, and puts it into the dead-letter topic.
+Run as a child process, one per member. The listener raises for a bad record, as a user's code would. RocketMQ then delivers the message
+again, twice, and finally makes it a dead letter.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ __all__ = ["GROUP", "MAX_RECONSUME_TIMES", "Deliveries", "Failure", "PushMemberO
 
 GROUP: Final = "delays-push"
 MAX_RECONSUME_TIMES: Final = 2
-# Level 1 is one second: the schedule by default begins at level 3, ten seconds, and would make the demo a minute longer.
+# Level 1 is one second. The default schedule begins at level 3, ten seconds, and would make the demo a minute longer.
 _RETRY_LEVEL: Final = 1
 _SHARE_DEADLINE_S: Final = 15.0
 
 
 class PushMemberOptions(msgspec.Struct):
-    """What a member is started with."""
+    """The options of a member."""
 
     namesrv_addr: str
     member: int
@@ -45,14 +45,14 @@ class Failure(msgspec.Struct, array_like=True):
 
 
 class Deliveries(msgspec.Struct):
-    """What a member did since its last report: rows consumed (in order), and deliveries that failed."""
+    """The rows consumed since the last report (in order), and the deliveries that failed."""
 
     consumed: list[int] = []
     failed: list[Failure] = []
 
 
 class _Tally:
-    """Deliveries gathered from the listener's threads until the next report."""
+    """Collects deliveries from the listener's threads until the next report."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -108,10 +108,10 @@ def main() -> None:
 
 
 def _wait_for_share(consumer: rmq.PushConsumer, share: int) -> None:
-    """Until this member has its share of the queues, or the others are late.
+    """Wait until this member has its share of the queues, or the others are late.
 
-    The member that is up first is given all queues, and whatever it consumes before it hands some of them over may be delivered once more
-    by their next owner. At-least-once allows that; it would only make the demo's count of repeated deliveries hard to read.
+    The first member gets all queues. What it consumes before it loses some of them may be delivered again to their next owner.
+    At-least-once allows that, but it would make the demo's count of repeated deliveries hard to understand.
     """
     deadline_s = time.monotonic() + _SHARE_DEADLINE_S
     while time.monotonic() < deadline_s:

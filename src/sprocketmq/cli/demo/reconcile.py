@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The end of the demo: every number measured in the run next to the same number worked out from the data set, and a verdict.
+"""The end of the demo: each number of the run next to the same number computed from the data set, and a verdict.
 
 The expected side comes from the CSV alone (``Flights``), never from the broker. Sets are compared as sets of row numbers and message ids,
-so that two errors cannot cancel out in a count; a repeated delivery, which at-least-once allows, is shown but is no error.
+so that two errors cannot cancel out in a count. A repeated delivery, which at-least-once allows, is shown but is not an error.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ __all__ = ["Check", "Reconciliation"]
 
 @dataclass(frozen=True)
 class Check:
-    """One number of the run. ``expected`` None: shown for information, not judged.
+    """One number of the run. ``expected`` None: shown for information, not checked.
 
-    ``note`` explains a difference that counts alone would hide; a check with a note fails.
+    ``note`` explains a difference that counts do not show; a check with a note fails.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Check:
 
 @dataclass
 class Reconciliation:
-    """Gathers checks stage by stage; ``table`` shows them, ``holds`` is the demo's exit code."""
+    """Collects checks stage by stage; ``table`` shows them, ``holds`` is the demo's exit code."""
 
     flights: Flights
     stages: dict[str, list[Check]] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class Reconciliation:
         self.stages.setdefault(stage, []).extend(checks)
 
     def rows(self, name: str, got: set[int] | frozenset[int], wanted: set[int] | frozenset[int]) -> Check:
-        """A check of row numbers one by one: equal counts of different rows do not pass."""
+        """Check row numbers one by one: equal counts of different rows do not pass."""
         missing, extra = len(wanted - got), len(got - wanted)
         note = f"{missing:,} rows missing, {extra:,} rows that do not belong" if missing or extra else ""
         return Check(name, len(got), len(wanted), note)

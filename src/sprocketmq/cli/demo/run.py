@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``sprocketmq demo``: a year of flights through broker, consumer groups and Spark, told on the terminal and reconciled at the end."""
+"""``sprocketmq demo``: a year of flights through broker, consumer groups and Spark, shown on the terminal and reconciled at the end."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ if TYPE_CHECKING:
 
 __all__ = ["run_demo"]
 
-# Columns of the report where no terminal says how many there are: nothing is wrapped in a log file.
+# Columns of the report without a terminal, so that nothing is wrapped in a log file.
 _LOG_WIDTH: Final = 110
-# A file of ours in the output folder: only a folder that carries it, or an empty one, is ever cleared.
+# A marker file in the output folder: only a folder that contains it, or an empty one, is cleared.
 _MARK: Final = ".sprocketmq-demo"
 
 
 def run_demo(*, rows: int | None, out: Path, keep: bool, spark: bool) -> int:
-    """Run all stages. Returns the exit code: 0 all numbers reconcile, 1 one does not, 130 interrupted.
+    """Run all stages. Returns the exit code: 0 if all numbers match, 1 if one does not, 130 after an interrupt.
 
     Raises:
         ConfigurationError: the demo's parts are not installed, no Java, or ``out`` holds files that are not the demo's.
@@ -119,7 +119,7 @@ def _refuse_others_files(out: Path) -> None:
 
 
 def _prepare(out: Path) -> None:
-    """An empty output folder: what an earlier run left there goes."""
+    """Empty the output folder: delete the files of an earlier run."""
     try:
         for child in out.iterdir() if out.is_dir() else ():
             if child.is_dir():
@@ -147,7 +147,7 @@ def _progress(console: Console) -> Progress:
     return Progress(
         TextColumn("{task.description:<22}"),
         BarColumn(bar_width=None, table_column=Column(ratio=1, max_width=24)),
-        # On a narrow terminal the bar gives way, then the detail; counts and time are never cut.
+        # On a narrow terminal first the bar is shortened, then the detail; counts and time are never cut.
         MofNCompleteColumn(table_column=Column(no_wrap=True, min_width=13, justify="right")),
         TimeElapsedColumn(table_column=Column(no_wrap=True, min_width=7)),
         TextColumn("{task.fields[detail]}", style="dim", table_column=Column(no_wrap=True, overflow="ellipsis")),
@@ -158,7 +158,7 @@ def _progress(console: Console) -> Progress:
 
 @contextlib.contextmanager
 def _sigterm_as_interrupt() -> Iterator[None]:
-    """SIGTERM ends the demo in the same good order as Ctrl-C."""
+    """SIGTERM stops the demo in order, like Ctrl-C."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The demo's own RocketMQ: ``sprocketmq serve`` as a child process, and the questions that are asked of it from yet other processes."""
+"""The demo's own RocketMQ: ``sprocketmq serve`` as a child process, and queries to it from further processes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ _STOP_TIMEOUT_S: Final = 20.0
 
 
 class ServerProcess:
-    """``sprocketmq serve`` on free ports with its store under ``store``; stops with the ``with``, or when the demo's process is gone."""
+    """``sprocketmq serve`` on free ports with its store in ``store``; stops at the end of the ``with`` block, or when the demo's process
+    ends."""
 
     def __init__(self, store: Path, log: Path) -> None:
         self._log = log
@@ -39,7 +40,7 @@ class ServerProcess:
 
     def _wait_until_ready(self) -> tuple[str, str]:
         assert self.process.stdout is not None
-        # A server that neither gets ready nor ends is killed, which ends the read below.
+        # A server that neither becomes ready nor ends is killed, which ends the read below.
         watchdog = threading.Timer(_START_TIMEOUT_S, self.process.kill)
         watchdog.start()
         try:
@@ -54,7 +55,7 @@ class ServerProcess:
         return ready[1], ready[2]
 
     def stop(self) -> int:
-        """Close its stdin, wait, kill if it does not go. Returns its exit code."""
+        """Close its stdin, wait, and kill it if it does not end. Returns its exit code."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         with contextlib.suppress(OSError):
@@ -76,7 +77,7 @@ class ServerProcess:
 
 
 def ask_lag(group: str, namesrv_addr: str) -> int | str:
-    """Messages that ``group`` has not consumed, as a separate process, ``sprocketmq lag``, sees it; its complaint if it has one."""
+    """The lag of ``group`` as reported by ``sprocketmq lag`` in a separate process, or its error text."""
     asked = subprocess.run(
         [sys.executable, "-m", "sprocketmq.cli", "lag", group, "--namesrv-addr", namesrv_addr, "--json"],
         capture_output=True,
@@ -90,7 +91,8 @@ def ask_lag(group: str, namesrv_addr: str) -> int | str:
 
 
 def count_messages(namesrv_addr: str, topic: str) -> int:
-    """Messages in ``topic``, by its queues' offsets; 0 while it does not exist, as a dead-letter topic does not before the first letter."""
+    """The number of messages in ``topic``, by its queues' offsets; 0 if it does not exist. A dead-letter topic is created with its first
+    letter."""
     return sum(end - start for _, start, end in _ranges(namesrv_addr, topic))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a stage of the demo gets to work with, and the bar that it moves."""
+"""The parameters of a stage of the demo, and its progress bar."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Bar", "Stage"]
 
 @dataclass
 class Stage:
-    """What a stage gets to work with."""
+    """The parameters of a stage."""
 
     flights: Flights
     server: ServerProcess
@@ -39,7 +39,7 @@ class Stage:
 
     @contextlib.contextmanager
     def bar(self, title: str) -> Iterator[Bar]:
-        """A progress bar over all flights; stays on the screen when the stage is over."""
+        """A progress bar over all flights, which stays on the screen after the stage."""
         self.doing = title
         bar = self.current = Bar(
             self.progress, self.progress.add_task(title, total=len(self.flights), detail=""), len(self.flights)
@@ -49,7 +49,7 @@ class Stage:
 
 
 class Bar:
-    """Counts flights done in one stage; ``detail`` is the short text behind the bar."""
+    """Counts the finished flights of one stage; ``detail`` is the short text behind the bar."""
 
     def __init__(self, progress: Progress, task: TaskID, total: int) -> None:
         self._progress, self._task, self.total = progress, task, total

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The demo's stages as the parent sees them: start the members, count what they report, compare it with the data set."""
+"""The demo's stages in the parent process: start the members, count what they report, compare it with the data set."""
 
 from __future__ import annotations
 
@@ -23,27 +23,26 @@ if TYPE_CHECKING:
 __all__ = ["consume_in_order", "consume_with_retry", "publish_all", "run_pipeline"]
 
 _MEMBERS: Final = 2
-# A stage that hears nothing from its members for this long has lost something; the reconciliation then says what.
+# If members report nothing for this long, the stage ends; the reconciliation then shows what is missing.
 _PATIENCE_S: Final = 60.0
-# A batch reports when it is done, and on a busy machine it takes minutes.
+# A batch reports when it is done, which takes minutes on a busy machine.
 _SPARK_PATIENCE_S: Final = 600.0
 _DEAD_LETTER_PATIENCE_S: Final = 30.0
 # Three times the retry delay of the push group.
 _STRAGGLERS_S: Final = 3.0
-# Two reports that lay in the pipe together say nothing of a pace.
+# Two reports that were read together give no rate.
 _SHORTEST_PACE_S: Final = 0.5
 
 
 class ThroughputMeter:
-    """Throughput between the first and the last report that brought something new: neither the start of a process nor the wait for a
-    retry that is not due yet is work."""
+    """Throughput between the first and the last report with new rows. The start of a process and the wait for a retry are left out."""
 
     def __init__(self) -> None:
         self._first: tuple[float, int] | None = None
         self._last = (0.0, 0)
 
     def at(self, count: int) -> None:
-        """``count`` are done in all by now."""
+        """Record that ``count`` rows in total are done now."""
         now_s = time.perf_counter()
         self._first = self._first or (now_s, count)
         if count > self._last[1]:
@@ -56,7 +55,7 @@ class ThroughputMeter:
 
 
 def publish_all(stage: Stage) -> None:
-    """Publish, then ask the broker what it has."""
+    """Publish, then count the messages at the broker."""
     with stage.bar("publishing") as bar:
         published = asyncio.run(publish(stage.namesrv_addr, stage.flights, bar.advance))
         bar.detail(f"{_rate(published.acknowledged, published.seconds)} acknowledged")
@@ -73,7 +72,7 @@ def publish_all(stage: Stage) -> None:
 
 
 def consume_with_retry(stage: Stage) -> None:
-    """Two members share the topic; bad records are tried three times, then dead."""
+    """Two members share the topic; bad records are tried three times and then become dead letters."""
     bad, wanted = stage.flights.bad_rows, len(stage.flights)
     consumed: set[int] = set()
     failures: dict[tuple[int, int], str] = {}
@@ -101,7 +100,7 @@ def consume_with_retry(stage: Stage) -> None:
             bar.detail(f"{sum(1 for _, times in failures if times):,} retries, {len(dead_rows):,} given up")
             if len(consumed) + len(dead_rows) >= wanted:
                 break
-        # A bad record that was delivered twice while the members shared out the queues has two retry copies: let them come home too.
+        # A bad record that was delivered twice during the rebalance has two retry copies: wait for both.
         for event in members.events(_STRAGGLERS_S):
             take(event)
         dead = _dead_letters(stage, push_group.GROUP, bar)
@@ -124,7 +123,7 @@ def consume_with_retry(stage: Stage) -> None:
 
 
 def consume_in_order(stage: Stage) -> None:
-    """One orderly member judges the order of every aircraft's flights."""
+    """One orderly member checks the order of every aircraft's flights."""
     rows: set[int] = set()
     repeated = inversions = 0
     pace = ThroughputMeter()
@@ -169,7 +168,8 @@ class _Batches:
 
 
 def run_pipeline(stage: Stage) -> None:
-    """Spark reads the topic, parses, writes; bad rows go back by row and end as dead letters; the broker sees the progress."""
+    """Spark reads the topic, parses and writes; bad rows are sent back one by one and become dead letters; progress is written to the
+    broker."""
     import pandas as pd
 
     from sprocketmq.cli.demo.picture import draw_delays
@@ -197,7 +197,7 @@ def run_pipeline(stage: Stage) -> None:
 
 
 def _watch_pipeline(stage: Stage) -> tuple[_Batches, dict[int, str]]:
-    """Run the pipeline until every flight is written or dead; its batches, and the dead letters by row."""
+    """Run the pipeline until every flight is written or a dead letter; return its batches, and the dead letters by row."""
     batches, wanted, topic = _Batches(), len(stage.flights), f"%DLQ%{pipeline.GROUP}"
     with stage.bar("Spark pipeline") as bar, Members(stage.logs) as members:
         bar.detail("starting Spark")
@@ -220,7 +220,7 @@ def _watch_pipeline(stage: Stage) -> tuple[_Batches, dict[int, str]]:
 
 
 def _dead_letters(stage: Stage, group: str, bar: Bar) -> dict[int, str]:
-    """Row and message id of everything in the group's dead-letter topic, once as many are there as must come, or none comes any more."""
+    """Row and message id of all dead letters of the group, when the expected number is there or no more arrive."""
     topic, wanted = f"%DLQ%{group}", len(stage.flights.bad_rows)
     deadline_s, before = time.monotonic() + _DEAD_LETTER_PATIENCE_S, -1
     while (count := count_messages(stage.namesrv_addr, topic)) < wanted and time.monotonic() < deadline_s:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The web console in the foreground, alone or beside a broker: its settings out of options."""
+"""The web console in the foreground, alone or together with a broker, with settings from options."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ __all__ = ["console_beside", "serve_console"]
 
 
 def serve_console(clients: CommonOptions, host: str, port: int, **given: Any) -> None:
-    """A console alone, until it is told to stop. ``given`` are the fields of ConsoleSettings, and what ``_make`` takes."""
+    """Run only a console until a signal. ``given`` are the fields of ConsoleSettings and the arguments of ``_make``."""
     set_up_logging("warning", "text")
     made = _make(clients, host, port, **given)
     serve_until_stopped([lambda: made], lambda parts: f"console={made.announced}")
 
 
 def console_beside(namesrv_addr: str, port: int, **given: Any) -> ConsoleServer:
-    """The console of the servers in this process. It asks them as the account that the environment names, where there is one."""
+    """The console of the servers in this process. It signs its requests with the access key in the environment, if there is one."""
     target = resolve({"namesrv_addr": namesrv_addr}, os.environ, Contexts.load)
     return _make(target.options(), "127.0.0.1", port, **given)
 
@@ -43,7 +43,7 @@ def _make(
     token_file: Path | None,
     **given: Any,
 ) -> ConsoleServer:
-    """A console out of options.
+    """A console from options.
 
     Raises:
         ConfigurationError: an option is wrong, or the libraries of the extra are not installed.

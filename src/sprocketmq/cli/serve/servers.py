@@ -43,8 +43,8 @@ def serve(
     """
     set_up_logging(log_level, log_format)
     settings = settings_of(config, assignments, secret_files, of=(BrokerConfig, NameServerConfig))
-    # The settings are for two servers: the name server gets the keys that only it knows, both get the keys for sockets, and the broker
-    # gets all others; it warns about unknown keys.
+    # The settings are for two servers: the name server gets the keys that only it has, both get the keys for sockets, and the broker gets
+    # all others; it warns about unknown keys.
     of_namesrv = NameServerConfig.keys() - BrokerConfig.keys()
     of_sockets = NetworkConfig.keys()
     namesrv_config = NameServerConfig.from_properties(

@@ -33,7 +33,7 @@ class Command(BaseCommand):  # type: ignore[misc]  # Django has no types
 
         @consumer.on_message
         def bill(message: rmq.MessageExt) -> None:
-            close_old_connections()  # as at the beginning of a web request: one that the database closed is made anew
+            close_old_connections()  # as at the beginning of a web request: reconnect if the database has closed the connection
             try:
                 with transaction.atomic():
                     order = message.value
