@@ -321,7 +321,7 @@ CLIENT_MUTANTS = [
         "S10",
         "locks are not renewed",
         "src/sprocketmq/client/consume/rebalancer.py",
-        "                    active[queue].lock.granted(asked_ms)\n",
+        "                    self._granted(queue, active[queue], asked_ms)\n",
         "                    pass\n",
         "tests/inproc/client/test_client_orderly.py::test_locks_are_renewed_while_the_consumer_lives",
     ),

@@ -161,6 +161,18 @@ def test_a_kill_between_a_delivery_and_its_progress_delivers_once_more_and_skips
     start_again(disk_cluster)
 
 
+def test_after_the_machine_was_restarted_progress_is_that_of_the_file(disk_cluster):
+    client = disk_cluster.client()
+    client.send("flights", b"once", delay_level=1)
+    disk_cluster.clock.advance(1_000)
+    assert bodies(client) == [b"once"]
+    disk_cluster.broker.stop()
+    (Path(disk_cluster.store_dir) / "config" / "delayOffset.live").unlink()  # it counts only until the machine restarts
+    start_again(disk_cluster)
+    disk_cluster.clock.advance(2_000)
+    assert bodies(disk_cluster.client()) == [b"once"]
+
+
 def test_after_a_power_cut_what_may_be_lost_comes_again(disk_cluster, tmp_path, monkeypatch):
     client = disk_cluster.client()
     client.send("flights", b"level", delay_level=1)

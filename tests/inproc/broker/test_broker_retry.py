@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from sprocketmq.wire.bodies import LockBatchRequestBody
+from sprocketmq.wire.bodies import LockBatchRequestBody, SubscriptionGroupConfig
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import MessageQueue
@@ -92,7 +92,8 @@ def test_each_retry_waits_for_the_next_level_and_remembers_the_first_message(clu
     client.send("flights", b"bad")
     message = first = only(client.messages("flights"))
     for times, wait_ms in enumerate((10_000, 30_000, 60_000, 120_000), start=1):
-        assert client.send_back(message, "delays").code == 0
+        # The stored message says where it came from; what the request says does not count, as in Java.
+        assert client.send_back(message, "delays", origin_topic="weather").code == 0
         cluster.clock.advance(wait_ms - 1)
         assert len(client.messages("%RETRY%delays")) == times - 1
         cluster.clock.advance(1)
@@ -135,6 +136,17 @@ def test_the_groups_own_limit_is_sixteen(cluster, client):
     client.send_back(message, "delays", delay_level=1)
     assert len(client.messages("%DLQ%delays")) == 1
     assert len(client.messages("%RETRY%delays")) == 16
+
+
+def test_without_a_limit_in_the_request_that_of_the_group_counts(cluster, client):
+    group = SubscriptionGroupConfig(group_name="delays", retry_max_times=1)
+    assert client.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=group.encode()).code == 0
+    client.send("flights", b"bad")
+    client.send_back(only(client.messages("flights")), "delays", delay_level=1)
+    cluster.clock.advance(1_000)
+    assert client.messages("%DLQ%delays") == []
+    client.send_back(only(client.messages("%RETRY%delays")), "delays", delay_level=1)
+    assert only(client.messages("%DLQ%delays")).body == b"bad"
 
 
 def test_a_negative_level_asks_for_the_dead_letter_topic_at_once(cluster, client):

@@ -253,19 +253,16 @@ def test_nothing_of_retry_delay_timer_transaction_or_broker_is_replayed() -> Non
     kept = dict(letter.properties, UNIQ_KEY="AB" * 16, __SHARDINGKEY="s", CORRELATION_ID="c")
     gone = dict.fromkeys(
         (
-            "RETRY_TOPIC",
-            "ORIGIN_MESSAGE_ID",
-            "DELAY",
-            "REAL_TOPIC",
-            "REAL_QID",
-            "WAIT",
-            "TIMER_OUT_MS",
-            "TIMER_DELIVER_MS",
-        ),
-        "1",
-    ) | dict.fromkeys(
-        (
-            *("TRAN_MSG", "PGROUP", "CLUSTER", "MSG_REGION", "TRACE_ON", "MAX_OFFSET", "DLQ_ORIGIN_TOPIC", "REPLAY_ID"),
+            *("RETRY_TOPIC", "ORIGIN_MESSAGE_ID", "RECONSUME_TIME", "MAX_RECONSUME_TIMES", "RETRY_REASON", "WAIT"),
+            *("DLQ_ORIGIN_TOPIC", "DLQ_ORIGIN_MESSAGE_ID", "DELAY", "REAL_TOPIC", "REAL_QID", "REPLAY_ID"),
+            *("TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS", "TIMER_OUT_MS", "TIMER_ENQUEUE_MS"),
+            *("TIMER_DEQUEUE_MS", "TIMER_ROLL_TIMES", "TIMER_DEL_UNIQKEY", "TIMER_DELAY_LEVEL"),
+            *("TRAN_MSG", "PGROUP", "__transactionId__", "TRANSACTION_CHECK_TIMES", "TRAN_PREPARED_QUEUE_OFFSET"),
+            *("CHECK_IMMUNITY_TIME_IN_SECONDS", "MIN_OFFSET", "MAX_OFFSET", "CONSUME_START_TIME", "1ST_POP_TIME"),
+            *("POP_CK", "POP_CK_OFFSET", "INNER_NUM", "INNER_BASE", "INNER_MULTI_DISPATCH", "INNER_MULTI_QUEUE_OFFSET"),
+            *("CLUSTER", "MSG_REGION", "TRACE_ON", "TRACE_CONTEXT", "DUP_INFO", "PROPERTY_FORWARD_QUEUE_ID", "REDIRECT"),
+            *("BORN_TIMESTAMP", "__BORNHOST", "__CRC32#"),
+            *("__RMQ.TRANSIENT.TOPIC_SYS_FLAG", "__RMQ.TRANSIENT.GROUP_SYS_FLAG", "SPARK_ATTEMPT", "SPARK_LEDGER"),
             *("SPARK_QUERY_ID", "SPARK_BATCH_ID", "SPARK_PARTITION", "SPARK_SEQUENCE", "SPARK_TRY"),
         ),
         "1",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -199,6 +200,34 @@ def test_a_lost_lock_stops_consumption_in_the_middle(
     rocketmq.advance_until(lambda: recorder.bodies == ["0", "1"])
 
 
+def test_a_turn_without_its_lock_asks_for_it_each_3_s_and_begins_anew_when_it_is_granted(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    go_on = threading.Event()
+    recorder = OrderlyRecorder(
+        lambda message, context: Status.SUCCESS if go_on.is_set() else Status.SUSPEND_CURRENT_QUEUE_A_MOMENT
+    )
+    consumer = consumers(recorder, kind="orderly")
+    send_all(producer, ["0", "1"])
+    rocketmq.wait_until(lambda: recorder.seen and consumer.process_queues[QUEUE].count == 2)
+    _give_the_lock_to_somebody(rocketmq, consumer)  # found out by a renewal: the next one is 20 s away
+    go_on.set()
+    began_ms, tries = rocketmq.clock.now_ms(), recorder.bodies
+    asked_ms: list[int] = []
+
+    def is_noted(command: Command) -> bool:
+        asked_ms.append(rocketmq.clock.now_ms() - began_ms)
+        return False
+
+    rocketmq.faults.drop(RequestCode.LOCK_BATCH_MQ, times=None, when=is_noted)
+    rocketmq.advance_until(lambda: len(asked_ms) == 3, step_ms=200, limit_ms=15_000)
+    assert all(later - earlier >= 3_000 for earlier, later in itertools.pairwise(asked_ms))
+    assert recorder.bodies == tries
+    rocketmq.broker.locks.unlock("delays", QUEUE, "somebody@else")
+    rocketmq.advance_until(lambda: recorder.bodies == [*tries, "0", "1"], step_ms=200, limit_ms=9_000)
+
+
 def _give_the_lock_to_somebody(rocketmq: EmbeddedRocketMQ, consumer: rmq.PushConsumer) -> None:
     locks = rocketmq.broker.locks
     locks.unlock("delays", QUEUE, consumer.client_id)
@@ -230,6 +259,54 @@ def test_a_lock_that_comes_back_begins_where_the_other_member_ended_and_never_se
     rocketmq.advance_until(lambda: "5" in recorder.bodies)
     assert recorder.seen[seen_before:] == [("5", 0)]
     rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 6)
+
+
+def test_progress_from_before_a_lock_was_lost_is_not_written_after_it_came_back_either(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    recorder = OrderlyRecorder(
+        lambda message, context: Status.SUCCESS if message.body < b"2" else Status.SUSPEND_CURRENT_QUEUE_A_MOMENT
+    )
+    consumer = consumers(recorder, kind="orderly", persist_consumer_offset_interval_ms=600_000)
+    send_all(producer, [str(n) for n in range(6)])
+    rocketmq.advance_until(lambda: "2" in recorder.bodies and _committed(rocketmq, consumer) == 2)
+    _give_the_lock_to_somebody(rocketmq, consumer)
+    rocketmq.broker.offsets.commit("delays", "flights", 0, 5)  # the other one has consumed 2, 3 and 4
+    rocketmq.broker.locks.unlock("delays", QUEUE, "somebody@else")
+    rocketmq.advance_until(lambda: "5" in recorder.bodies)
+    rocketmq.advance(3_000)
+    assert _committed(rocketmq, consumer) == 5
+
+
+def test_a_call_that_runs_while_the_lock_is_lost_and_comes_back_does_not_set_progress_back(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    running, release = threading.Event(), threading.Event()
+
+    def answer(message: rmq.MessageExt, context: rmq.ConsumeOrderlyContext) -> Any:
+        if message.body == b"1":
+            running.set()
+            release.wait(20)
+        return Status.SUCCESS
+
+    recorder = OrderlyRecorder(answer)
+    consumer = consumers(recorder, kind="orderly")
+    send_all(producer, [str(n) for n in range(6)])
+    assert running.wait(20)
+    rocketmq.wait_until(lambda: consumer.process_queues[QUEUE].count >= 5)
+    consumer.pause()  # no pull finds out that the other one went past us
+    _give_the_lock_to_somebody(rocketmq, consumer)
+    rocketmq.broker.offsets.commit("delays", "flights", 0, 5)
+    rocketmq.broker.locks.unlock("delays", QUEUE, "somebody@else")
+    rocketmq.advance_until(lambda: consumer.process_queues[QUEUE].locked)
+    release.set()
+    rocketmq.wait_until(lambda: not consumer.process_queues[QUEUE].consuming)
+    assert _committed(rocketmq, consumer) == 5
+    consumer.resume()
+    rocketmq.advance_until(lambda: "5" in recorder.bodies)
+    assert recorder.bodies == ["0", "1", "5"]
 
 
 def test_a_lock_that_comes_back_goes_on_with_what_is_cached_when_nobody_consumed(

@@ -12,6 +12,7 @@ import sprocketmq as rmq
 from sprocketmq.broker import Broker
 from sprocketmq.testing import SENDS, EmbeddedRocketMQ
 from sprocketmq.wire.codes import ResponseCode
+from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.hashing import java_hash
 
 
@@ -147,6 +148,36 @@ def test_a_refused_send_goes_to_the_other_broker(
         fault = rocketmq.faults.fail(SENDS, ResponseCode.SYSTEM_BUSY, times=1)
         assert producer.send(rmq.Message("flights", b"x")).status is rmq.SendStatus.SEND_OK
         assert fault.hits == 1
+
+
+@pytest.mark.parametrize("how", ["send", "send_async", "AsyncProducer.send"])
+def test_a_failed_send_is_tried_twice_more_at_once_and_each_time_at_another_broker(
+    rocketmq: EmbeddedRocketMQ, second_broker: Broker, producer: rmq.Producer, how: str
+) -> None:
+    with rocketmq.admin() as admin:
+        admin.create_topic("flights", queues=2)
+    asked: list[str] = []
+
+    def is_noted(command: Command) -> bool:
+        asked.append(command.ext_fields["n"])  # bname
+        return True
+
+    async def send_on_a_loop(message: rmq.Message) -> rmq.SendResult:
+        async with rmq.AsyncProducer("loop", namesrv_addr=rocketmq.namesrv_addr, clock=rocketmq.clock) as on_a_loop:
+            return await on_a_loop.send(message)
+
+    rocketmq.faults.fail(SENDS, ResponseCode.SYSTEM_BUSY, times=None, when=is_noted)
+    message = rmq.Message("flights", b"x")
+    with pytest.raises(rmq.RemoteError, match="code 2"):  # the clock stands still: a try that waited would never be made
+        if how == "send":
+            producer.send(message)
+        elif how == "send_async":
+            producer.send_async(message).result(20)
+        else:
+            asyncio.run(asyncio.wait_for(send_on_a_loop(message), 20))
+    first, second, third = asked
+    assert first == third
+    assert {first, second} == {"broker-a", "broker-b"}
 
 
 def test_a_broker_that_went_down_is_passed_by(

@@ -411,9 +411,15 @@ class Rebalancer:
         if queue is None or process_queue.dropped:
             return False
         if queue in await self._lock([queue]) and not process_queue.dropped:
-            process_queue.lock.granted(asked_ms)
+            self._granted(queue, process_queue, asked_ms)
             return True
         return False
+
+    def _granted(self, queue: MessageQueue, process_queue: ProcessQueue, asked_ms: int) -> None:
+        """Note a grant. If another member may have had the lock since the last one, its progress counts, and ours is forgotten."""
+        if not process_queue.lock.is_ours(asked_ms):
+            self._group.offset_store.progress.remove(queue)
+        process_queue.lock.granted(asked_ms)
 
     def forget_progress_of_others(self) -> None:
         """Forget progress of queues whose lock another member may have by now. Writing it could overwrite the progress of that member."""
@@ -436,7 +442,7 @@ class Rebalancer:
                 return  # no answer: the lock runs out by itself if it goes on like this
             for queue in queues:
                 if queue in locked:
-                    active[queue].lock.granted(asked_ms)
+                    self._granted(queue, active[queue], asked_ms)
                 else:
                     log.warning("group %s: the lock of %s was lost", self._group.name, queue)
                     active[queue].lock.lost()

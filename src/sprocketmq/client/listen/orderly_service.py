@@ -14,7 +14,8 @@ Laws
    queue only when none runs.
 2. No listener call begins after a drop, or without a valid lock (clustering).
 3. Batches that succeeded before a failure in the same portion are committed before the failure is handled.
-4. Progress is written only while no other member can have the lock. A result from before a restart of the queue (another member had
+4. Progress is written only while no other member can have the lock, and only of messages that came under this tenure of it, or that the
+   pull loop has compared with the progress of the members between. A result from before a restart of the queue (another member had
    consumed it) settles nothing.
 5. While a dead letter is being stored, the queue counts as being consumed and is not dropped.
 6. A call that has ended counts, even if a later one of its portion still runs: before progress is written or read, and before a queue is
@@ -109,6 +110,7 @@ class OrderlyService:
         self._clock = group.clock
         self._turns: dict[ProcessQueue, _Turn] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._warned_of: set[ConsumeOrderlyStatus] = set()
         self._watch = StuckWatch(group, self._running_calls, self._stack_of, self._spawn)
         self._pool: ListenerPool[_Turn]
         self._closing = False
@@ -346,9 +348,14 @@ class OrderlyService:
         queue = process_queue.queue
         for effect in effects:
             if isinstance(effect, orderly_turn.Commit) and queue is not None:
-                if not self._group.clustering or process_queue.lock.is_ours(self._clock.now_ms()):  # law 4
+                if not self._group.clustering or self._may_write_progress(process_queue):
                     self._group.offset_store.progress.update(queue, effect.offset, increase_only=False)
                 self._group.settled(process_queue)
+
+    def _may_write_progress(self, process_queue: ProcessQueue) -> bool:
+        """Whether no other member can have the lock, or has had it since these messages came (law 4)."""
+        lock = process_queue.lock
+        return lock.is_ours(self._clock.now_ms()) and process_queue.tenure == lock.tenure
 
     async def _dead_letter(self, turn: _Turn, needed: orderly_turn.DeadLetterNeeded, reason: str) -> None:
         sent: list[MessageExt] = []
@@ -374,14 +381,29 @@ class OrderlyService:
     def _measure(self, batches: Sequence[_Batch]) -> None:
         now_ms = self._clock.now_ms()
         for batch in batches:
-            failed = batch.status in (
-                ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT,
-                ConsumeOrderlyStatus.ROLLBACK,
-            )
+            failed = batch.status is not ConsumeOrderlyStatus.SUCCESS and self._comes_again(batch)
             count = len(batch.messages)
             self._group.statistics.consumed(
                 batch.messages[0].topic, 0 if failed else count, count if failed else 0, batch.spent_s * 1000, now_ms
             )
+
+    def _comes_again(self, batch: _Batch) -> bool:
+        """Whether a batch without SUCCESS is delivered again. With auto-commit, COMMIT and ROLLBACK count as SUCCESS, with a warning (Java
+        warns each time, here each of the two is logged once)."""
+        status = batch.status
+        if not batch.context.auto_commit:
+            return status is not ConsumeOrderlyStatus.COMMIT
+        if status is ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT or status is None:
+            return True
+        if status not in self._warned_of:
+            self._warned_of.add(status)
+            log.warning(
+                "group %s: the listener returned %s with auto-commit, which counts as SUCCESS (logged once); to commit and roll back "
+                "yourself, set context.auto_commit = False",
+                self._group.name,
+                status.name,
+            )
+        return False
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(work)

@@ -171,6 +171,8 @@ def test_a_dropped_queue_ends_the_turn_and_commits_nothing() -> None:
     turn.process_queue.drop()
     assert turn.settle(batch, SUCCESS) == []
     assert turn.next(0) == TurnEnded()
+    turn.process_queue.lock.lost()
+    assert turn.next(0) == TurnEnded()  # not even its lock is asked for again
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from sprocketmq.core.retry.retry_schedule import (
     retry_topic,
 )
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.wire.bodies import SubscriptionGroupConfig
 
 SECOND, MINUTE, HOUR = 1000, 60_000, 3_600_000
 
@@ -33,7 +34,9 @@ def test_the_default_levels_are_javas() -> None:
 
 def test_sixteen_retries_wait_almost_4_hours_and_46_minutes_in_sum() -> None:
     levels, times, waited_ms = DelayLevels.parse(), 0, 0
-    while isinstance(decision := decide_send_back(times, 16), ToRetryTopic):
+    limit = max_reconsume_times(-1)
+    assert limit == SubscriptionGroupConfig().retry_max_times  # the broker's default, for clients that send no limit
+    while isinstance(decision := decide_send_back(times, limit), ToRetryTopic):
         waited_ms += levels.delay_ms(decision.delay_level)
         times = decision.reconsume_times
     assert decision == ToDeadLetterQueue(17)
@@ -75,6 +78,7 @@ def test_nothing_is_due_later_than_after_its_level() -> None:
         (0, 16, 0, ToRetryTopic(3, 1)),
         (5, 16, 0, ToRetryTopic(8, 6)),
         (0, 16, 1, ToRetryTopic(1, 1)),
+        (5, 16, 2, ToRetryTopic(2, 6)),
         (15, 16, 0, ToRetryTopic(18, 16)),
         (16, 16, 0, ToDeadLetterQueue(17)),
         (16, 16, 1, ToDeadLetterQueue(17)),
