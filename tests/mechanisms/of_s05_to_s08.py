@@ -29,6 +29,7 @@ SCHEDULE = "unit/core/retry/test_retry_schedule.py"
 RETRY = "inproc/broker/test_broker_retry.py"
 TOLD = "inproc/client/test_client_stuck.py"
 SIGNALS = "inproc/client/test_client_signals.py"
+POLICIES = "unit/core/retry/test_retry_policy.py"
 POLICY = "inproc/client/test_client_retry_policy.py"
 LETTERS = "inproc/client/test_client_dead_letters.py"
 COST = "unit/core/consume/test_progress_cost.py"
@@ -442,9 +443,12 @@ S05_TO_S08 = [
         "S8",
         "reconsume_times shows the listener the number of the try",
         "B 获取消息重试次数",
-        "client/read/pull_loop.py",
-        f"{CONCURRENT}::test_a_failed_message_comes_back_after_10_s_and_30_s_with_the_same_id",
+        "core/retry/retry_schedule.py",
+        f"{CONCURRENT}::test_a_failed_message_comes_back_after_10_s_and_30_s_with_the_same_id "
+        f"{PARTS}::test_a_retry_copy_keeps_the_id_and_the_users_properties_and_counts_up "
+        f"{CONCURRENT}::test_with_no_way_back_to_the_broker_the_message_is_tried_again_here_after_5_s",
         EVERY_FORM,
+        function="decide_send_back",
     ),
     Mechanism(
         "S8",
@@ -453,7 +457,8 @@ S05_TO_S08 = [
         "client/group/send_back.py",
         f"{CONCURRENT}::test_a_listener_may_choose_the_delay_or_the_dead_letter_topic "
         f"{SIGNALS}::test_retry_later_chooses_the_wait_of_one_message "
-        f"{SIGNALS}::test_dead_letter_goes_straight_to_the_dead_letter_topic",
+        f"{SIGNALS}::test_dead_letter_goes_straight_to_the_dead_letter_topic "
+        f"{SIGNALS}::test_the_fall_back_keeps_the_chosen_wait_too",
         f"{OURS}::test_a_listener_chooses_the_level_of_its_retry "
         f"{OURS}::test_dead_letters_of_ours_and_of_java_are_read_and_replayed",
     ),
@@ -471,7 +476,8 @@ S05_TO_S08 = [
         "B 和生产端重试区别",
         "core/produce/send_latency.py",
         "unit/core/produce/test_send_latency.py::test_a_retry_goes_to_another_broker "
-        "inproc/client/test_client_producer.py::test_a_refused_send_goes_to_the_other_broker",
+        "inproc/client/test_client_producer.py::test_a_refused_send_goes_to_the_other_broker "
+        "inproc/client/test_client_producer.py::test_a_failed_send_is_tried_twice_more_at_once_and_each_time_at_another_broker",
         function="QueueRoundRobin._first",
     ),
     Mechanism(
@@ -480,7 +486,10 @@ S05_TO_S08 = [
         "B messageDelayLevel",
         "core/retry/retry_policy.py",
         f"{POLICY}::test_the_policy_of_the_group_chooses_the_waits "
-        f"{POLICY}::test_many_failures_ask_once_a_minute_and_a_changed_policy_is_seen_then",
+        f"{POLICY}::test_many_failures_ask_once_a_minute_and_a_changed_policy_is_seen_then "
+        f"{POLICY}::test_a_listeners_own_choice_wins_and_the_option_switches_it_off "
+        f"{POLICIES}::test_exponential_waits_grow_by_the_multiplier_up_to_the_longest "
+        f"{POLICIES}::test_customized_waits_begin_at_the_third_and_end_with_the_last",
         f"{OURS}::test_the_groups_retry_policy_is_followed_where_there_is_one",
         function="ExponentialRetryPolicy.next_delay_ms",
     ),
@@ -491,7 +500,12 @@ S05_TO_S08 = [
         "client/dead_letters/async_dead_letters.py",
         f"{LETTERS}::test_a_replayed_letter_is_the_message_that_was_first_sent "
         f"{LETTERS}::test_replay_all_leaves_out_what_dies_again_meanwhile_and_can_go_on_from_there "
-        f"{LETTERS}::test_replay_all_stops_at_the_first_that_fails_and_says_which",
+        f"{LETTERS}::test_replay_all_stops_at_the_first_that_fails_and_says_which "
+        f"{LETTERS}::test_letters_are_read_with_where_they_came_from_and_stay "
+        f"{LETTERS}::test_a_read_ends_where_the_topic_ended_when_it_began "
+        f"{LETTERS}::test_a_replay_goes_to_the_queue_of_its_sharding_key "
+        f"{LETTERS}::test_nothing_of_retry_delay_timer_transaction_or_broker_is_replayed "
+        "inproc/client/test_client_compressed_copies.py::test_a_dead_letter_that_cannot_be_opened_is_read_and_replayed_as_it_is_stored",
         f"{OURS}::test_dead_letters_of_ours_and_of_java_are_read_and_replayed",
     ),
 ]

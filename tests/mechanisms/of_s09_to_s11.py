@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from mechanisms.mechanism import Mechanism
-from mechanisms.of_s01_to_s04 import CONCURRENT, CURSOR, IN_ORDER, INSTANCE, MIXED, ORDERLY, REBALANCE
-from mechanisms.of_s05_to_s08 import RETRY, SCHEDULE
+from mechanisms.of_s01_to_s04 import CACHED, CONCURRENT, CURSOR, IN_ORDER, INSTANCE, MIXED, ORDERLY, REBALANCE
+from mechanisms.of_s05_to_s08 import RETRY, SCHEDULE, SIGNALS
 
 __all__ = ["S09_TO_S11"]
 
@@ -45,7 +45,8 @@ S09_TO_S11 = [
         "the broker finds the message by its commit-log offset; if it is not there, the request is refused",
         "B 从commitlog日志文件中查询消息内容",
         "broker/handlers/messages/send_back.py",
-        f"{RETRY}::test_a_made_up_commit_log_offset_is_refused",
+        f"{RETRY}::test_a_made_up_commit_log_offset_is_refused "
+        f"{RETRY}::test_each_retry_waits_for_the_next_level_and_remembers_the_first_message",
     ),
     Mechanism(
         "S9",
@@ -69,7 +70,8 @@ S09_TO_S11 = [
         "B maxReconsumeTimes",
         "broker/handlers/messages/send_back.py",
         f"{RETRY}::test_after_the_last_retry_comes_the_dead_letter_topic "
-        f"{RETRY}::test_a_negative_level_asks_for_the_dead_letter_topic_at_once",
+        f"{RETRY}::test_a_negative_level_asks_for_the_dead_letter_topic_at_once "
+        f"{RETRY}::test_without_a_limit_in_the_request_that_of_the_group_counts",
         JAVA_DEAD,
     ),
     Mechanism(
@@ -87,7 +89,9 @@ S09_TO_S11 = [
         "core/retry/retry_schedule.py",
         f"{SCHEDULE}::test_a_level_too_high_is_the_highest_and_0_is_at_once "
         f"{SCHEDULE}::test_levels_and_queues_of_the_schedule_topic_correspond "
-        f"{RETRY}::test_levels_do_not_wait_for_each_other_and_each_keeps_its_order",
+        f"{RETRY}::test_levels_do_not_wait_for_each_other_and_each_keeps_its_order "
+        f"{DELAY}::test_a_level_above_the_highest_is_written_down_as_the_highest "
+        f"{DELAY}::test_a_refused_delivery_holds_up_its_level_only_and_keeps_its_order",
         function="DelayLevels.clamp",
     ),
     Mechanism(
@@ -97,7 +101,9 @@ S09_TO_S11 = [
         "broker/delivery/schedule.py",
         f"{RETRY}::test_a_level_that_fires_again_and_again_stays_exact "
         f"{RETRY}::test_a_delayed_message_comes_at_its_time_and_not_before "
-        "inproc/broker/test_broker_long_polling.py::test_a_delayed_delivery_wakes_like_a_send",
+        "inproc/broker/test_broker_long_polling.py::test_a_delayed_delivery_wakes_like_a_send "
+        f"{DELAY}::test_a_stream_of_messages_is_delivered_some_at_a_time_and_all_within_milliseconds "
+        "unit/broker/test_waiting_records.py::test_each_record_is_found_across_files_in_any_order_and_whatever_its_kind",
         "test_java_clients.py::test_a_delayed_message_arrives_after_its_level",
     ),
     Mechanism(
@@ -107,7 +113,8 @@ S09_TO_S11 = [
         "broker/delivery/schedule.py",
         f"{DELAY}::test_a_put_that_is_refused_in_the_middle_of_a_step_neither_skips_nor_repeats "
         f"{DELAY}::test_after_a_kill_nothing_that_was_delivered_comes_again "
-        f"{DELAY}::test_a_kill_between_a_delivery_and_its_progress_delivers_once_more_and_skips_nothing",
+        f"{DELAY}::test_a_kill_between_a_delivery_and_its_progress_delivers_once_more_and_skips_nothing "
+        f"{DELAY}::test_after_the_machine_was_restarted_progress_is_that_of_the_file",
     ),
     Mechanism(
         "S10",
@@ -123,7 +130,9 @@ S09_TO_S11 = [
         "groups lock the same queue without disturbing each other",
         "E mqLockTable",
         "core/consume/queue_lock.py",
-        f"{LOCKS}::test_groups_do_not_disturb_each_other",
+        f"{LOCKS}::test_groups_do_not_disturb_each_other "
+        f"{LOCKS}::test_a_group_holds_any_lock_only_while_one_is_not_expired "
+        f"{LOCKS}::test_only_the_owner_unlocks",
         function="QueueLockTable.try_lock",
     ),
     Mechanism(
@@ -132,7 +141,8 @@ S09_TO_S11 = [
         "E REBALANCE_LOCK_MAX_LIVE_TIME",
         "core/consume/queue_lock.py",
         f"{MEMBERS}::test_a_lock_lives_sixty_seconds_from_its_last_renewal "
-        f"{LOCKS}::test_a_lock_belongs_to_one_client_until_it_expires",
+        f"{LOCKS}::test_a_lock_belongs_to_one_client_until_it_expires "
+        f"{MEMBERS}::test_a_clock_that_is_set_ends_no_member_and_no_lock",
         function="QueueLockTable.try_lock",
     ),
     Mechanism(
@@ -156,7 +166,8 @@ S09_TO_S11 = [
         "a new queue is locked before it is added; without the lock it waits for the next round",
         "E Assign to new queue",
         "client/consume/rebalancer.py",
-        f"{ORDERLY}::test_a_queue_locked_by_another_member_is_not_consumed_until_it_is_free",
+        f"{ORDERLY}::test_a_queue_locked_by_another_member_is_not_consumed_until_it_is_free "
+        f"{ORDERLY}::test_messages_of_a_queue_come_in_order_one_call_at_a_time",
         IN_ORDER,
     ),
     Mechanism(
@@ -172,14 +183,19 @@ S09_TO_S11 = [
         "E isLockExpired",
         "core/consume/queue_lock.py",
         f"{LOCKS}::test_one_renewal_may_fail_and_the_broker_keeps_longer_than_the_client_trusts "
-        f"{ORDERLY}::test_a_failed_renewal_request_does_not_stop_consumption_at_once",
+        f"{ORDERLY}::test_a_failed_renewal_request_does_not_stop_consumption_at_once "
+        f"{LOCKS}::test_the_local_lock_is_trusted_for_30_s_from_the_request "
+        f"{ORDERLY}::test_an_error_answer_to_one_renewal_does_not_end_the_lock "
+        f"{ORDERLY}::test_a_lock_counts_from_when_it_was_asked_for",
     ),
     Mechanism(
         "S10",
         "a queue is pulled only while locked, else checked again after pullTimeDelayMillsWhenException (1 s; not the article's 3 s)",
         "E Pull message",
         "core/consume/pull_cursor.py",
-        f"{CURSOR}::test_orderly_pulls_only_with_a_valid_lock_and_rereads_the_offset_once",
+        f"{CURSOR}::test_orderly_pulls_only_with_a_valid_lock_and_rereads_the_offset_once "
+        f"{ORDERLY}::test_a_lost_lock_stops_consumption_in_the_middle "
+        f"{RUNNING_INFO}::test_an_option_that_is_not_given_is_told_with_its_default",
         function="PullCursor._due",
     ),
     Mechanism(
@@ -206,7 +222,9 @@ S09_TO_S11 = [
         "messages are taken in offset order when they are consumed, up to the batch size",
         "E takeMessags",
         "core/consume/orderly_turn.py",
-        f"{TURN}::test_a_turn_hands_out_batches_in_order_until_nothing_is_pending",
+        f"{TURN}::test_a_turn_hands_out_batches_in_order_until_nothing_is_pending "
+        f"{ORDERLY}::test_a_call_gets_as_many_messages_as_the_batch_size_allows_in_the_order_of_their_offsets "
+        f"{CACHED}::test_messages_put_back_are_taken_first_again",
         IN_ORDER,
         function="OrderlyTurn.next",
     ),
@@ -216,7 +234,9 @@ S09_TO_S11 = [
         "E ConsumeRequest.run, isDropped",
         "core/consume/orderly_turn.py",
         f"{TURN}::test_a_dropped_queue_ends_the_turn_and_commits_nothing "
-        f"{ORDERLY}::test_a_dropped_queue_calls_the_listener_no_more_even_for_what_a_worker_has_in_hand",
+        f"{ORDERLY}::test_a_dropped_queue_calls_the_listener_no_more_even_for_what_a_worker_has_in_hand "
+        f"{ORDERLY}::test_no_call_of_a_portion_begins_after_a_drop_or_without_the_lock "
+        f"{CACHED}::test_a_dropped_queue_gives_nothing_out_and_moves_no_progress",
         function="OrderlyTurn.next",
     ),
     Mechanism(
@@ -225,7 +245,9 @@ S09_TO_S11 = [
         "E tryLockLaterAndReconsume",
         "core/consume/orderly_turn.py",
         f"{TURN}::test_without_a_lock_a_turn_does_not_begin {TURN}::test_a_lock_that_expires_during_the_turn_ends_it_before_the_next_batch "
-        f"{ORDERLY}::test_a_lost_lock_stops_consumption_in_the_middle",
+        f"{ORDERLY}::test_a_lost_lock_stops_consumption_in_the_middle "
+        f"{ORDERLY}::test_a_turn_without_its_lock_asks_for_it_each_3_s_and_begins_anew_when_it_is_granted "
+        f"{ORDERLY}::test_no_call_of_a_portion_begins_after_a_drop_or_without_the_lock",
         "test_our_client_in_bad_luck.py::test_a_broker_that_freezes_and_thaws",
         function="OrderlyTurn.next",
     ),
@@ -242,10 +264,14 @@ S09_TO_S11 = [
     ),
     Mechanism(
         "S10",
-        "progress is not written while another member may hold the lock",
+        "progress is not written while another member may hold the lock, nor later if one may have held it meanwhile",
         "E processConsumeResult, updateOffset",
         "client/consume/rebalancer.py",
-        f"{ORDERLY}::test_a_result_that_comes_when_another_member_has_the_lock_is_not_written_down",
+        f"{ORDERLY}::test_a_result_that_comes_when_another_member_has_the_lock_is_not_written_down "
+        f"{ORDERLY}::test_progress_is_not_written_when_a_queue_is_given_up_that_another_member_has_locked "
+        f"{ORDERLY}::test_progress_from_before_a_lock_was_lost_is_not_written_after_it_came_back_either "
+        f"{ORDERLY}::test_a_call_that_runs_while_the_lock_is_lost_and_comes_back_does_not_set_progress_back "
+        f"{LOCKS}::test_a_tenure_lasts_as_long_as_nobody_else_can_have_had_the_lock",
     ),
     Mechanism(
         "S10",
@@ -259,7 +285,8 @@ S09_TO_S11 = [
         "a turn gives way after 60 s",
         "E MAX_TIME_CONSUME_CONTINUOUSLY",
         "core/consume/orderly_turn.py",
-        f"{TURN}::test_a_turn_gives_way_after_60_s",
+        f"{TURN}::test_a_turn_gives_way_after_60_s "
+        f"{ORDERLY}::test_a_turn_of_more_than_60_s_gives_way_and_a_new_one_goes_on",
         function="OrderlyTurn.next",
     ),
     Mechanism(
@@ -277,7 +304,8 @@ S09_TO_S11 = [
         "E unlockDelay",
         "client/consume/rebalancer.py",
         f"{ORDERLY_PROGRESS}::test_a_queue_given_up_with_messages_cached_is_unlocked_20_s_later "
-        f"{ORDERLY_PROGRESS}::test_a_queue_that_comes_back_keeps_its_lock",
+        f"{ORDERLY_PROGRESS}::test_a_queue_that_comes_back_keeps_its_lock "
+        f"{ORDERLY_PROGRESS}::test_a_queue_given_up_with_nothing_cached_is_unlocked_at_once",
     ),
     Mechanism(
         "S10",
@@ -293,14 +321,16 @@ S09_TO_S11 = [
         "a finished call counts, whatever runs behind it",
         "E processConsumeResult",
         "client/listen/orderly_service.py",
-        f"{ORDERLY_PROGRESS}::test_a_long_call_does_not_keep_the_calls_before_it_from_being_recorded",
+        f"{ORDERLY_PROGRESS}::test_a_long_call_does_not_keep_the_calls_before_it_from_being_recorded "
+        f"{ORDERLY_PROGRESS}::test_a_queue_given_up_under_a_running_listener_keeps_what_ended_before",
     ),
     Mechanism(
         "S10",
         "a member that leaves unlocks its queues, so that the next member continues at once",
         "E removeUnnecessaryMessageQueue",
         "client/consume/rebalancer.py",
-        f"{ORDERLY}::test_shutdown_gives_the_locks_back_so_that_the_next_member_goes_on_at_once",
+        f"{ORDERLY}::test_shutdown_gives_the_locks_back_so_that_the_next_member_goes_on_at_once "
+        f"{ORDERLY_PROGRESS}::test_who_leaves_the_group_unlocks_at_once_what_it_gave_up_before",
         MIXED,
     ),
     Mechanism(
@@ -308,7 +338,8 @@ S09_TO_S11 = [
         "auto-commit: SUCCESS commits; COMMIT and ROLLBACK count as SUCCESS, with a warning",
         "E processConsumeResult, isAutoCommit",
         "core/consume/orderly_turn.py",
-        f"{TURN}::test_with_auto_commit_everything_but_suspend_commits",
+        f"{TURN}::test_with_auto_commit_everything_but_suspend_commits "
+        f"{ORDERLY}::test_with_auto_commit_commit_and_rollback_count_as_success_with_one_warning_each",
         IN_ORDER,
         function="OrderlyTurn.settle",
     ),
@@ -327,7 +358,10 @@ S09_TO_S11 = [
         "the pause is 1 s, or what the listener sets, limited to 10 ms to 30 s",
         "E getSuspendCurrentQueueTimeMillis; B 间隔时间为1秒",
         "core/consume/orderly_turn.py",
-        f"{TURN}::test_the_pause_is_held_within_10_ms_and_30_s",
+        f"{TURN}::test_the_pause_is_held_within_10_ms_and_30_s "
+        f"{SIGNALS}::test_an_orderly_queue_pauses_for_as_long_as_retry_later_says "
+        f"{ORDERLY}::test_a_failed_message_blocks_its_queue_and_comes_again_after_the_pause "
+        f"{RUNNING_INFO}::test_an_option_that_is_not_given_is_told_with_its_default",
         function="OrderlyTurn._pause_ms",
     ),
     Mechanism(
@@ -345,7 +379,8 @@ S09_TO_S11 = [
         "a dead letter that could not be stored blocks the queue, so no message is skipped",
         "E checkReconsumeTimes",
         "core/consume/orderly_turn.py",
-        f"{TURN}::test_a_dead_letter_that_could_not_be_stored_blocks_the_queue",
+        f"{TURN}::test_a_dead_letter_that_could_not_be_stored_blocks_the_queue "
+        f"{ORDERLY}::test_a_dead_letter_that_cannot_be_stored_blocks_its_queue",
         function="OrderlyTurn.dead_lettered",
     ),
     Mechanism(
@@ -386,7 +421,8 @@ S09_TO_S11 = [
         "pull time and rate per topic",
         "A incPullRT, incPullTPS",
         "core/statistics.py",
-        f"{NUMBERS}::test_a_consumers_numbers_are_kept_by_topic {CONCURRENT}::test_statistics_count_what_happened",
+        f"{NUMBERS}::test_a_consumers_numbers_are_kept_by_topic {CONCURRENT}::test_statistics_count_what_happened "
+        f"{CONCURRENT}::test_a_pull_is_measured_from_its_request_to_its_answer",
         function="ConsumerStatistics.pulled",
     ),
     Mechanism(
@@ -395,7 +431,8 @@ S09_TO_S11 = [
         "A getConsumerStatsManager",
         "core/statistics.py",
         f"{NUMBERS}::test_a_window_shows_what_javas_timers_would_have_sampled "
-        f"{NUMBERS}::test_the_consume_time_of_a_quiet_minute_is_that_of_the_hour",
+        f"{NUMBERS}::test_the_consume_time_of_a_quiet_minute_is_that_of_the_hour "
+        f"{NUMBERS}::test_a_window_is_a_minute_an_hour_or_a_day_and_moves_by_its_period",
         function="_Item.extend",
     ),
     Mechanism(
@@ -428,7 +465,8 @@ S09_TO_S11 = [
         "A getConsumerStatsManager",
         "client/consume/running_info.py",
         f"{INSTANCE}::test_running_info_tells_what_is_cached_and_how_far_progress_is "
-        f"{RUNNING_INFO}::test_queues_in_hand_are_told_as_java_counts_them",
+        f"{RUNNING_INFO}::test_queues_in_hand_are_told_as_java_counts_them "
+        f"{RUNNING_INFO}::test_a_queue_is_told_with_its_messages_its_progress_and_its_lock",
         f"{WATCHED}::test_mqadmin_sees_our_consumers_state_and_where_it_stands",
     ),
     Mechanism(
@@ -437,7 +475,9 @@ S09_TO_S11 = [
         "A getConsumerStatsManager",
         "client/consume/running_info.py",
         f"{RUNNING_INFO}::test_running_info_says_every_option_by_javas_name_and_no_secret "
-        f"{RUNNING_INFO}::test_stacks_show_where_listeners_stand",
+        f"{RUNNING_INFO}::test_stacks_show_where_listeners_stand "
+        f"{RUNNING_INFO}::test_an_option_that_is_not_given_is_told_with_its_default "
+        f"{RUNNING_INFO}::test_a_pull_consumer_tells_of_itself_too",
         f"{WATCHED}::test_mqadmin_sees_our_consumers_state_and_where_it_stands",
     ),
     Mechanism(
@@ -446,7 +486,8 @@ S09_TO_S11 = [
         "A ConsumeMessageService",
         "client/consume/consumer_requests.py",
         f"{INSTANCE}::test_consuming_directly_has_no_effect_on_progress_retries_or_numbers "
-        f"{RUNNING_INFO}::test_one_message_is_consumed_directly_without_any_effect",
+        f"{RUNNING_INFO}::test_one_message_is_consumed_directly_without_any_effect "
+        f"{INSTANCE}::test_consuming_directly_a_message_that_is_in_hand_moves_no_progress",
         f"{WATCHED}::test_mqadmin_lets_our_listener_run_on_one_message",
     ),
     Mechanism(
@@ -456,7 +497,8 @@ S09_TO_S11 = [
         "client/listen/listener_call.py",
         f"{HOOKS}::test_consume_hooks_see_how_a_call_ended "
         f"{HOOKS}::test_a_call_that_took_longer_than_the_consume_timeout_has_timed_out "
-        f"{TRACES}::test_a_failed_listener_call_says_how_it_failed",
+        f"{TRACES}::test_a_failed_listener_call_says_how_it_failed "
+        f"{TRACES}::test_the_ways_in_which_a_call_ends_have_the_ordinals_of_java",
         f"{WATCHED}::test_mqadmin_reads_what_our_clients_trace",
     ),
     Mechanism(

@@ -711,6 +711,23 @@ def test_of_single_messages_that_came_together_only_the_failed_ones_come_again_a
     assert len(hooked) == (63 if with_hook else 0)
 
 
+def test_a_pull_is_measured_from_its_request_to_its_answer(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    send_all(producer, ["0"])
+    pulls = rocketmq.faults.delay(
+        RequestCode.PULL_MESSAGE, 3_000, when=lambda command: command.ext_fields["topic"] == "flights"
+    )
+    recorder = Recorder()
+    consumer = consumers(recorder)
+    rocketmq.wait_until(lambda: pulls.hits == 1)
+    rocketmq.advance(3_000)
+    rocketmq.wait_until(lambda: len(recorder) == 1)
+    assert consumer.statistics.since_start("flights", Measure.PULL_RT) == (1, 3_000)
+    assert consumer.statistics.since_start("flights", Measure.PULL_TPS) == (1, 1)
+
+
 def test_statistics_count_what_happened(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:

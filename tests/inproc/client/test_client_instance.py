@@ -179,6 +179,42 @@ def test_running_info_tells_what_is_cached_and_how_far_progress_is(
     assert _running_info(consumer).mq_table[QUEUE].cached_msg_count == 0
 
 
+def _consumed_directly(
+    rocketmq: EmbeddedRocketMQ, consumer: rmq.PushConsumer, message: rmq.MessageExt
+) -> bodies.ConsumeMessageDirectlyResult:
+    """As an administrator's tool asks for it."""
+    running = consumer._async._running
+    assert running is not None
+    header = headers.ConsumeMessageDirectlyResultRequestHeader(consumer_group="delays", broker_name="broker-a")
+    with rocketmq.admin() as admin:
+        stored = admin._run(admin._async._api.view_message(rocketmq.broker_addr, message.commit_log_offset))
+    answer = Engine.shared().run(running.serve(request(RequestCode.CONSUME_MESSAGE_DIRECTLY, header, bytes(stored))))
+    return bodies.ConsumeMessageDirectlyResult.decode(answer.body)
+
+
+def test_consuming_directly_a_message_that_is_in_hand_moves_no_progress(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    running, release = threading.Event(), threading.Event()
+
+    def listen(message: rmq.MessageExt) -> None:
+        if message.body == b"1" and not running.is_set():
+            running.set()
+            release.wait(20)
+
+    consumer = consumers(listen)
+    send_all(producer, ["0", "1"])
+    assert running.wait(20)
+    rocketmq.wait_until(lambda: _running_info(consumer).mq_table[QUEUE].commit_offset == 1)
+    assert _consumed_directly(rocketmq, consumer, rocketmq.messages("flights")[1]).consume_result == "CR_SUCCESS"
+    consumer.persist_offsets()
+    rocketmq.wait_until(lambda: rocketmq.consumer_offset("delays", "flights") == {0: 1})
+    assert _running_info(consumer).mq_table[QUEUE].commit_offset == 1
+    release.set()
+    rocketmq.wait_until(lambda: _running_info(consumer).mq_table[QUEUE].commit_offset == 2)
+
+
 def test_consuming_directly_has_no_effect_on_progress_retries_or_numbers(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
@@ -192,14 +228,8 @@ def test_consuming_directly_has_no_effect_on_progress_retries_or_numbers(
     consumer = consumers(recorder)
     send_all(producer, ["x"])
     rocketmq.wait_until(lambda: _running_info(consumer).mq_table[QUEUE].commit_offset == 1)
-    running = consumer._async._running
-    assert running is not None
     (message,) = rocketmq.messages("flights")
-    header = headers.ConsumeMessageDirectlyResultRequestHeader(consumer_group="delays", broker_name="broker-a")
-    with rocketmq.admin() as admin:
-        stored = admin._run(admin._async._api.view_message(rocketmq.broker_addr, message.commit_log_offset))
-    answer = Engine.shared().run(running.serve(request(RequestCode.CONSUME_MESSAGE_DIRECTLY, header, bytes(stored))))
-    result = bodies.ConsumeMessageDirectlyResult.decode(answer.body)
+    result = _consumed_directly(rocketmq, consumer, message)
     assert result.consume_result == "CR_THROW_EXCEPTION"
     assert result.remark is not None
     assert result.remark.startswith(

@@ -13,8 +13,11 @@ import pytest
 from recorder import send_all
 
 import sprocketmq as rmq
-from sprocketmq.testing import EmbeddedRocketMQ
-from sprocketmq.wire.codes import RequestCode
+from sprocketmq.client.listen import orderly_service
+from sprocketmq.core.statistics import Measure
+from sprocketmq.testing import SENDS, EmbeddedRocketMQ
+from sprocketmq.wire.bodies import OffsetSerializeWrapper
+from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import Command
 
 Consumers = Callable[..., rmq.PushConsumer]
@@ -73,6 +76,22 @@ def test_messages_of_a_queue_come_in_order_one_call_at_a_time(
         assert [body for body in recorder.bodies if body.startswith(f"{key}-")] == bodies
     assert set(recorder.most_at_once.values()) == {1}
     rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 240)
+
+
+def test_a_call_gets_as_many_messages_as_the_batch_size_allows_in_the_order_of_their_offsets(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    producer.send_batch([rmq.Message("flights", str(n).encode()) for n in range(20)])
+    calls: list[list[int]] = []
+
+    def listener(messages: list[rmq.MessageExt], context: rmq.ConsumeOrderlyContext) -> Any:
+        calls.append([message.queue_offset for message in messages])
+        return Status.SUCCESS
+
+    consumers(listener, kind="orderly", batch_size=8)
+    rocketmq.wait_until(lambda: sum(map(len, calls)) == 20)
+    assert calls == [list(range(8)), list(range(8, 16)), list(range(16, 20))]
 
 
 def test_while_a_listener_runs_its_queue_waits_and_the_others_go_on(
@@ -193,8 +212,18 @@ def test_a_lost_lock_stops_consumption_in_the_middle(
     rocketmq.broker.locks.unlock("delays", QUEUE, consumer.client_id)
     assert rocketmq.broker.locks.try_lock("delays", QUEUE, "somebody@else", rocketmq.clock.now_ms())
     rocketmq.advance_until(lambda: not consumer.process_queues[QUEUE].locked)
-    send_all(producer, ["1"])
-    rocketmq.advance(5_000)
+    pulls: list[str] = []
+
+    def is_noted(command: Command) -> bool:
+        pulls.append(command.ext_fields["topic"])
+        return False
+
+    fault = rocketmq.faults.drop(RequestCode.PULL_MESSAGE, times=None, when=is_noted)
+    send_all(producer, ["1"])  # ends the pull that the broker holds
+    for _ in range(10):
+        rocketmq.advance(500)
+        assert not rocketmq._holds_within(lambda: "flights" in pulls, 20)
+    fault.remove()
     assert recorder.bodies == ["0"]
     rocketmq.broker.locks.unlock("delays", QUEUE, "somebody@else")
     rocketmq.advance_until(lambda: recorder.bodies == ["0", "1"])
@@ -277,6 +306,24 @@ def test_progress_from_before_a_lock_was_lost_is_not_written_after_it_came_back_
     rocketmq.advance_until(lambda: "5" in recorder.bodies)
     rocketmq.advance(3_000)
     assert _committed(rocketmq, consumer) == 5
+
+
+def test_progress_is_not_written_when_a_queue_is_given_up_that_another_member_has_locked(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    recorder = OrderlyRecorder()
+    consumer = consumers(recorder, kind="orderly", persist_consumer_offset_interval_ms=600_000)
+    rocketmq.advance(10_000)  # the first time for all intervals
+    send_all(producer, ["0", "1"])
+    rocketmq.wait_until(lambda: len(recorder.seen) == 2)
+    _give_the_lock_to_somebody(rocketmq, consumer)
+    rocketmq.broker.offsets.commit("delays", "flights", 0, 5)
+    consumer.unsubscribe("flights")
+    consumer.subscribe("weather")
+    rocketmq.advance_until(lambda: QUEUE not in consumer.process_queues)
+    rocketmq.wait_until(lambda: QUEUE not in consumer._async._running.rebalancer.kept())  # type: ignore[union-attr]
+    assert rocketmq.consumer_offset("delays", "flights") == {0: 5}
 
 
 def test_a_call_that_runs_while_the_lock_is_lost_and_comes_back_does_not_set_progress_back(
@@ -409,6 +456,133 @@ def test_a_dropped_queue_calls_the_listener_no_more_even_for_what_a_worker_has_i
     assert recorder.bodies == ["0"]
 
 
+@pytest.mark.parametrize("ends_by", ["drop", "lost lock"])
+def test_no_call_of_a_portion_begins_after_a_drop_or_without_the_lock(
+    rocketmq: EmbeddedRocketMQ,
+    producer: rmq.Producer,
+    consumers: Consumers,
+    monkeypatch: pytest.MonkeyPatch,
+    ends_by: str,
+) -> None:
+    monkeypatch.setattr(orderly_service, "_PORTION_S", 60.0)  # else a long call ends its portion, whatever else happens
+    rocketmq.create_topic("flights", queues=1)
+    producer.send_batch([rmq.Message("flights", str(n).encode()) for n in range(20)])
+    running, release = threading.Event(), threading.Event()
+
+    def answer(message: rmq.MessageExt, context: rmq.ConsumeOrderlyContext) -> Any:
+        running.set()
+        release.wait(20)
+        return Status.SUCCESS
+
+    recorder = OrderlyRecorder(answer)
+    consumer = consumers(recorder, kind="orderly")
+    assert running.wait(20)
+    if ends_by == "drop":
+        consumer.unsubscribe("flights")
+        consumer.subscribe("weather")
+        rocketmq.advance_until(lambda: QUEUE not in consumer.process_queues, patience_ms=200)
+        release.set()
+        rocketmq.advance_until(lambda: rocketmq.broker.locks.owner("delays", QUEUE, rocketmq.clock.now_ms()) is None)
+    else:
+        _give_the_lock_to_somebody(rocketmq, consumer)
+        release.set()
+        rocketmq.wait_until(lambda: not consumer.process_queues[QUEUE].consuming)
+    assert recorder.bodies == ["0"]
+
+
+def test_a_turn_of_more_than_60_s_gives_way_and_a_new_one_goes_on(
+    rocketmq: EmbeddedRocketMQ,
+    producer: rmq.Producer,
+    consumers: Consumers,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Any,
+) -> None:
+    monkeypatch.setattr(orderly_service, "_PORTION_BATCHES", 1)  # the turn looks at the time after each call
+    rocketmq.create_topic("flights", queues=1)
+    producer.send_batch([rmq.Message("flights", str(n).encode()) for n in range(3)])
+    running, release = threading.Event(), threading.Event()
+
+    def answer(message: rmq.MessageExt, context: rmq.ConsumeOrderlyContext) -> Any:
+        running.set()
+        release.wait(20)
+        return Status.SUCCESS
+
+    recorder = OrderlyRecorder(answer)
+    consumer = consumers(  # without a lock, which would have to be renewed meanwhile
+        recorder, kind="orderly", message_model=rmq.MessageModel.BROADCASTING, local_offset_store_dir=str(tmp_path)
+    )
+    assert running.wait(20)
+    rocketmq.advance(60_001)
+    release.set()
+    rocketmq.wait_until(lambda: not consumer.process_queues[QUEUE].consuming)
+    assert recorder.bodies == ["0"]
+    rocketmq.advance_until(lambda: recorder.bodies == ["0", "1", "2"], step_ms=10, limit_ms=1_000)
+
+
+def test_with_auto_commit_commit_and_rollback_count_as_success_with_one_warning_each(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, caplog: pytest.LogCaptureFixture
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    recorder = OrderlyRecorder(lambda message, context: Status.ROLLBACK if message.body < b"2" else Status.COMMIT)
+    consumer = consumers(recorder, kind="orderly")
+    send_all(producer, ["0", "1", "2", "3"])
+    rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 4)
+    assert recorder.seen == [("0", 0), ("1", 0), ("2", 0), ("3", 0)]
+    said = [record.getMessage() for record in caplog.records if "counts as SUCCESS" in record.getMessage()]
+    assert [next(name for name in ("ROLLBACK", "COMMIT") if f"returned {name}" in line) for line in said] == [
+        "ROLLBACK",
+        "COMMIT",
+    ]
+    assert consumer.statistics.since_start("flights", Measure.CONSUME_OK_TPS) == (4, 4)
+    assert consumer.statistics.since_start("flights", Measure.CONSUME_FAILED_TPS) == (0, 0)
+
+
+def test_a_dead_letter_that_cannot_be_stored_blocks_its_queue(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+
+    def answer(message: rmq.MessageExt, context: rmq.ConsumeOrderlyContext) -> Any:
+        return Status.SUSPEND_CURRENT_QUEUE_A_MOMENT if message.body == b"bad" else Status.SUCCESS
+
+    recorder = OrderlyRecorder(answer)
+    refused = rocketmq.faults.fail(
+        SENDS, ResponseCode.NO_PERMISSION, times=None, when=lambda command: command.ext_fields["b"] == "%RETRY%delays"
+    )
+    consumer = consumers(recorder, kind="orderly", max_reconsume_times=0, suspend_current_queue_time_ms=100)
+    send_all(producer, ["0", "bad", "1"])
+    rocketmq.advance_until(lambda: recorder.bodies.count("bad") == 3, step_ms=100)
+    assert _committed(rocketmq, consumer) == 1
+    refused.remove()
+    rocketmq.advance_until(lambda: "1" in recorder.bodies, step_ms=100)
+    assert len(rocketmq.messages("%DLQ%delays")) == 1
+
+
+def test_an_error_answer_to_one_renewal_does_not_end_the_lock(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    recorder = OrderlyRecorder()
+    consumer = consumers(recorder, kind="orderly")
+    rocketmq.advance(1_000)
+    rocketmq.wait_until(lambda: consumer.process_queues[QUEUE].last_lock_ms == rocketmq.clock.now_ms())
+    fault = rocketmq.faults.fail(RequestCode.LOCK_BATCH_MQ, ResponseCode.SYSTEM_ERROR, times=None)
+    rocketmq.advance_until(lambda: fault.hits == 1)
+    send_all(producer, ["0"])
+    rocketmq.wait_until(lambda: recorder.bodies == ["0"])  # the clock stands still: nothing is asked again
+
+
+def test_a_lock_counts_from_when_it_was_asked_for(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    consumer = consumers(OrderlyRecorder(), kind="orderly")
+    granted_ms = consumer.process_queues[QUEUE].last_lock_ms
+    fault = rocketmq.faults.delay_answer(RequestCode.LOCK_BATCH_MQ, 5_000)
+    rocketmq.advance_until(lambda: fault.hits == 1)
+    asked_ms = rocketmq.clock.now_ms()
+    rocketmq.advance_until(lambda: consumer.process_queues[QUEUE].last_lock_ms != granted_ms)
+    assert consumer.process_queues[QUEUE].last_lock_ms <= asked_ms < rocketmq.clock.now_ms()
+
+
 def _is_locked(rocketmq: EmbeddedRocketMQ, consumer: rmq.PushConsumer) -> bool:
     """Renewed so lately that the client still trusts it."""
     found = consumer.process_queues[QUEUE]
@@ -530,11 +704,15 @@ def test_orderly_broadcasting_needs_no_lock(
 ) -> None:
     rocketmq.create_topic("flights", queues=1)
     recorder = OrderlyRecorder()
-    consumers(
+    consumer = consumers(
         recorder, kind="orderly", message_model=rmq.MessageModel.BROADCASTING, local_offset_store_dir=str(tmp_path)
     )
     send_all(producer, ["0", "1", "2"])
     rocketmq.wait_until(lambda: recorder.bodies == ["0", "1", "2"])
+    rocketmq.wait_until(lambda: consumer.process_queues[QUEUE].count == 0)
+    consumer.persist_offsets()
+    (file,) = tmp_path.rglob("offsets.json")
+    assert OffsetSerializeWrapper.decode(file.read_bytes()).offset_table[QUEUE] == 3
     assert not rocketmq.broker.locks.holds_any("delays", rocketmq.clock.now_ms())
 
 

@@ -69,10 +69,11 @@ def test_a_queue_given_up_under_a_running_listener_keeps_what_ended_before(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, long_call: LongCall
 ) -> None:
     _send(producer)
-    consumer = consumers(long_call, kind="orderly")
-    assert long_call.running.wait(20)
+    consumer = consumers(long_call, kind="orderly", start=False)
     consumer.subscribe("weather")
-    consumer.unsubscribe("flights")
+    consumer.start()
+    assert long_call.running.wait(20)
+    consumer.unsubscribe("flights")  # dropped by the round that this begins
     rocketmq.advance_until(lambda: _stored(rocketmq) == LAST, limit_ms=60_000)
     for _ in range(6):
         rocketmq.advance(5_000)  # each tick of the periodic writing
@@ -100,9 +101,10 @@ def test_a_long_call_does_not_keep_the_calls_before_it_from_being_recorded(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, long_call: LongCall
 ) -> None:
     _send(producer)
-    consumers(long_call, kind="orderly")
+    consumer = consumers(long_call, kind="orderly")
     assert long_call.running.wait(20)
-    rocketmq.advance_until(lambda: _stored(rocketmq) == LAST, limit_ms=60_000)
+    consumer.persist_offsets()
+    rocketmq.wait_until(lambda: _stored(rocketmq) == LAST)
     long_call.release.set()
     rocketmq.advance_until(lambda: _stored(rocketmq) == LAST + 5)
     assert long_call.seen == [str(n) for n in range(LAST + 5)]

@@ -83,6 +83,32 @@ def test_running_info_says_every_option_by_javas_name_and_no_secret(
     assert {one.topic for one in info.subscription_set} == {"flights", "%RETRY%delays"}
 
 
+def test_an_option_that_is_not_given_is_told_with_its_default(
+    rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    consumer = rocketmq.push_consumer("delays")  # not ``consumers``, which gives an option
+    consumer.subscribe("flights")
+    consumer.on_message(Recorder())
+    with consumer:
+        known(rocketmq)
+        said = running_info(rocketmq, consumer.client_id).properties
+    assert {name: value for name, value in said.items() if not name.startswith("PROP_")} == {
+        "accessChannel": "LOCAL", "adjustThreadPoolNumsThreshold": "100000", "allocateMessageQueueStrategy": "AVG",
+        "awaitTerminationMillisWhenShutdown": "5000", "clientRebalance": "true", "consumeConcurrentlyMaxSpan": "2000",
+        "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET", "consumeMessageBatchMaxSize": "1", "consumeThreadMin": "20",
+        "consumeTimeout": "15", "consumeTimeoutMillis": "900000", "consumerGroup": "delays", "enableTrace": "false",
+        "followGroupRetryPolicy": "true", "heartbeatBrokerInterval": "30000", "instanceName": "DEFAULT", "maxDelayLevel": "18",
+        "maxReconsumeTimes": "-1", "messageModel": "CLUSTERING", "mqClientApiTimeout": "3000",
+        "namesrvAddr": rocketmq.namesrv_addr, "persistConsumerOffsetInterval": "5000", "pollNameServerInterval": "30000",
+        "postSubscriptionWhenPull": "false", "pullBatchSize": "32", "pullBatchSizeInBytes": "262144", "pullInterval": "0",
+        "pullThresholdForQueue": "1000", "pullThresholdForTopic": "-1", "pullThresholdSizeForQueue": "100",
+        "pullThresholdSizeForTopic": "-1", "pullTimeDelayMillsWhenException": "1000", "recordMaxBytes": "67108864",
+        "suspendCurrentQueueTimeMillis": "1000", "traceMsgBatchNum": "10", "unitMode": "false", "unlockDelay": "20000",
+        "useTLS": "false", "vipChannelEnabled": "false",
+    }  # fmt: skip
+
+
 def test_queues_in_hand_are_told_as_java_counts_them(
     rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer
 ) -> None:
@@ -119,6 +145,46 @@ def test_queues_in_hand_are_told_as_java_counts_them(
         go_on.set()
 
 
+def test_a_queue_is_told_with_its_messages_its_progress_and_its_lock(
+    rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    queue = rmq.MessageQueue("flights", "broker-a", 0)
+    producer.send_batch([rmq.Message("flights", b"x" * 700_000) for _ in range(5)])
+    rocketmq.broker.offsets.commit("delays", "flights", 0, 2)
+    go_on, entered = threading.Event(), threading.Event()
+
+    def block(messages: Any, context: Any) -> Any:
+        entered.set()
+        go_on.wait(20)
+        return ORDERLY.SUCCESS
+
+    try:
+        consumer = consumers(block, kind="orderly", start=False)
+        consumer.subscribe("weather")
+        consumer.start()
+        assert entered.wait(10)
+        called_ms = rocketmq.clock.now_ms()
+        known(rocketmq)
+        rocketmq.advance(1_000)  # the locks are renewed
+        rocketmq.wait_until(lambda: consumer.process_queues[queue].last_lock_ms == called_ms + 1_000)
+        rocketmq.advance(1_000)
+        producer.send(rmq.Message("flights", b"x"))
+        rocketmq.wait_until(lambda: consumer.process_queues[queue].count == 4)
+        found = running_info(rocketmq, consumer.client_id).mq_table[queue]
+        assert (found.commit_offset, found.droped, found.locked, found.try_unlock_times) == (2, False, True, 0)
+        assert (found.cached_msg_min_offset, found.cached_msg_max_offset, found.cached_msg_size_in_mi_b) == (2, 5, 2)
+        times_ms = (found.last_consume_timestamp, found.last_lock_timestamp, found.last_pull_timestamp)
+        assert times_ms == (called_ms, called_ms + 1_000, called_ms + 2_000)
+        consumer.unsubscribe("flights")
+        rocketmq.advance_until(lambda: queue not in consumer.process_queues)
+        rocketmq.wait_until(lambda: running_info(rocketmq, consumer.client_id).mq_table[queue].try_unlock_times >= 1)
+        found = running_info(rocketmq, consumer.client_id).mq_table[queue]
+        assert (found.commit_offset, found.droped, found.locked) == (2, True, True)
+    finally:
+        go_on.set()
+
+
 def test_stacks_show_where_listeners_stand(
     rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer
 ) -> None:
@@ -140,7 +206,8 @@ def test_stacks_show_where_listeners_stand(
     (line,) = [line for line in stacks.splitlines() if "stands_here" in line]
     assert line.startswith("sprocketmq-delays")
     assert "test_client_running_info.py:" in line
-    assert "PullLoop._run" in stacks or "_run(pull_loop.py:" in stacks
+    # Of a task each coroutine that waits for the next, the innermost first.
+    assert 0 < stacks.index("PullLoop._ask(pull_loop.py:") < stacks.index("PullLoop._run(pull_loop.py:")
     assert "STATE: WAITING" in stacks
 
 
@@ -185,7 +252,17 @@ def test_a_pull_consumer_tells_of_itself_too(rocketmq: EmbeddedRocketMQ, produce
         running = reader._async._running
         assert running is not None
         info = running_info(rocketmq, running.member.client_id, "readers")
-        assert info.properties["PROP_CONSUME_TYPE"] == "CONSUME_ACTIVELY"
+        said = info.properties
+        assert said["PROP_CONSUME_TYPE"] == "CONSUME_ACTIVELY"
+        expected = {
+            "consumerGroup": "readers", "autoCommit": "true", "autoCommitIntervalMillis": "5000", "pullBatchSize": "10",
+            "pullThresholdForAll": "10000", "pullThresholdForQueue": "1000", "pullThresholdSizeForQueue": "100",
+            "consumeMaxSpan": "2000", "pollTimeoutMillis": "5000", "topicMetadataCheckIntervalMillis": "30000",
+            "brokerSuspendMaxTimeMillis": "20000", "consumerTimeoutMillisWhenSuspend": "30000",
+            "pullTimeDelayMillsWhenException": "1000", "consumeFromWhere": "CONSUME_FROM_LAST_OFFSET",
+        }  # fmt: skip
+        assert {name: said.get(name) for name in expected} == expected
+        assert "consumeTimeout" not in said
         assert set(info.status_table) == {"flights"}
 
 
@@ -282,13 +359,24 @@ def test_the_log_has_the_statistics_of_each_full_minute(
 ) -> None:
     caplog.set_level(logging.INFO, "sprocketmq.client.statistics")
     now_ms = rocketmq.clock.now_ms
-    rocketmq.advance(3_600_000 - now_ms() % 3_600_000)  # the hour begins: its last minute would end both
+    day_ms, hour_ms = 24 * 3_600_000, 3_600_000
+    rocketmq.clock.jump(
+        2 * day_ms - now_ms() % day_ms - 2 * hour_ms + 30_000
+    )  # 22:00:30: the three end one after the other
     seen = Recorder()
     send_all(producer, ["1", "2", "3"])
     consumer = consumers(seen)
     rocketmq.wait_until(lambda: consumer.statistics.since_start("flights", Measure.CONSUME_OK_TPS) == (3, 3))
-    rocketmq.advance(60_000 - now_ms() % 60_000)
+    rocketmq.advance(29_999)
+    assert not rocketmq._holds_within(lambda: "Stats In One" in caplog.text, 50)
+    rocketmq.advance(1)  # half a minute after the start, and a full minute of the clock
     rocketmq.wait_until(lambda: "[CONSUME_OK_TPS] [flights@delays] Stats In One Minute, SUM: 3" in caplog.text)
     assert "Stats In One Hour" not in caplog.text
-    rocketmq.advance(3_600_000 - now_ms() % 3_600_000)
+    rocketmq.advance(hour_ms - now_ms() % hour_ms)
     rocketmq.wait_until(lambda: "[CONSUME_OK_TPS] [flights@delays] Stats In One Hour, SUM: 3" in caplog.text)
+    assert caplog.text.count("[CONSUME_OK_TPS] [flights@delays] Stats In One Minute") == 60
+    assert "Stats In One Day" not in caplog.text
+    rocketmq.advance(day_ms - now_ms() % day_ms - 1)
+    assert not rocketmq._holds_within(lambda: "Stats In One Day" in caplog.text, 50)
+    rocketmq.advance(1)
+    rocketmq.wait_until(lambda: "[CONSUME_OK_TPS] [flights@delays] Stats In One Day, SUM: 3" in caplog.text)

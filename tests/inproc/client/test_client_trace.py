@@ -78,6 +78,12 @@ def test_a_failed_listener_call_says_how_it_failed(
     assert (after.success, after.context_code) == (False, ConsumeReturnType.EXCEPTION)
 
 
+def test_the_ways_in_which_a_call_ends_have_the_ordinals_of_java() -> None:
+    assert {one.name: one.value for one in ConsumeReturnType} == {
+        "SUCCESS": 0, "TIME_OUT": 1, "EXCEPTION": 2, "RETURN_NULL": 3, "FAILED": 4,
+    }  # fmt: skip
+
+
 def test_ten_records_leave_at_once_and_fewer_after_five_seconds(rocketmq: EmbeddedRocketMQ) -> None:
     with rocketmq.producer("ops", enable_trace=True, trace_topic="traces") as producer:
         send_all(producer, [str(number) for number in range(10)])
@@ -113,13 +119,15 @@ def test_a_trace_that_cannot_be_stored_changes_nothing(
 
 
 def test_what_comes_too_fast_is_dropped_and_counted(
-    rocketmq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    rocketmq: EmbeddedRocketMQ, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("sprocketmq.client.observe.trace._MAX_WAITING", 3)
+    rocketmq.create_topic("flights", queues=1)
+    messages = [rmq.Message("flights", b"x") for _ in range(2_050)]
     with rocketmq.producer("ops", enable_trace=True) as producer:
-        producer.send_batch([rmq.Message("flights", b"x") for _ in range(5)])
+        producer.send_batch(messages)
     assert "2 records were dropped" in caplog.text
-    assert len(records(rocketmq)) == 3
+    first = {message.message_id for message in rocketmq.messages("flights")[:2_048]}  # the queue's bound in Java, too
+    assert {record.message_id for record in records(rocketmq)} == first
 
 
 def test_large_traces_are_cut_into_messages_that_fit(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -57,6 +58,30 @@ def test_a_window_shows_what_javas_timers_would_have_sampled(
             assert statistics.totals("t", Measure.CONSUME_OK_TPS, window, now_ms) == java.shown()
 
 
+@pytest.mark.parametrize(
+    ("window", "period_ms", "span_ms"),
+    [
+        (Window.MINUTE, 10_000, MINUTE_MS),
+        (Window.HOUR, 10 * MINUTE_MS, HOUR_MS),
+        (Window.DAY, HOUR_MS, 24 * HOUR_MS),
+    ],
+)
+def test_a_window_is_a_minute_an_hour_or_a_day_and_moves_by_its_period(
+    window: Window, period_ms: int, span_ms: int
+) -> None:
+    statistics = ConsumerStatistics()
+    end_ms = 25 * HOUR_MS
+    for at_ms in range(1, end_ms, 10_000):
+        statistics.consumed("t", 1, 0, 1, at_ms)
+
+    def shown(now_ms: int) -> tuple[int, int]:
+        totals = statistics.totals("t", Measure.CONSUME_OK_TPS, window, now_ms)
+        return totals.times, totals.span_ms
+
+    assert shown(end_ms) == shown(end_ms + period_ms - 1) == (span_ms // 10_000, span_ms)
+    assert shown(end_ms + period_ms) == ((span_ms - period_ms) // 10_000, span_ms)
+
+
 def test_a_steady_rate_is_the_rate() -> None:
     statistics = ConsumerStatistics()
     for second in range(3_700):
@@ -83,7 +108,10 @@ def test_a_consumers_numbers_are_kept_by_topic() -> None:
     minute_later = statistics.status("t", 70_000)
     assert (minute_later.pull_tps, minute_later.consume_ok_tps, minute_later.consume_failed_tps) == (0.0, 0.0, 0.0)
     assert statistics.status("other", 0) == ConsumeStatus()
-    assert statistics.topics() == ["t"]
+    statistics.pulled("beside", 7, 1, 70_000)
+    assert statistics.topics() == ["beside", "t"]
+    assert statistics.since_start("beside", Measure.PULL_TPS) == (1, 7)
+    assert statistics.since_start("beside", Measure.PULL_RT) == (1, 1)
     assert statistics.since_start("t", Measure.PULL_TPS) == (2, 60)
     assert statistics.since_start("other", Measure.PULL_TPS) == (0, 0.0)
 

@@ -162,6 +162,10 @@ class Rebalancer:
         """The queues whose progress this member writes: those that it reads, and those that a running listener keeps from being dropped."""
         return list(self._process_queues)
 
+    def held(self) -> dict[MessageQueue, ProcessQueue]:
+        """The process queues of ``kept``."""
+        return dict(self._process_queues)
+
     # -- a round ---------------------------------------------------------------------------------------------------------------
 
     async def _rebalance_topic(self, topic: str) -> bool:

@@ -46,6 +46,7 @@ from sprocketmq.wire.records.message import MessageQueue
 if TYPE_CHECKING:
     from sprocketmq.client.observe.recorder import Recorder
     from sprocketmq.client.observe.trace import MessageTrace
+    from sprocketmq.client.settings.pull_settings import PullSettings
 
 __all__ = ["RunningConsumer"]
 
@@ -67,6 +68,7 @@ class RunningConsumer:
         orderly: queues are locked.
         with_retry_topic: also consume the group's retry topic.
         suspend_ms, pull_timeout_ms: how long a broker holds a pull that finds nothing, and how long we wait for it.
+        own_settings: of a pull consumer, for its running info.
 
     Attributes: ``watcher`` is told of queues and asked before pulls (pull consumers); ``trace`` is there with ``enable_trace``.
     """
@@ -84,8 +86,10 @@ class RunningConsumer:
         suspend_ms: int = BROKER_SUSPEND_MS,
         pull_timeout_ms: int = PULL_TIMEOUT_MS,
         hooks: Hooks | None = None,
+        own_settings: PullSettings | None = None,
     ) -> None:
         self.options, self._settings = options, settings
+        self.own_settings = own_settings or settings
         self.subscriptions = subscriptions
         self._consume_type, self._with_retry_topic = consume_type, with_retry_topic
         self.paused = False

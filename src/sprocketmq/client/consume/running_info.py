@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from sprocketmq.client.group.group_member import ConsumeService, GroupMember
     from sprocketmq.client.remoting.instance import ClientInstance
     from sprocketmq.client.settings.options import ClientOptions
+    from sprocketmq.client.settings.pull_settings import PullSettings
+    from sprocketmq.client.settings.push_settings import PushSettings
 
 __all__ = ["InspectedConsumer", "java_properties", "running_info_of", "stack_dump"]
 
@@ -60,6 +62,7 @@ class InspectedConsumer(Protocol):
     """The attributes of a running consumer that a report needs."""
 
     options: ClientOptions
+    own_settings: PushSettings | PullSettings
     subscriptions: dict[str, bodies.SubscriptionData]
     member: GroupMember
     service: ConsumeService
@@ -80,7 +83,7 @@ async def running_info_of(running: InspectedConsumer, *, with_stacks: bool = Fal
     """
     member, now_ms = running.member, running.member.clock.now_ms()
     mq_table: dict[Any, bodies.ProcessQueueInfo] = {}
-    for queue, process_queue in list(running.rebalancer.table.active().items()):
+    for queue, process_queue in running.rebalancer.held().items():  # also dropped ones whose listener still runs
         offset = member.offset_store.progress.read(queue)
         if offset < 0:
             offset = await member.offset_store.read(queue)
@@ -106,17 +109,17 @@ def _last_failure(member: GroupMember) -> dict[str, str]:
 
 def java_properties(running: InspectedConsumer) -> dict[str, str]:
     """All options by Java's names, as text; keys and secrets are left out."""
-    member, options = running.member, running.options
+    own = running.own_settings
     said: dict[str, str] = {}
-    for settings in (options, member.settings):
+    for settings in (running.options, own):
         for option in settings.__struct_fields__:
             value = getattr(settings, option)
             if value is not None and option not in _NOT_SAID:
                 said[_java_name(option)] = _text(value)
-    timeout_ms = getattr(member.settings, "consume_timeout_ms", None)
+    timeout_ms = getattr(own, "consume_timeout_ms", None)
     if timeout_ms is not None:
         said["consumeTimeout"] = str(timeout_ms // _MINUTE_MS)  # Java's own, in minutes
-    threads = getattr(member.settings, "consume_thread_count", 0)
+    threads = getattr(own, "consume_thread_count", 0)
     said.update(
         {
             running_info.PROP_NAMESERVER_ADDR: "".join(f"{one};" for one in running.instance.name_servers.addresses),

@@ -50,6 +50,7 @@ class RunningPullConsumer:
             lambda group: PollService(group, listeners, lambda topic: self.topics.known(topic)),
             consume_type=bodies.ConsumeType.CONSUME_ACTIVELY,
             with_retry_topic=False,
+            own_settings=settings,
             suspend_ms=settings.broker_suspend_max_time_ms,
             pull_timeout_ms=settings.consumer_timeout_when_suspend_ms,
             hooks=hooks,

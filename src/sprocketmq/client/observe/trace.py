@@ -88,16 +88,18 @@ class MessageTrace:
         self._loop = asyncio.get_running_loop()
         self._wanted = asyncio.Event()
         self._idle = self._full = False  # nobody waits for a time; enough wait to be sent now
+        self._closing = False
         self._complaint = ""
         self._task = asyncio.ensure_future(self._run())
 
     async def close(self) -> None:
-        """Send what waits, within 5 s, and leave."""
+        """Send what waits and let what is being sent arrive, within 5 s, and leave."""
+        self._closing = True
+        self._wanted.set()
+        _, late = await asyncio.wait([self._task], timeout=_CLOSE_TIMEOUT_S)
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
-        try:
-            await asyncio.wait_for(self._flush(), _CLOSE_TIMEOUT_S)
-        except TimeoutError:
+        if late:
             log.warning("trace of %s: the last records were not stored within %g s", self._group, _CLOSE_TIMEOUT_S)
         if self.discarded:
             log.warning("trace of %s: %d records were dropped, because they came too fast", self._group, self.discarded)
@@ -221,18 +223,19 @@ class MessageTrace:
 
     async def _run(self) -> None:
         # Marks are put up before looking: a record that comes in between is seen, or wakes.
-        while True:
+        while not self._closing:
             self._idle = True
             if not self._waiting:
                 await self._wait()
             self._idle = self._full = False
-            if len(self._waiting) < self._batch_num:
+            if len(self._waiting) < self._batch_num and not self._closing:
                 timer = self._clock.call_later(_FLUSH_MS, self._wanted.set)
                 try:
                     await self._wait()
                 finally:
                     timer.cancel()
             await self._flush()
+        await self._flush()
 
     async def _wait(self) -> None:
         await self._wanted.wait()
