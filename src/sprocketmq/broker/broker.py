@@ -18,7 +18,7 @@ import msgspec
 from sprocketmq.broker.controller import BrokerController
 from sprocketmq.broker.delivery.parked import PullRequest
 from sprocketmq.broker.handlers import handler_table, with_interceptor
-from sprocketmq.broker.handlers.messages.pull import answer_pull
+from sprocketmq.broker.handlers.messages.pull import handle_pull
 from sprocketmq.broker.handlers.unknown_group import unknown_group
 from sprocketmq.broker.listening import limits_of
 from sprocketmq.broker.security.access import with_access_checks
@@ -150,7 +150,7 @@ class Broker(BrokerController):
             if group not in self.groups:  # deleted while the pull waited; a lookup would create it again
                 connection.send(unknown_group(command, group))
                 return
-            answer = answer_pull(self, connection, command, pull.header, self.clock.now_ms(), False)
+            answer = handle_pull(self, connection, command, self.clock.now_ms(), pull.header)
         except RocketMQError as error:
             answer = response(command, ResponseCode.SYSTEM_ERROR, str(error))
         if answer is not None:

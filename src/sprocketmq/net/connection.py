@@ -49,7 +49,6 @@ from sprocketmq.wire.frames.command import (
     Command,
     decode_command,
     encode_command,
-    encode_head,
     response,
 )
 from sprocketmq.wire.frames.frame import MAX_FRAME_BYTES, FrameDecoder
@@ -290,16 +289,18 @@ class Connection(RequestingProtocol):
         self.send(command)
         return True
 
-    def send_with_body(self, command: Command, body: Iterable[Any], body_bytes: int) -> None:
-        """Like ``send`` with a body in pieces (views of the commit log); large bodies go to the socket without being joined."""
-        head = encode_head(command, body_bytes)
+    def send_with_body(self, head: bytes, body: Iterable[Any], body_bytes: int) -> None:
+        """Send an answer whose body is in pieces (views of the commit log); large bodies go to the socket without being joined.
+
+        ``head`` is the frame without its body (``encode_head``, ``frame_head``).
+        """
         self._out_bytes += body_bytes
         if body_bytes > _COPIED_BYTES:
             self.send_raw([head, *body])
         elif self._out is not None:
-            self._out.append(b"".join([head, *body]))
+            self._out.append(b"".join((head, *body)))
         else:
-            self.send_raw([b"".join([head, *body])])
+            self.send_raw([b"".join((head, *body))])
 
     def set_socket_buffers(self, send_bytes: int, receive_bytes: int) -> None:
         """Set the sizes of the system's buffers; 0 leaves one unchanged."""

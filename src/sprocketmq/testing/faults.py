@@ -27,7 +27,7 @@ from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.connection import Connection, RequestHandler
 from sprocketmq.net.process.clock import Clock
 from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.frames.command import Command, decode_command, encode_command, encode_head, response
+from sprocketmq.wire.frames.command import Command, decode_command, encode_command, response
 
 __all__ = ["HEARTBEATS", "PULLS", "SENDS", "Fault", "FaultInjector"]
 
@@ -55,8 +55,8 @@ class _Answering:
     def send(self, command: Command) -> None:
         self._write(self._connection, encode_command(command))
 
-    def send_with_body(self, command: Command, body: Iterable[Any], body_bytes: int) -> None:
-        self._write(self._connection, b"".join([encode_head(command, body_bytes), *body]))
+    def send_with_body(self, head: bytes, body: Iterable[Any], body_bytes: int) -> None:
+        self._write(self._connection, b"".join([head, *body]))
 
 
 class Fault:

@@ -92,7 +92,7 @@ class Writing(Served):
         if self.how == "returned":
             return answer
         if self.how == "with body":
-            connection.send_with_body(answer, [b"re", b"cord"], 6)
+            connection.send_with_body(encode_head(answer, 6), [b"re", b"cord"], 6)
         elif self.how == "later":
             self.later.append(lambda: connection.send(answer))
         return None

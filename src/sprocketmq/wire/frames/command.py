@@ -41,6 +41,8 @@ __all__ = [
     "decode_fields",
     "decode_header",
     "encode_command",
+    "encode_head",
+    "frame_head",
     "request",
     "response",
 ]
@@ -209,9 +211,13 @@ def encode_command(command: Command) -> bytes:
 
 def encode_head(command: Command, body_bytes: int) -> bytes:
     """Return the frame without its body. A pull answer is then sent as this head and views of the commit log, without a copy."""
-    header = command.raw_header or command.header_bytes()
+    return frame_head(command.raw_header or command.header_bytes(), body_bytes, command.serialize_type)
+
+
+def frame_head(header: bytes, body_bytes: int, serialize_type: int) -> bytes:
+    """The same of an encoded header."""
     size = len(header)
-    return _pack_prefix(4 + size + body_bytes, (command.serialize_type << _TYPE_SHIFT) | size) + header
+    return _pack_prefix(4 + size + body_bytes, (serialize_type << _TYPE_SHIFT) | size) + header
 
 
 def _encode_text(command: Command) -> bytes:

@@ -18,7 +18,7 @@ from sprocketmq.broker.lazy_imports import Library, once_loaded
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.frames.command import Command, response
+from sprocketmq.wire.frames.command import Command, encode_head, response
 from sprocketmq.wire.headers import (
     UNIQUE_KEY_QUERY,
     QueryMessageRequestHeader,
@@ -64,7 +64,8 @@ def query_message(broker: BrokerController, connection: Connection, command: Com
         remark = f"no message of topic {header.topic} has key {header.key} in this time range, or it expired"
         return response(command, ResponseCode.QUERY_NOT_FOUND, remark, ext)
     if not command.is_oneway:
-        connection.send_with_body(response(command, header=ext), records, sum(map(len, records)))
+        size_bytes = sum(map(len, records))
+        connection.send_with_body(encode_head(response(command, header=ext), size_bytes), records, size_bytes)
     return None
 
 
@@ -75,7 +76,7 @@ def view_message(broker: BrokerController, connection: Connection, command: Comm
         remark = f"no message begins at commit log offset {offset}, or it expired"
         return response(command, ResponseCode.SYSTEM_ERROR, remark)
     if not command.is_oneway:
-        connection.send_with_body(response(command), [record], len(record))
+        connection.send_with_body(encode_head(response(command), len(record)), [record], len(record))
     return None
 
 

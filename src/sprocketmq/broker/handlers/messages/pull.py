@@ -22,7 +22,15 @@ from sprocketmq.net.connection import Connection
 from sprocketmq.store.message_store import ReadResult, ReadStatus
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import ANNOUNCED_VERSION, ResponseCode
-from sprocketmq.wire.frames.command import FLAG_ONEWAY, FLAG_RESPONSE, SERIALIZE_JSON, Command, response
+from sprocketmq.wire.frames.command import (
+    FLAG_ONEWAY,
+    FLAG_RESPONSE,
+    SERIALIZE_JSON,
+    SERIALIZE_ROCKETMQ,
+    Command,
+    frame_head,
+    response,
+)
 from sprocketmq.wire.frames.raw_command import raw_answer
 from sprocketmq.wire.headers import PullMessageRequestHeader
 from sprocketmq.wire.records.sys_flag import PULL_COMMIT_OFFSET, PULL_SUSPEND
@@ -30,9 +38,9 @@ from sprocketmq.wire.records.sys_flag import PULL_COMMIT_OFFSET, PULL_SUSPEND
 if TYPE_CHECKING:
     from sprocketmq.broker.controller import BrokerController
 
-__all__ = ["HANDLERS", "answer_pull", "handle_pull"]
+__all__ = ["HANDLERS", "handle_pull"]
 
-_MASTER: Final = "0"
+_MASTER: Final = b"0"
 # Apache holds a pull for any time that it requests. Here a pull is answered after ten minutes at the latest, and the client pulls again.
 _MOST_SUSPEND_MS: Final = 600_000
 _FOUND: Final = ReadStatus.FOUND
@@ -43,41 +51,41 @@ _CODE_OF_STATUS: Final = {
     ReadStatus.OFFSET_TOO_SMALL: int(ResponseCode.PULL_OFFSET_MOVED),
     ReadStatus.NO_MESSAGE_IN_QUEUE: int(ResponseCode.PULL_NOT_FOUND),  # for offset 0; other offsets are moved there
 }
+# PullMessageResponseHeader, and the store's status as the remark.
+_NUMBERS: Final = ("nextBeginOffset", "minOffset", "maxOffset", "topicSysFlag", "groupSysFlag")
 _JSON_ANSWER: Final = (
     b'{"code":%d,"extFields":{"suggestWhichBrokerId":"%b","nextBeginOffset":"%d","minOffset":"%d","maxOffset":"%d",'
     b'"topicSysFlag":"%d","groupSysFlag":"%d"},"flag":1,"language":"PYTHON","opaque":%d,"remark":"%b",'
     b'"serializeTypeCurrentRPC":"JSON","version":' + b"%d}" % ANNOUNCED_VERSION
 )
 # The remark of an answer, because Enum.name takes a microsecond.
-_REMARK: Final = {status: status.name for status in ReadStatus}
-_FOUND_REMARK: Final = ReadStatus.FOUND.name
+_REMARK: Final = {status: status.name.encode() for status in ReadStatus}
+_FOUND_REMARK: Final = _REMARK[_FOUND]
 
 
-def handle_pull(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
-    """Answer with records or with the next offset, or park the request until a message arrives."""
-    header = command.header(PullMessageRequestHeader)
-    if header.expression_type == SQL92 and not is_loaded(Library.SQL92):
-        return broker.lazy_imports.wait_for(Library.SQL92, connection, command)
-    return answer_pull(broker, connection, command, header, now_ms, True)
-
-
-def answer_pull(
+def handle_pull(
     broker: BrokerController,
     connection: Connection,
     command: Command,
-    header: PullMessageRequestHeader,
     now_ms: int,
-    may_park: bool,
+    woken: PullMessageRequestHeader | None = None,
 ) -> Command | None:
-    """Run the pull once; also for a parked pull that is woken, then with ``may_park`` False. None: written already, or parked."""
+    """Answer with records or with the next offset, or park the request until a message arrives. None: written already, or parked.
+
+    ``woken`` is the header of a parked pull that is woken; it is answered in any case.
+    """
+    header = command.header(PullMessageRequestHeader) if woken is None else woken
     group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
     wanted = NO_FILTER
     if not wants_everything(broker, command, header, now_ms):
+        if woken is None and header.expression_type == SQL92 and not is_loaded(Library.SQL92):
+            return broker.lazy_imports.wait_for(Library.SQL92, connection, command)
         checked = check_pull(broker, connection, command, header, now_ms)
         if isinstance(checked, Command):
             return checked
         wanted = checked
-    if broker.offsets.resets and (moved := answer_of_reset(broker, command, group, topic, queue_id)) is not None:
+    offsets = broker.offsets
+    if offsets.resets and (moved := answer_of_reset(broker, command, group, topic, queue_id)) is not None:
         return moved
     config = broker.config
     limit, limit_bytes = config.max_transfer_count_in_memory, config.max_transfer_bytes_in_memory
@@ -90,27 +98,38 @@ def answer_pull(
     else:
         judge = wanted.within_time_slice()
         result = broker.store.read(topic, queue_id, header.queue_offset, limit, limit_bytes, wanted.match, judge)
-    broker.offsets.note_pull(group, topic, queue_id, result.next_offset)
-    if may_park and header.sys_flag & PULL_COMMIT_OFFSET:
+    offsets.note_pull(group, topic, queue_id, result.next_offset)
+    if woken is None and header.sys_flag & PULL_COMMIT_OFFSET:
         # Only on the first pass: when a parked pull is woken, a later commit may have replaced this offset.
-        broker.offsets.commit(group, topic, queue_id, header.commit_offset)
-    code = 0
+        offsets.commit(group, topic, queue_id, header.commit_offset)
+    code, remark = 0, _FOUND_REMARK
     if result.status is not _FOUND:
-        code = _CODE_OF_STATUS[result.status]
+        code, remark = _CODE_OF_STATUS[result.status], _REMARK[result.status]
         if result.status is ReadStatus.NO_MESSAGE_IN_QUEUE and header.queue_offset != 0:
             code = int(ResponseCode.PULL_OFFSET_MOVED)
-        if may_park and code == ResponseCode.PULL_NOT_FOUND and header.sys_flag & PULL_SUSPEND:
+        if woken is None and code == ResponseCode.PULL_NOT_FOUND and header.sys_flag & PULL_SUSPEND:
             wait_ms = header.suspend_timeout_millis if config.long_polling_enable else config.short_polling_time_ms
             if wait_ms > 0 and not command.is_oneway:
                 return _park(broker, connection, command, header, wanted, min(wait_ms, _MOST_SUSPEND_MS))
     suggested = _suggested(broker, header, result) if config.slave_read_enable else _MASTER
-    flags = (broker.topics.table[topic].topic_sys_flag, broker.groups.table[group].group_sys_flag)
-    answer = _answer(command, code, result, suggested, flags)
+    fields = (
+        result.next_offset,
+        result.min_offset,
+        result.max_offset,
+        broker.topics.table[topic].topic_sys_flag,
+        broker.groups.table[group].group_sys_flag,
+    )
+    opaque, serialize_type = command.opaque, command.serialize_type
+    if serialize_type == SERIALIZE_JSON:
+        text = _JSON_ANSWER % (code, suggested, *fields, opaque, remark)
+    else:
+        text = _binary_answer(code, suggested, fields, opaque, remark)
     if code:
-        return answer
-    broker.counters.pulled_by(topic, group, result.count, result.bytes)
+        return raw_answer(opaque, text, serialize_type, code, remark.decode())
+    size_bytes = result.bytes
+    broker.counters.pulled_by(topic, group, result.count, size_bytes)
     if not command.flag & FLAG_ONEWAY:
-        connection.send_with_body(answer, result.chunks, result.bytes)
+        connection.send_with_body(frame_head(text, size_bytes, serialize_type), result.chunks, size_bytes)
     return None
 
 
@@ -129,28 +148,28 @@ def _park(
     return response(command, ResponseCode.POLLING_FULL, remark)
 
 
-def _answer(command: Command, code: int, result: ReadResult, suggested: str, flags: tuple[int, int]) -> Command:
-    """PullMessageResponseHeader and the store's status."""
-    opaque, remark = command.opaque, _REMARK[result.status] if code else _FOUND_REMARK
-    offsets = (result.next_offset, result.min_offset, result.max_offset)
-    if command.serialize_type != SERIALIZE_JSON:
-        names = ("nextBeginOffset", "minOffset", "maxOffset", "topicSysFlag", "groupSysFlag")
-        fields = {"suggestWhichBrokerId": suggested, **dict(zip(names, map(str, (*offsets, *flags)), strict=True))}
-        return Command(
-            code, opaque, FLAG_RESPONSE, remark=remark, ext_fields=fields, serialize_type=command.serialize_type
-        )
-    text = _JSON_ANSWER % (code, suggested.encode(), *offsets, *flags, opaque, remark.encode())
-    return raw_answer(opaque, text, SERIALIZE_JSON, code, remark)
+def _binary_answer(code: int, suggested: bytes, fields: tuple[int, ...], opaque: int, remark: bytes) -> bytes:
+    """The binary header of the same answer."""
+    ext = {"suggestWhichBrokerId": suggested.decode(), **dict(zip(_NUMBERS, map(str, fields), strict=True))}
+    answer = Command(
+        code,
+        opaque,
+        FLAG_RESPONSE,
+        remark=remark.decode(),
+        ext_fields=ext,
+        serialize_type=SERIALIZE_ROCKETMQ,
+    )
+    return answer.header_bytes()
 
 
-def _suggested(broker: BrokerController, header: PullMessageRequestHeader, result: ReadResult) -> str:
-    """The broker from which a group reads old messages that are not in memory any more."""
+def _suggested(broker: BrokerController, header: PullMessageRequestHeader, result: ReadResult) -> bytes:
+    """The id of the broker from which a group reads old messages that are not in memory any more."""
     group = broker.groups.table.get(header.consumer_group)
     if group is None:
         return _MASTER
     last = broker.store.units(header.topic, header.queue_id, result.next_offset - 1, 1) if result.count else []
     far = bool(last) and broker.store.max_physical_offset - last[0].physical_offset > broker.memory_span_bytes
-    return str(group.which_broker_when_consume_slowly if far else group.broker_id)
+    return b"%d" % (group.which_broker_when_consume_slowly if far else group.broker_id)
 
 
 HANDLERS = {requests.messages.PULL_MESSAGE: handle_pull, requests.messages.LITE_PULL_MESSAGE: handle_pull}

@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The requests of `send_forms.py` in this checkout and in others, in turns: `python bench/forms_beside.py ../before [--forms plain,pull]`.
+
+Each checkout has a process of its own, which imports ``src`` of that checkout with this Python. The processes take turns, form by form, so
+the machine's other work is the same for all. Printed is the best processor time of a request over all rounds, and its proportion to the
+first other checkout. No socket; no checkout needs to be set up.
+
+`--instructions FORM` counts instructions of one form with valgrind's callgrind, which does not depend on other work: the difference
+between a run with many reads and one with few.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import gc
+import logging
+import os
+import pickle
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import IO, Any, Final
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+# As a broker's own process sets it (``sprocketmq broker``), so that a read's memory is not given back after each read.
+_MALLOC: Final = {
+    "MALLOC_MMAP_THRESHOLD_": "268435456",
+    "MALLOC_TRIM_THRESHOLD_": "1073741824",
+    "MALLOC_TOP_PAD_": "67108864",
+}
+_FEW, _MANY = 40, 240  # reads
+
+# What a worker gets: name -> (frames, requests in them, answers, settings of the broker)
+_Forms = Mapping[str, tuple[bytes, int, int, Mapping[str, Any]]]
+
+
+class Peer:
+    """The transport of a connection that counts answers."""
+
+    def __init__(self) -> None:
+        self.count = self.awaited = 0
+        self.all_came = asyncio.Event()
+
+    def get_extra_info(self, name: str, default: object = None) -> object:
+        return {"peername": ("127.0.0.1", 45678), "sockname": ("127.0.0.1", 10911)}.get(name, default)
+
+    def set_write_buffer_limits(self, high: int) -> None: ...
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def is_closing(self) -> bool:
+        return False
+
+    def pause_reading(self) -> None: ...
+
+    def resume_reading(self) -> None: ...
+
+    def write(self, data: bytes) -> None:
+        at = 0
+        while at < len(data):
+            self.count += 1
+            at += 4 + struct.unpack_from(">i", data, at)[0]
+        if self.count >= self.awaited:
+            self.all_came.set()
+
+    def writelines(self, chunks: list[bytes]) -> None:
+        self.write(b"".join(chunks))
+
+    async def feed(self, connection: Any, frames: bytes, answers: int) -> None:
+        """Give the connection one read, and wait for its answers."""
+        self.count, self.awaited = 0, answers
+        self.all_came.clear()
+        connection.data_received(frames)
+        if self.count < answers:
+            await asyncio.wait_for(self.all_came.wait(), 60)
+
+
+# -- a worker: one checkout ---------------------------------------------------------------------------------------------------------
+
+
+async def work(given: IO[bytes], told: IO[bytes]) -> None:
+    """Open a connection for each form, then answer each name with the processor time of a request of that form."""
+    from sprocketmq.broker import Broker, BrokerConfig
+
+    forms: _Forms = pickle.load(given)  # noqa: S301 - from the process that started this one
+    opened: dict[str, tuple[Any, Peer]] = {}
+    async with AsyncExitStack() as started:
+        for name, (_, _, _, settings) in forms.items():
+            broker = await started.enter_async_context(Broker(port=0, config=BrokerConfig(**settings)))
+            now_ms = int(time.time() * 1000)
+            broker.topics.create_if_absent("plain", 4, now_ms)
+            if name.startswith("users, policies"):
+                _make_user(broker)
+            peer = Peer()
+            server = broker._new_server()
+            connection = server._new_connection()
+            connection.connection_made(peer)
+            opened[name] = connection, peer
+            if name.startswith("pull"):
+                await peer.feed(connection, forms["plain"][0], forms["plain"][1])
+        gc.collect()
+        gc.freeze()
+        while line := given.readline():
+            name = line.decode().rstrip()
+            repeats = 1
+            if "\t" in name:
+                name, count = name.split("\t")
+                repeats = int(count)
+            (frames, requests, answers, _), (connection, peer) = forms[name], opened[name]
+            await peer.feed(connection, frames, answers)  # not counted: the form before left other caches
+            began_s = time.process_time()
+            for _ in range(repeats):
+                await peer.feed(connection, frames, answers)
+            pickle.dump((time.process_time() - began_s) / requests * 1e6 / repeats, told)
+            told.flush()
+            await asyncio.sleep(0)
+        if "CALLGRIND" in os.environ:
+            told.close()
+            os._exit(0)
+
+
+def _make_user(broker: Any) -> None:
+    from send_forms import OTHER
+
+    from sprocketmq.wire.bodies import PolicyEntryInfo, PolicyInfo, UserInfo
+
+    broker.users.table.create_user(UserInfo(*OTHER))
+    entry = PolicyEntryInfo("Topic:plain", ["Pub"], None, "Allow")
+    broker.users.table.update_acl(OTHER[0], [PolicyInfo("Custom", [entry])])
+
+
+# -- the process that compares ------------------------------------------------------------------------------------------------------
+
+
+class Worker:
+    """The process of one checkout."""
+
+    def __init__(self, checkout: Path, folder: Path, forms: _Forms, wrapper: Sequence[str] = ()) -> None:
+        self.name = checkout.name
+        environment = {**os.environ, **_MALLOC, "PYTHONPATH": str(checkout / "src"), "PYTHONHASHSEED": "0"}
+        if wrapper:
+            environment["CALLGRIND"] = "1"
+        command = [*wrapper, sys.executable, __file__, "--work"]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, cwd=folder
+        )
+        own = folder / self.name
+        own.mkdir(exist_ok=True)
+        moved = {
+            name: (*form[:3], {key: _moved(value, folder, own) for key, value in form[3].items()})
+            for name, form in forms.items()
+        }
+        assert self._process.stdin is not None
+        pickle.dump(moved, self._process.stdin)
+
+    def measure(self, line: str) -> float:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(line.encode() + b"\n")
+        self._process.stdin.flush()
+        return float(pickle.load(self._process.stdout))  # noqa: S301
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(60)
+
+
+def _moved(value: Any, folder: Path, own: Path) -> Any:
+    """A setting, with a store below the folder of the checkout; files that both read stay where they are."""
+    text = str(value)
+    return text.replace(str(folder), str(own)) if text.startswith(str(folder)) and not Path(text).is_file() else value
+
+
+def compare(checkouts: list[Path], folder: Path, forms: _Forms, rounds: int) -> None:
+    """Print the table."""
+    workers = [Worker(checkout, folder, forms) for checkout in checkouts]
+    best = {(worker.name, name): float("inf") for worker in workers for name in forms}
+    for number in range(rounds):
+        for name in forms:
+            for worker in workers if number % 2 else workers[::-1]:
+                best[worker.name, name] = min(best[worker.name, name], worker.measure(name))
+    for worker in workers:
+        worker.close()
+    print(f"{'us for each request':32}", *(f"{worker.name:>14} {'':6}" for worker in workers))
+    for name in forms:
+        first = best[workers[0].name, name]
+        figures = (f"{best[worker.name, name]:14.2f} {best[worker.name, name] / first:6.3f}" for worker in workers)
+        print(f"{name:32}", *figures)
+
+
+def instructions(checkouts: list[Path], folder: Path, forms: _Forms, name: str) -> None:
+    """Print instructions for each request of one form."""
+    wanted = {one: forms[one] for one in forms if one in (name, "plain")}
+    first = 0.0
+    for checkout in checkouts:
+        counts = []
+        for reads in (_FEW, _MANY):
+            out = folder / f"callgrind.{checkout.name}.{reads}"
+            tool = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", f"--log-file={out}.log"]
+            worker = Worker(checkout, folder, wanted, tool)
+            worker.measure(f"{name}\t{reads}")
+            worker.close()
+            found = re.search(r"^(?:summary|totals): (\d+)", out.read_text(), re.MULTILINE)
+            assert found is not None, f"{out} has no sum"
+            counts.append(int(found[1]))
+        each = (counts[1] - counts[0]) / (_MANY - _FEW) / forms[name][1]
+        first = first or each
+        print(f"{name:24} {checkout.name:14} {each:12,.0f} instructions for each request  {each / first:6.3f}", flush=True)
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("checkouts", type=Path, nargs="*")
+    parser.add_argument("--rounds", type=int, default=400)
+    parser.add_argument("--forms", default="", help="only forms that begin with one of these, by commas")
+    parser.add_argument("--instructions", action="store_true", help="count instructions in place of the time")
+    parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    logging.disable(logging.WARNING)  # no broker has a name server
+    if args.work:
+        asyncio.run(work(sys.stdin.buffer, sys.stdout.buffer))
+        return
+    from send_forms import forms
+
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        begins = tuple(part for part in args.forms.split(",") if part)
+        found = {
+            key: (form.frames, form.requests, form.answers, dict(form.settings)) for key, form in forms(folder).items()
+        }
+        chosen = {key: form for key, form in found.items() if not begins or key == "plain" or key.startswith(begins)}
+        checkouts = [*(path.resolve() for path in args.checkouts), ROOT]
+        if args.instructions:
+            for one in chosen:
+                if one.startswith(begins):
+                    instructions(checkouts, folder, chosen, one)
+        else:
+            compare(checkouts, folder, chosen, args.rounds)
+
+
+if __name__ == "__main__":
+    main()
