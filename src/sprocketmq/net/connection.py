@@ -190,14 +190,16 @@ class Connection(RequestingProtocol):
 
     def _take(self, whole: bytes, spans: list[tuple[int, int]]) -> None:
         view, readers, out = memoryview(whole), self._readers, self._out
-        answer_readers = self._answer_readers
+        answer_readers, handler = self._answer_readers, self._handler
         assert out is not None
         max_header_bytes, last = self._max_header_bytes, spans[-1][1]
         is_served, slow_s = self._is_served, _NEVER_S if self._slow is None else self._slow.threshold_s
-        now_s = ends_s = 0.0
+        now_s = ends_s = look_s = 0.0
         if is_served:
             now_s = perf_counter()
             ends_s = now_s + self._queued.share_s
+            # A slow request ends after the share, unless the threshold is below the share.
+            look_s = ends_s if slow_s >= self._queued.share_s else now_s
         for at, stop in spans:
             if self._out_bytes > _MAX_GATHERED_BYTES:
                 self._out_bytes = 0
@@ -231,18 +233,22 @@ class Connection(RequestingProtocol):
             if command.flag & 1:
                 self._resolve(command)
             else:
-                answer = self._answer_to(command)
+                try:
+                    answer = handler(self, command)
+                except Exception as error:  # noqa: BLE001 - a bug in one handler must only affect one answer
+                    answer = self._failed(command, error)
                 if answer is not None and not command.flag & FLAG_ONEWAY:
                     frame = encode_command(answer)
                     self._out_bytes += len(frame)
                     out.append(frame)
                 if is_served:
                     began_s, now_s = now_s, perf_counter()  # one look at the clock for each request
-                    if now_s - began_s >= slow_s:
-                        self._note_slow(command, began_s, now_s)
-                    if now_s >= ends_s and stop != last:
-                        self._let_others_in(whole, spans[spans.index((at, stop)) + 1 :])
-                        return
+                    if now_s >= look_s:
+                        if now_s - began_s >= slow_s:
+                            self._note_slow(command, began_s, now_s)
+                        if now_s >= ends_s and stop != last:
+                            self._let_others_in(whole, spans[spans.index((at, stop)) + 1 :])
+                            return
 
     def _let_others_in(self, whole: bytes, spans: list[tuple[int, int]]) -> None:
         """Keep the rest of the frames, and handle them after other connections had their turn (law 5)."""
@@ -338,7 +344,10 @@ class Connection(RequestingProtocol):
     def handle_now(self, command: Command) -> None:
         """Handle a request that had to wait, as if it had just arrived."""
         began_s = perf_counter()
-        answer = self._answer_to(command)
+        try:
+            answer = self._handler(self, command)
+        except Exception as error:  # noqa: BLE001 - as in _take
+            answer = self._failed(command, error)
         if answer is not None and not command.flag & FLAG_ONEWAY:
             self.send(answer)
         now_s = perf_counter()
@@ -349,15 +358,9 @@ class Connection(RequestingProtocol):
         assert self._slow is not None
         self._slow.note(self, command, now_s - began_s, now_s)
 
-    def _answer_to(self, command: Command) -> Command | None:
-        try:
-            return self._handler(self, command)
-        except RocketMQError as error:
-            return response(command, getattr(error, "code", ResponseCode.SYSTEM_ERROR), str(error))
-        except Exception as error:  # noqa: BLE001 - a bug in one handler must only affect one answer
-            return self._failed(command, error)
-
     def _failed(self, command: Command, error: Exception) -> Command:
+        if isinstance(error, RocketMQError):
+            return response(command, getattr(error, "code", ResponseCode.SYSTEM_ERROR), str(error))
         log.error("request code %d from %s failed", command.code, self.remote_address, exc_info=error)
         return response(command, ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
 
