@@ -4,9 +4,6 @@
 Each checkout has a process of its own, which imports ``src`` of that checkout with this Python. The processes take turns, form by form, so
 the machine's other work is the same for all. Printed is the best processor time of a request over all rounds, and its proportion to the
 first other checkout. No socket; no checkout needs to be set up.
-
-`--instructions FORM` counts instructions of one form with valgrind's callgrind, which does not depend on other work: the difference
-between a run with many reads and one with few.
 """
 
 from __future__ import annotations
@@ -17,13 +14,12 @@ import gc
 import logging
 import os
 import pickle
-import re
 import struct
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import IO, Any, Final
@@ -35,7 +31,7 @@ _MALLOC: Final = {
     "MALLOC_TRIM_THRESHOLD_": "1073741824",
     "MALLOC_TOP_PAD_": "67108864",
 }
-_FEW, _MANY = 40, 240  # reads
+_WARM: Final = 5  # reads
 
 # What a worker gets: name -> (frames, requests in them, answers, settings of the broker)
 _Forms = Mapping[str, tuple[bytes, int, int, Mapping[str, Any]]]
@@ -90,7 +86,7 @@ async def work(given: IO[bytes], told: IO[bytes]) -> None:
     """Open a connection for each form, then answer each name with the processor time of a request of that form."""
     from sprocketmq.broker import Broker, BrokerConfig
 
-    forms: _Forms = pickle.load(given)  # noqa: S301 - from the process that started this one
+    forms: _Forms = pickle.load(given)
     opened: dict[str, tuple[Any, Peer]] = {}
     async with AsyncExitStack() as started:
         for name, (_, _, _, settings) in forms.items():
@@ -102,7 +98,7 @@ async def work(given: IO[bytes], told: IO[bytes]) -> None:
             peer = Peer()
             server = broker._new_server()
             connection = server._new_connection()
-            connection.connection_made(peer)
+            connection.connection_made(peer)  # type: ignore[arg-type]
             opened[name] = connection, peer
             if name.startswith("pull"):
                 await peer.feed(connection, forms["plain"][0], forms["plain"][1])
@@ -110,26 +106,18 @@ async def work(given: IO[bytes], told: IO[bytes]) -> None:
         gc.freeze()
         while line := given.readline():
             name = line.decode().rstrip()
-            repeats = 1
-            if "\t" in name:
-                name, count = name.split("\t")
-                repeats = int(count)
             (frames, requests, answers, _), (connection, peer) = forms[name], opened[name]
-            await peer.feed(connection, frames, answers)  # not counted: the form before left other caches
-            began_s = time.process_time()
-            for _ in range(repeats):
+            for _ in range(_WARM):  # not counted: the other processes left other caches
                 await peer.feed(connection, frames, answers)
-            pickle.dump((time.process_time() - began_s) / requests * 1e6 / repeats, told)
+            began_s = time.process_time()
+            await peer.feed(connection, frames, answers)
+            pickle.dump((time.process_time() - began_s) / requests * 1e6, told)
             told.flush()
             await asyncio.sleep(0)
-        if "CALLGRIND" in os.environ:
-            told.close()
-            os._exit(0)
 
 
 def _make_user(broker: Any) -> None:
     from send_forms import OTHER
-
     from sprocketmq.wire.bodies import PolicyEntryInfo, PolicyInfo, UserInfo
 
     broker.users.table.create_user(UserInfo(*OTHER))
@@ -143,12 +131,10 @@ def _make_user(broker: Any) -> None:
 class Worker:
     """The process of one checkout."""
 
-    def __init__(self, checkout: Path, folder: Path, forms: _Forms, wrapper: Sequence[str] = ()) -> None:
+    def __init__(self, checkout: Path, folder: Path, forms: _Forms) -> None:
         self.name = checkout.name
         environment = {**os.environ, **_MALLOC, "PYTHONPATH": str(checkout / "src"), "PYTHONHASHSEED": "0"}
-        if wrapper:
-            environment["CALLGRIND"] = "1"
-        command = [*wrapper, sys.executable, __file__, "--work"]
+        command = [sys.executable, __file__, "--work"]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, cwd=folder
         )
@@ -162,10 +148,11 @@ class Worker:
         pickle.dump(moved, self._process.stdin)
 
     def measure(self, line: str) -> float:
-        assert self._process.stdin is not None and self._process.stdout is not None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._process.stdin.write(line.encode() + b"\n")
         self._process.stdin.flush()
-        return float(pickle.load(self._process.stdout))  # noqa: S301
+        return float(pickle.load(self._process.stdout))
 
     def close(self) -> None:
         assert self._process.stdin is not None
@@ -196,33 +183,12 @@ def compare(checkouts: list[Path], folder: Path, forms: _Forms, rounds: int) -> 
         print(f"{name:32}", *figures)
 
 
-def instructions(checkouts: list[Path], folder: Path, forms: _Forms, name: str) -> None:
-    """Print instructions for each request of one form."""
-    wanted = {one: forms[one] for one in forms if one in (name, "plain")}
-    first = 0.0
-    for checkout in checkouts:
-        counts = []
-        for reads in (_FEW, _MANY):
-            out = folder / f"callgrind.{checkout.name}.{reads}"
-            tool = ["valgrind", "--tool=callgrind", f"--callgrind-out-file={out}", f"--log-file={out}.log"]
-            worker = Worker(checkout, folder, wanted, tool)
-            worker.measure(f"{name}\t{reads}")
-            worker.close()
-            found = re.search(r"^(?:summary|totals): (\d+)", out.read_text(), re.MULTILINE)
-            assert found is not None, f"{out} has no sum"
-            counts.append(int(found[1]))
-        each = (counts[1] - counts[0]) / (_MANY - _FEW) / forms[name][1]
-        first = first or each
-        print(f"{name:24} {checkout.name:14} {each:12,.0f} instructions for each request  {each / first:6.3f}", flush=True)
-
-
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("checkouts", type=Path, nargs="*")
     parser.add_argument("--rounds", type=int, default=400)
     parser.add_argument("--forms", default="", help="only forms that begin with one of these, by commas")
-    parser.add_argument("--instructions", action="store_true", help="count instructions in place of the time")
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     logging.disable(logging.WARNING)  # no broker has a name server
@@ -239,12 +205,7 @@ def main() -> None:
         }
         chosen = {key: form for key, form in found.items() if not begins or key == "plain" or key.startswith(begins)}
         checkouts = [*(path.resolve() for path in args.checkouts), ROOT]
-        if args.instructions:
-            for one in chosen:
-                if one.startswith(begins):
-                    instructions(checkouts, folder, chosen, one)
-        else:
-            compare(checkouts, folder, chosen, args.rounds)
+        compare(checkouts, folder, chosen, args.rounds)
 
 
 if __name__ == "__main__":

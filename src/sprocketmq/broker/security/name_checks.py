@@ -32,11 +32,12 @@ from sprocketmq.wire.bodies import (
 )
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Command, response
-from sprocketmq.wire.frames.raw_command import RawCommand
 from sprocketmq.wire.headers import ExtHeader
 
 __all__ = [
+    "ACCEPTED_NAMES",
     "NAMES",
+    "NAMES_IN",
     "TEXTS",
     "assignment_problem",
     "broker_problem",
@@ -69,8 +70,9 @@ TEXTS: Final = frozenset(
 _MOST_SETTINGS_BYTES: Final = 64 * 1024
 _NOT_READ: Final = frozenset(("bname",))  # no handler reads it
 
-_MOST_GOOD: Final = 4_096
-_good: set[str] = set()  # cache of accepted names: most requests have one of a few
+_MOST_ACCEPTED: Final = 4_096
+ACCEPTED_NAMES: Final[set[str | None]] = set()
+"""Cache of accepted names: most requests have one of a few."""
 
 
 def _by_other_names() -> dict[int, tuple[tuple[str, str, bool], ...]]:
@@ -103,10 +105,8 @@ _OTHERWISE_CALLED: Final = _by_other_names()
 
 def refusal_of_names(command: Command) -> Command | None:
     """The refusal of a request whose header has a harmful name; None if it is accepted."""
-    if type(command) is RawCommand and command.typed_header is not None:
-        header: ExtHeader = command.typed_header
-        if _good.issuperset(_names_in(type(header))(header)):
-            return None
+    header: ExtHeader | None = command.typed_header
+    if header is not None:
         problem = _problem_of_typed(header)
         return None if problem is None else response(command, ResponseCode.INVALID_PARAMETER, problem)
     fields = command.ext_fields
@@ -130,10 +130,15 @@ def _problem_of_typed(header: ExtHeader) -> str | None:
     return problem
 
 
-@cache
-def _names_in(header_type: type[ExtHeader]) -> Callable[[ExtHeader], tuple[str | None, ...]]:
-    """A function that returns the names in a header of a type with several."""
-    return attrgetter(*(attribute for attribute, _ in _declared_names(header_type)))
+class _NamesIn(dict[type[ExtHeader], Callable[[ExtHeader], tuple[str | None, ...]]]):
+    """By the type of a header with several names: a function that returns them. A dict, because each request looks here."""
+
+    def __missing__(self, header_type: type[ExtHeader]) -> Callable[[ExtHeader], tuple[str | None, ...]]:
+        found = self[header_type] = attrgetter(*(attribute for attribute, _ in _declared_names(header_type)))
+        return found
+
+
+NAMES_IN: Final = _NamesIn()
 
 
 @cache
@@ -149,13 +154,13 @@ def _problem_of_text(field: str, text: str) -> str | None:
 
 
 def _problem_of_name(field: str, name: str) -> str | None:
-    if name in _good:
+    if name in ACCEPTED_NAMES:
         return None
     problem = name_problem(field, name)
     if problem is None:
-        if len(_good) >= _MOST_GOOD:  # names come from the network, so the cache is limited
-            _good.clear()
-        _good.add(name)
+        if len(ACCEPTED_NAMES) >= _MOST_ACCEPTED:  # names come from the network, so the cache is limited
+            ACCEPTED_NAMES.clear()
+        ACCEPTED_NAMES.add(name)
     return problem
 
 

@@ -99,6 +99,9 @@ class Command(msgspec.Struct):
     raw_header: ClassVar[bytes | None] = None
     """The written header, if it exists already (``RawCommand``)."""
 
+    typed_header: ClassVar[Any] = None
+    """The header of a request as its declared type, if it was decoded into that (``RawCommand``)."""
+
     @property
     def is_oneway(self) -> bool:
         return self.flag & FLAG_ONEWAY != 0

@@ -51,7 +51,7 @@ class RawCommand(Command, gc=False):
     """
 
     raw_header: bytes | None = None  # type: ignore[misc]  # of each one, not of the class
-    typed_header: Any = None
+    typed_header: Any = None  # type: ignore[misc]
 
     @property  # type: ignore[misc]  # in front of the attribute of the same name
     def ext_fields(self) -> _Fields:

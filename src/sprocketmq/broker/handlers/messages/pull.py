@@ -11,7 +11,7 @@ maxOffset; the remark is the store's status; the body has the records as in the 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sprocketmq.broker.delivery.filters import ArrivalProbe
 from sprocketmq.broker.handlers.group.offset_reset import answer_of_reset
@@ -74,7 +74,9 @@ def handle_pull(
 
     ``woken`` is the header of a parked pull that is woken; it is answered in any case.
     """
-    header = command.header(PullMessageRequestHeader) if woken is None else woken
+    header = command.typed_header if woken is None else woken
+    if type(header) is not PullMessageRequestHeader:
+        header = command.header(PullMessageRequestHeader)
     group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
     wanted = NO_FILTER
     if not wants_everything(broker, command, header, now_ms):
@@ -112,18 +114,11 @@ def handle_pull(
             if wait_ms > 0 and not command.is_oneway:
                 return _park(broker, connection, command, header, wanted, min(wait_ms, _MOST_SUSPEND_MS))
     suggested = _suggested(broker, header, result) if config.slave_read_enable else _MASTER
-    fields = (
-        result.next_offset,
-        result.min_offset,
-        result.max_offset,
-        broker.topics.table[topic].topic_sys_flag,
-        broker.groups.table[group].group_sys_flag,
-    )
+    topic_flag, group_flag = broker.topics.table[topic].topic_sys_flag, broker.groups.table[group].group_sys_flag
     opaque, serialize_type = command.opaque, command.serialize_type
-    if serialize_type == SERIALIZE_JSON:
-        text = _JSON_ANSWER % (code, suggested, *fields, opaque, remark)
-    else:
-        text = _binary_answer(code, suggested, fields, opaque, remark)
+    next_offset, low, high = result.next_offset, result.min_offset, result.max_offset
+    fields = (code, suggested, next_offset, low, high, topic_flag, group_flag, opaque, remark)
+    text = _JSON_ANSWER % fields if serialize_type == SERIALIZE_JSON else _binary_answer(*fields)
     if code:
         return raw_answer(opaque, text, serialize_type, code, remark.decode())
     size_bytes = result.bytes
@@ -148,9 +143,10 @@ def _park(
     return response(command, ResponseCode.POLLING_FULL, remark)
 
 
-def _binary_answer(code: int, suggested: bytes, fields: tuple[int, ...], opaque: int, remark: bytes) -> bytes:
+def _binary_answer(code: int, suggested: bytes, *numbers_opaque_and_remark: Any) -> bytes:
     """The binary header of the same answer."""
-    ext = {"suggestWhichBrokerId": suggested.decode(), **dict(zip(_NUMBERS, map(str, fields), strict=True))}
+    *numbers, opaque, remark = numbers_opaque_and_remark
+    ext = {"suggestWhichBrokerId": suggested.decode(), **dict(zip(_NUMBERS, map(str, numbers), strict=True))}
     answer = Command(
         code,
         opaque,

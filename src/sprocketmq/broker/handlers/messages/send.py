@@ -49,42 +49,83 @@ _READ_AND_WRITE: Final = PERM_READ | PERM_WRITE
 
 
 def handle_send(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
-    """The hot path: one pass from header to answer, without awaiting."""
-    code = command.code
-    header: SendMessageRequestHeader = command.header(
-        SendMessageRequestHeader if code == _SEND_V1 else SendMessageRequestHeaderV2
-    )
+    """The hot path: one pass from header to answer, without awaiting.
+
+    One function up to the answer to a single message, because a call with so many arguments costs a percent of a send.
+    """
+    code, header = command.code, command.typed_header
+    if type(header) is not SendMessageRequestHeaderV2:
+        header = command.header(SendMessageRequestHeader if code == _SEND_V1 else SendMessageRequestHeaderV2)
     is_batch = header.batch or code == _SEND_BATCH
     settings = broker.config
     if is_batch and has_more_elements(command.body, settings.max_messages_per_batch):
         most = settings.max_messages_per_batch
         remark = f"the batch holds more than {most} messages; send several batches, or raise maxMessagesPerBatch"
         return _illegal(broker, command, remark)
-    config = broker.topics.table.get(header.topic)
-    if config is None or header.topic in SEND_FORBIDDEN or settings.broker_permission != _READ_AND_WRITE:
+    topic = header.topic
+    config = broker.topics.table.get(topic)
+    if config is None or topic in SEND_FORBIDDEN or settings.broker_permission != _READ_AND_WRITE:
         refusal = check_topic(broker, command, header, now_ms)
         if refusal is not None:
             return _with_region(broker, refusal)
-        config = broker.topics.table[header.topic]
+        config = broker.topics.table[topic]
     queue_id = header.queue_id
     if queue_id >= config.write_queue_nums and queue_id >= config.read_queue_nums:
         limit = max(config.write_queue_nums, config.read_queue_nums)
-        remark = f"queueId is {queue_id}, 0 to {limit - 1} are allowed for topic {header.topic}"
+        remark = f"queueId is {queue_id}, 0 to {limit - 1} are allowed for topic {topic}"
         return _with_region(broker, response(command, ResponseCode.INVALID_PARAMETER, remark))
     if queue_id < 0:
         if config.write_queue_nums <= 0:
-            remark = f"topic {header.topic} has no queue to write to"
+            remark = f"topic {topic} has no queue to write to"
             return _with_region(broker, response(command, ResponseCode.INVALID_PARAMETER, remark))
         queue_id = random.randrange(config.write_queue_nums)
-    if not 0 < len(command.body) <= settings.max_message_size:
+    body = command.body
+    if not 0 < len(body) <= settings.max_message_size:
         return _illegal(
             broker,
             command,
-            f"the body has {len(command.body)} bytes, 1 to {settings.max_message_size} are allowed (maxMessageSize)",
+            f"the body has {len(body)} bytes, 1 to {settings.max_message_size} are allowed (maxMessageSize)",
         )
     if is_batch:
         return _send_batch(broker, connection, command, header, queue_id, now_ms)
-    return _send_one(broker, connection, command, header, queue_id, now_ms)
+    text, stamps = header.properties or "", broker.stamps
+    known = stamps.shapes.look(text)
+    if known is None:
+        unique_key, raw, shape = _judge(stamps, text, now_ms)
+    else:
+        unique_key, shape = known
+        raw = (text + shape.added).encode()
+    message = StoredMessage(
+        topic,
+        queue_id,
+        body,  # type: ignore[arg-type]  # a view of immutable bytes; the store copies it once, into the log
+        raw,
+        header.flag,
+        header.sys_flag,
+        header.born_timestamp,
+        connection.state["born_host"],
+        stamps.host,
+        header.reconsume_times or 0,
+        0,
+        shape.tags_code,
+    )
+    if shape.is_special or topic[0] == "%" or len(raw) > props.MAX_PROPERTIES_BYTES:
+        refusal = _special_refusal(broker, command, header, message, shape, now_ms)
+        if refusal is not None:
+            return _with_region(broker, refusal)
+    try:
+        result = broker.put(message, now_ms)
+    except ConfigurationError as error:
+        return _illegal(broker, command, str(error))
+    physical_offset, must_wait = result.physical_offset, broker.sends_wait
+    if command.flag & FLAG_ONEWAY and not must_wait:
+        return None
+    answer = stamps.answers.of_one(command, physical_offset, queue_id, result.queue_offset, unique_key)
+    if message.topic is not topic:
+        attach_recall_handle(broker, message, answer)
+    if not must_wait:
+        return answer
+    return broker.answer_when_durable(connection, command, answer, physical_offset + result.size, shape.waits)
 
 
 def check_topic(
@@ -110,63 +151,26 @@ def check_topic(
     return None
 
 
-def _send_one(
+def _special_refusal(
     broker: BrokerController,
-    connection: Connection,
     command: Command,
     header: SendMessageRequestHeader,
-    queue_id: int,
+    message: StoredMessage,
+    shape: Shape,
     now_ms: int,
 ) -> Command | None:
-    text, stamps = header.properties or "", broker.stamps
-    known = stamps.shapes.look(text)
-    if known is None:
-        unique_key, raw, shape = _judge(stamps, text, now_ms)
-    else:
-        unique_key, shape = known
-        raw = (text + shape.added).encode()
-    topic = header.topic
-    message = StoredMessage(
-        topic,
-        queue_id,
-        command.body,  # type: ignore[arg-type]  # a view of immutable bytes; the store copies it once, into the log
-        raw,
-        header.flag,
-        header.sys_flag,
-        header.born_timestamp,
-        connection.state["born_host"],
-        stamps.host,
-        header.reconsume_times or 0,
-        0,
-        shape.tags_code,
-    )
-    if topic.startswith(RETRY_PREFIX):
+    """Why a message of a retry topic, a special one or one with long properties is refused. Changes what has to be stored otherwise."""
+    refusal = None
+    if message.topic.startswith(RETRY_PREFIX):
         refusal = retry_topic_rules(broker, command, header, message, now_ms)
-        if refusal is not None:
-            return _with_region(broker, refusal)
-    if shape.is_special:
+    if refusal is None and shape.is_special:
         refusal = special_message(broker, command, message, shape, now_ms)
-        if refusal is not None:
-            return _with_region(broker, refusal)
-    if len(message.properties) > props.MAX_PROPERTIES_BYTES:
-        return _illegal(
-            broker,
-            command,
-            f"the properties take {len(message.properties)} bytes, at most {props.MAX_PROPERTIES_BYTES} are allowed",
+    if refusal is None and len(message.properties) > props.MAX_PROPERTIES_BYTES:
+        remark = (
+            f"the properties take {len(message.properties)} bytes, at most {props.MAX_PROPERTIES_BYTES} are allowed"
         )
-    try:
-        result = broker.put(message, now_ms)
-    except ConfigurationError as error:
-        return _illegal(broker, command, str(error))
-    physical_offset, must_wait = result.physical_offset, broker.sends_wait
-    if command.flag & FLAG_ONEWAY and not must_wait:
-        return None
-    answer = stamps.answers.of_one(command, physical_offset, queue_id, result.queue_offset, unique_key)
-    if message.topic is not topic:
-        attach_recall_handle(broker, message, answer)
-    if not must_wait:
-        return answer
-    return broker.answer_when_durable(connection, command, answer, physical_offset + result.size, shape.waits)
+        refusal = response(command, ResponseCode.MESSAGE_ILLEGAL, remark)
+    return refusal
 
 
 def _judge(stamps: Stamps, text: str, now_ms: int) -> tuple[str, bytes, Shape]:
