@@ -636,7 +636,8 @@ S01_TO_S04 = [
         "broker/handlers/messages/pull.py",
         f"{BROKER_PULL}::test_offsets_outside_the_queue_are_answered_with_where_to_go_on "
         f"{BROKER_PULL}::test_an_empty_queue_is_not_found_at_zero_and_moved_elsewhere "
-        "inproc/broker/test_broker_long_polling.py::test_a_held_pull_is_woken_by_the_message_it_waits_for",
+        "inproc/broker/test_broker_long_polling.py::test_a_held_pull_is_woken_by_the_message_it_waits_for "
+        "inproc/broker/test_broker_long_polling.py::test_a_pull_of_an_empty_queue_is_held_and_woken",
         CORRECTED,
     ),
     Mechanism(
@@ -677,7 +678,8 @@ S01_TO_S04 = [
         "C executePullRequestLater",
         "core/consume/pull_cursor.py",
         f"{CURSOR}::test_failures_wait_a_second_and_broker_flow_control_20_ms "
-        f"{CONCURRENT}::test_a_pull_that_failed_is_repeated_after_a_second_and_sooner_after_flow_control_of_the_broker",
+        f"{CONCURRENT}::test_a_pull_that_failed_is_repeated_after_a_second_and_sooner_after_flow_control_of_the_broker "
+        "inproc/client/test_client_unreadable.py::test_a_missing_library_is_named_with_what_to_install",
         "test_our_client_in_bad_luck.py::test_connections_that_are_cut_again_and_again",
         function="PullCursor.handle",
     ),

@@ -31,6 +31,7 @@ TOLD = "inproc/client/test_client_stuck.py"
 SIGNALS = "inproc/client/test_client_signals.py"
 POLICIES = "unit/core/retry/test_retry_policy.py"
 POLICY = "inproc/client/test_client_retry_policy.py"
+BAD = "inproc/client/test_client_bad_listeners.py"
 LETTERS = "inproc/client/test_client_dead_letters.py"
 COST = "unit/core/consume/test_progress_cost.py"
 OURS = "test_our_client_progress.py"
@@ -54,6 +55,7 @@ S05_TO_S08 = [
         "A consumeExecutor",
         "client/listen/thread_listener_pool.py",
         f"{POOL}::test_no_more_than_the_workers_run_at_once_and_all_of_them_do "
+        f"{POOL}::test_a_stuck_item_does_not_hold_up_the_rest_of_its_chunk_nor_the_report_of_those_before_it "
         f"{CONCURRENT}::test_a_slow_listener_uses_all_its_workers",
     ),
     Mechanism(
@@ -76,7 +78,8 @@ S05_TO_S08 = [
         "hooks run before and after each call, with its context, and their errors do not affect it",
         "A executeHookBefore, executeHookAfter",
         "client/listen/listener_call.py",
-        f"{CONCURRENT}::test_hooks_see_every_call_and_cannot_break_it",
+        f"{CONCURRENT}::test_hooks_see_every_call_and_cannot_break_it "
+        f"{CONCURRENT}::test_of_single_messages_that_came_together_only_the_failed_ones_come_again_and_each_is_counted",
     ),
     Mechanism(
         "S5",
@@ -136,14 +139,17 @@ S05_TO_S08 = [
         "A sendMessageBack, catch; B RECONSUME_LATER",
         "client/group/send_back.py",
         f"{CONCURRENT}::test_a_refused_send_back_goes_through_the_inner_producer "
-        f"{PARTS}::test_a_retry_copy_keeps_the_id_and_the_users_properties_and_counts_up",
+        f"{PARTS}::test_a_retry_copy_keeps_the_id_and_the_users_properties_and_counts_up "
+        f"{CONCURRENT}::test_copies_of_the_inner_producer_wait_as_long_as_those_of_the_broker "
+        "inproc/client/test_client_compressed_copies.py::test_a_message_that_cannot_be_opened_is_opened_by_who_can_after_its_retry",
     ),
     Mechanism(
         "S5",
         "if a message cannot be sent back at all, it is consumed again here after 5 s, and progress waits for it",
         "A submitConsumeRequestLater; B 延迟5S",
         "client/listen/concurrent_service.py",
-        f"{CONCURRENT}::test_with_no_way_back_to_the_broker_the_message_is_tried_again_here_after_5_s",
+        f"{CONCURRENT}::test_with_no_way_back_to_the_broker_the_message_is_tried_again_here_after_5_s "
+        f"{BAD}::test_a_message_that_cannot_be_written_down_for_its_way_back_is_tried_again_here",
     ),
     Mechanism(
         "S5",
@@ -157,14 +163,16 @@ S05_TO_S08 = [
         "async listeners run without threads and are retried in the same way",
         "A consumeExecutor",
         "client/listen/async_listener_pool.py",
-        f"{CONCURRENT}::test_async_listeners_run_on_the_loop_and_retry_alike {BATCH_AGAIN}",
+        f"{CONCURRENT}::test_async_listeners_run_on_the_loop_and_retry_alike {BATCH_AGAIN} "
+        f"{BAD}::test_whatever_a_listener_raises_costs_its_message_a_retry_and_nothing_else",
     ),
     Mechanism(
         "S5",
         "shutdown waits for running listeners and keeps their results",
         "A ConsumeMessageService",
         "client/listen/concurrent_service.py",
-        f"{LIFE}::test_shutdown_waits_for_the_running_listener_and_keeps_its_result",
+        f"{LIFE}::test_shutdown_waits_for_the_running_listener_and_keeps_its_result "
+        f"{POOL}::test_after_close_nothing_starts_and_what_ran_is_reported",
     ),
     Mechanism(
         "S6",
@@ -285,10 +293,11 @@ S05_TO_S08 = [
     ),
     Mechanism(
         "S6",
-        "if the stored offset cannot be queried, the consumer waits and does not guess",
+        "if the stored offset, or the end where a new group begins, cannot be queried, the consumer waits and does not guess",
         "A computePullFromWhere < 0",
         "core/consume/consume_progress.py",
-        f"{SHARING}::test_an_unknown_stored_offset_is_waited_for_not_guessed",
+        f"{SHARING}::test_an_unknown_stored_offset_is_waited_for_not_guessed "
+        f"{SHARING}::test_an_end_that_cannot_be_asked_for_is_waited_for_not_guessed",
         function="decide_start",
     ),
     Mechanism(
@@ -296,7 +305,8 @@ S05_TO_S08 = [
         "the unfinished messages of a killed member are delivered again: at least once",
         "B 重复消费",
         "client/group/offset_store.py",
-        f"{LIFE}::test_a_listener_that_does_not_end_is_left_and_its_message_comes_again",
+        f"{LIFE}::test_a_listener_that_does_not_end_is_left_and_its_message_comes_again "
+        f"{SHARING}::test_a_pull_commits_what_is_finished_and_not_what_was_pulled",
         f"{MIXED} test_our_client_in_bad_luck.py::test_a_broker_that_is_killed",
     ),
     Mechanism(
@@ -351,6 +361,7 @@ S05_TO_S08 = [
         "client/listen/concurrent_service.py",
         f"{STUCK} {TOLD}::test_broadcasting_gives_a_stuck_message_up_and_goes_on "
         f"{TOLD}::test_progress_passes_a_stuck_message_only_when_its_copy_is_stored "
+        f"{TOLD}::test_a_stuck_call_whose_send_back_fails_is_told_of_once "
         f"{CONCURRENT}::test_messages_that_only_wait_for_a_worker_do_not_time_out",
         f"{OURS}::test_a_stuck_message_comes_again_once_and_progress_passes_it",
     ),
@@ -383,7 +394,9 @@ S05_TO_S08 = [
         "B 2101-2200",
         "core/consume/consume_timeout.py",
         f"{TIMEOUT}::test_nothing_finished_is_kept_behind_a_stuck_message "
-        f"{TOLD}::test_of_a_call_that_was_found_running_and_ended_in_time_nothing_is_kept",
+        f"{TOLD}::test_of_a_call_that_was_found_running_and_ended_in_time_nothing_is_kept "
+        f"{TOLD}::test_a_listener_that_ends_late_makes_no_second_copy_whatever_it_answers "
+        f"{CACHED}::test_the_commit_offset_is_the_lowest_unfinished_message",
         function="ConsumeTimeout.finished",
     ),
     Mechanism(
@@ -393,6 +406,7 @@ S05_TO_S08 = [
         "client/group/stuck_listener.py",
         f"{TOLD}::test_the_user_is_told_of_a_stuck_call_with_its_stack_once_at_its_deadline "
         f"{TOLD}::test_the_stack_of_an_async_listener_goes_down_to_what_it_waits_for "
+        f"{TOLD}::test_a_stuck_call_with_a_batch_is_told_of_once_with_all_its_messages "
         f"{TOLD}::test_a_stuck_call_whose_send_back_fails_is_told_of_once",
         f"{OURS}::test_a_stuck_message_comes_again_once_and_progress_passes_it",
     ),

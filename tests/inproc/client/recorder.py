@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import sprocketmq as rmq
+
+# How long a listener waits to be let go. Longer than ``wait_until``: a call that ended by itself would look like one that was dealt with.
+HELD_S: Final = 120
 
 
 class Recorder:

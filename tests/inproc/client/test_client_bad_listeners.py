@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from recorder import Recorder, send_all
+from recorder import HELD_S, Recorder, send_all
 
 import sprocketmq as rmq
 from sprocketmq.client.group.send_back import SendBack
@@ -270,7 +270,7 @@ def test_listeners_that_hang_hold_their_own_workers_only(
 ) -> None:
     rocketmq.create_topic("flights", queues=1)
     release = threading.Event()
-    recorder = Recorder(lambda message: release.wait(20) and None if message.body in (b"1", b"2") else None)
+    recorder = Recorder(lambda message: release.wait(HELD_S) and None if message.body in (b"1", b"2") else None)
     consumer = consumers(recorder, consume_thread_count=3, await_termination_ms=20_000)
     send_all(producer, [str(n) for n in range(200)])
     rocketmq.wait_until(lambda: len(recorder) == 200)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from recorder import Recorder, send_all
+from recorder import HELD_S, Recorder, send_all
 
 import sprocketmq as rmq
 from sprocketmq.client.consume.running_consumer import RunningConsumer
@@ -199,7 +199,7 @@ def test_a_consumer_that_does_not_keep_up_lets_the_broker_keep_the_messages(
 ) -> None:
     rocketmq.create_topic("flights", queues=1)
     release = threading.Event()
-    recorder = Recorder(lambda message: release.wait(20) and None)
+    recorder = Recorder(lambda message: release.wait(HELD_S) and None)
     consumer = consumers(
         recorder, pull_threshold_for_queue=20, pull_batch_size=8, consume_thread_count=2, await_termination_ms=20_000
     )

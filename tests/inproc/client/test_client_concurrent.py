@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from recorder import Recorder, send_all
+from recorder import HELD_S, Recorder, send_all
 
 import sprocketmq as rmq
 from sprocketmq.broker import Broker
@@ -258,6 +258,29 @@ def test_a_refused_send_back_goes_through_the_inner_producer(
     assert (again.tags, again.properties["year"]) == ("UA", "2013")
 
 
+def test_copies_of_the_inner_producer_wait_as_long_as_those_of_the_broker(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    rocketmq.faults.fail(RequestCode.CONSUMER_SEND_MSG_BACK, ResponseCode.SYSTEM_ERROR, times=None)
+    seen: list[int] = []
+
+    def listener(messages: list[rmq.MessageExt], context: rmq.ConsumeConcurrentlyContext) -> Any:
+        seen.append(messages[0].reconsume_times)
+        context.delay_level_when_next_consume = {2: 1, 3: -1}.get(seen[-1], 0)
+        return LATER
+
+    consumers(listener, kind="concurrent")
+    result = producer.send(rmq.Message("flights", b"x"))
+    for delivery, delay_ms in enumerate((10_000, 30_000, 1_000), 1):
+        rocketmq.wait_until(lambda delivery=delivery: len(rocketmq.messages("SCHEDULE_TOPIC_XXXX")) == delivery)
+        waited_ms = rocketmq.advance_until(lambda delivery=delivery: len(seen) == delivery + 1)
+        assert waited_ms in (delay_ms, delay_ms + 1_000)
+    rocketmq.wait_until(lambda: len(rocketmq.messages("%DLQ%delays")) == 1)
+    assert seen == [0, 1, 2, 3]
+    assert rocketmq.messages("%DLQ%delays")[0].message_id == result.message_id
+
+
 def test_with_no_way_back_to_the_broker_the_message_is_tried_again_here_after_5_s(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
@@ -321,7 +344,7 @@ def test_one_stuck_message_holds_progress_until_its_timeout_and_makes_one_retry_
     def listener(message: rmq.MessageExt) -> None:
         seen.append((message.body.decode(), message.reconsume_times))
         if message.body == b"stuck" and message.reconsume_times == 0:
-            release.wait(30)
+            release.wait(HELD_S)
             raise ValueError("too late")  # its result must not make a second copy
 
     consumer = consumers(listener, consume_timeout_ms=60_000)
@@ -353,7 +376,7 @@ def test_the_consume_timeout_can_be_changed_while_a_message_runs(
     def listener(message: rmq.MessageExt) -> None:
         seen.append(message.reconsume_times)
         if message.reconsume_times == 0:
-            release.wait(30)
+            release.wait(HELD_S)
 
     consumer = consumers(listener)
     producer.send(rmq.Message("flights", b"x"))
@@ -375,7 +398,7 @@ def test_messages_that_only_wait_for_a_worker_do_not_time_out(
 
     def listener(message: rmq.MessageExt) -> None:
         started.append(message.body.decode())
-        release[started[-1]].wait(30)
+        release[started[-1]].wait(HELD_S)
 
     async def listener_async(message: rmq.MessageExt) -> None:
         started.append(message.body.decode())
@@ -415,7 +438,7 @@ def test_pulling_pauses_while_too_much_is_cached_and_goes_on_after(
     for _ in range(10):
         producer.send_batch([rmq.Message("flights", b"x") for _ in range(32)])
     release = threading.Event()
-    recorder = Recorder(lambda message: release.wait(30))
+    recorder = Recorder(lambda message: release.wait(HELD_S))
     consumer = consumers(recorder, pull_threshold_for_queue=50, consume_thread_count=2)
     queue = rmq.MessageQueue("flights", "broker-a", 0)
     rocketmq.wait_until(lambda: queue in consumer.process_queues and consumer.process_queues[queue].count > 50)
@@ -429,7 +452,7 @@ def test_pulling_pauses_by_size_too(rocketmq: EmbeddedRocketMQ, producer: rmq.Pr
     rocketmq.create_topic("flights", queues=1)
     queue = rmq.MessageQueue("flights", "broker-a", 0)
     release = threading.Event()
-    recorder = Recorder(lambda message: release.wait(30) and None)
+    recorder = Recorder(lambda message: release.wait(HELD_S) and None)
     consumer = consumers(recorder, pull_threshold_size_for_queue=1)
     for _ in range(8):
         producer.send(rmq.Message("flights", b"y" * 400_000))
@@ -448,7 +471,7 @@ def test_a_stuck_message_slows_its_queue_to_a_pull_each_50_ms_and_does_not_stop_
         producer.send_batch([rmq.Message("flights", b"x") for _ in range(10)])
     queue = rmq.MessageQueue("flights", "broker-a", 0)
     release = threading.Event()
-    recorder = Recorder(lambda message: release.wait(30) and None if message.queue_offset == 0 else None)
+    recorder = Recorder(lambda message: release.wait(HELD_S) and None if message.queue_offset == 0 else None)
     consumer = consumers(recorder, consume_concurrently_max_span=40)
 
     def rests() -> bool:
@@ -602,7 +625,7 @@ def test_a_result_that_comes_after_the_queue_was_given_up_changes_nothing(
 
     def listener(message: rmq.MessageExt) -> None:
         running.set()
-        release.wait(20)
+        release.wait(HELD_S)
         ended.set()
         if fails:
             raise ValueError("too late")
@@ -645,28 +668,49 @@ def test_a_failed_message_that_waits_for_its_send_back_is_not_sent_after_its_que
     assert slow.hits == 64
 
 
+@pytest.mark.parametrize("kind", ["plain", "async"])
 def test_hooks_see_every_call_and_cannot_break_it(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, kind: str
 ) -> None:
     rocketmq.create_topic("flights", queues=1)
     seen: list[Any] = []
+    order: list[str] = []
 
-    class Hook:
+    class Outer:
         def before_consume(self, consumption: Any) -> None:
+            order.append("outer")
             consumption.notes["started"] = True
             raise RuntimeError("a bad hook")
 
         def after_consume(self, consumption: Any) -> None:
+            order.append("outer")
             seen.append((consumption.group, consumption.status, consumption.notes, str(consumption.failure)))
 
-    recorder = Recorder(lambda message: _fail(message) if message.body == b"bad" else None)
-    consumer = consumers(recorder, start=False)
-    consumer.add_hook(Hook())
+    class Inner:
+        def before_consume(self, consumption: Any) -> None:
+            order.append("inner")
+
+        def after_consume(self, consumption: Any) -> None:
+            order.append("inner")
+            raise RuntimeError("a bad hook")
+
+    def listener(message: rmq.MessageExt) -> None:
+        order.append(message.body.decode())
+        if message.body == b"bad":
+            _fail(message)
+
+    async def listener_async(message: rmq.MessageExt) -> None:
+        listener(message)
+
+    consumer = consumers(listener if kind == "plain" else listener_async, start=False, consume_thread_count=1)
+    consumer.add_hook(Outer())
+    consumer.add_hook(Inner())
     consumer.start()
     send_all(producer, ["good", "bad"])
     rocketmq.wait_until(lambda: len(seen) == 2)
     assert ("delays", SUCCESS, {"started": True}, "None") in seen
     assert ("delays", LATER, {"started": True}, "cannot read this") in seen
+    assert order == [name for body in ("good", "bad") for name in ("outer", "inner", body, "inner", "outer")]
 
 
 @pytest.mark.parametrize("kind", ["plain", "async"])

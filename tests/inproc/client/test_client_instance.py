@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 
 import pytest
-from recorder import Recorder, send_all
+from recorder import HELD_S, Recorder, send_all
 
 import sprocketmq as rmq
 from sprocketmq.broker import Broker
@@ -130,7 +130,7 @@ def test_messages_that_wait_for_a_worker_are_not_consumed_after_their_queue_was_
 
     def block(message: rmq.MessageExt) -> None:
         running.set()
-        release.wait(20)
+        release.wait(HELD_S)
 
     recorder = Recorder(block if kind == "blocking" else None)
 
@@ -168,7 +168,7 @@ def test_running_info_tells_what_is_cached_and_how_far_progress_is(
 ) -> None:
     rocketmq.create_topic("flights", queues=1)
     release = threading.Event()
-    recorder = Recorder(lambda message: release.wait(20))
+    recorder = Recorder(lambda message: release.wait(HELD_S))
     consumer = consumers(recorder, consume_thread_count=1)
     send_all(producer, ["0", "1", "2"])
     rocketmq.wait_until(lambda: _running_info(consumer).mq_table[QUEUE].cached_msg_count == 3)
@@ -326,7 +326,7 @@ def test_a_listener_pool_grows_while_much_waits_at_the_brokers_and_shrinks_after
     rocketmq.create_topic("flights", queues=1)
     send_all(producer, [str(number) for number in range(12)])
     release = threading.Event()
-    recorder = Recorder(lambda message: release.wait(20))
+    recorder = Recorder(lambda message: release.wait(HELD_S))
     consumer = consumers(
         recorder,
         consume_thread_count=1,

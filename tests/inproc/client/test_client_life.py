@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from recorder import Recorder, send_all
+from recorder import HELD_S, Recorder, send_all
 
 import sprocketmq as rmq
 from sprocketmq.broker import Broker
@@ -92,7 +92,7 @@ def test_shutdown_waits_for_the_running_listener_and_keeps_its_result(
 
     def listener(message: rmq.MessageExt) -> None:
         running.set()
-        release.wait(10)
+        release.wait(HELD_S)
         if fails:
             raise ValueError("cannot read this")
 
@@ -113,7 +113,7 @@ def test_a_listener_that_does_not_end_is_left_and_its_message_comes_again(
 
     def listener(message: rmq.MessageExt) -> None:
         running.set()
-        release.wait(10)
+        release.wait(HELD_S)
 
     consumer = consumers(listener, await_termination_ms=50)
     send_all(producer, ["x"])

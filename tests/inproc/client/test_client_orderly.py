@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from recorder import send_all
+from recorder import HELD_S, send_all
 
 import sprocketmq as rmq
 from sprocketmq.client.listen import orderly_service
@@ -103,7 +103,7 @@ def test_while_a_listener_runs_its_queue_waits_and_the_others_go_on(
     def answer(message: rmq.MessageExt, context: rmq.ConsumeOrderlyContext) -> Any:
         if message.body == b"a0":
             running.set()
-            release.wait(20)
+            release.wait(HELD_S)
         return Status.SUCCESS
 
     recorder = OrderlyRecorder(answer)
@@ -389,7 +389,7 @@ def test_a_result_that_comes_when_another_member_has_the_lock_is_not_written_dow
     def answer(message: rmq.MessageExt, context: rmq.ConsumeOrderlyContext) -> Any:
         if message.body == b"1":
             running.set()
-            release.wait(20)
+            release.wait(HELD_S)
         return Status.SUCCESS
 
     recorder = OrderlyRecorder(answer)
@@ -415,7 +415,7 @@ def test_a_queue_given_up_under_a_long_listener_stays_locked_until_it_ends(
 
     def answer(message: rmq.MessageExt, context: rmq.ConsumeOrderlyContext) -> Any:
         running.set()
-        release.wait(20)
+        release.wait(HELD_S)
         return Status.SUCCESS
 
     consumer = consumers(OrderlyRecorder(answer), kind="orderly")
@@ -440,7 +440,7 @@ def test_a_dropped_queue_calls_the_listener_no_more_even_for_what_a_worker_has_i
 
     def answer(message: rmq.MessageExt, context: rmq.ConsumeOrderlyContext) -> Any:
         running.set()
-        release.wait(20)
+        release.wait(HELD_S)
         return Status.SUCCESS
 
     recorder = OrderlyRecorder(answer)

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
-from recorder import send_all
+from recorder import HELD_S, send_all
 
 import sprocketmq as rmq
 from sprocketmq import MessageQueue
@@ -369,7 +369,7 @@ def test_a_listener_for_queues_may_seek_before_anything_is_handed_out(
 
         def on_queues_changed(topic: str, queues: list[rmq.MessageQueue], ours: list[rmq.MessageQueue]) -> None:
             heard.append((topic, queues, ours))
-            go.wait(10)
+            go.wait(HELD_S)
             for queue in ours:
                 consumer.seek(queue, 2)
 

@@ -6,13 +6,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import threading
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from recorder import Recorder, send_all
+from recorder import HELD_S, Recorder, send_all
 
 import sprocketmq as rmq
 from sprocketmq.broker import Broker
@@ -21,7 +22,7 @@ from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.client.remoting.instance import ClientInstance
 from sprocketmq.core.consume.consume_progress import OFFSET_UNKNOWN
 from sprocketmq.net.process.engine import Engine
-from sprocketmq.testing import EmbeddedRocketMQ
+from sprocketmq.testing import PULLS, EmbeddedRocketMQ
 from sprocketmq.wire import bodies
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.frames.command import Command
@@ -180,6 +181,31 @@ def test_progress_is_persisted_every_5_s_and_never_goes_back(
     assert written == {0: [*range(5, 11)], 1: [*range(1, 7)]}, "once each 5 s, not with each message"
 
 
+def test_a_pull_commits_what_is_finished_and_not_what_was_pulled(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    release = threading.Event()
+    recorder = Recorder(lambda message: release.wait(HELD_S) and None if message.body == b"runs" else None)
+    consumer = consumers(recorder)
+    queue = rmq.MessageQueue("flights", "broker-a", 0)
+    pulls: list[tuple[str, str]] = []
+
+    def note(command: Command) -> bool:
+        if command.ext_fields["topic"] == "flights":
+            pulls.append((command.ext_fields["queueOffset"], command.ext_fields["commitOffset"]))
+        return False
+
+    send_all(producer, ["done"])
+    rocketmq.wait_until(lambda: len(recorder) == 1 and consumer.process_queues[queue].commit_offset == 1)
+    send_all(producer, ["runs"])
+    rocketmq.wait_until(lambda: len(recorder) == 2)
+    rocketmq.faults.drop(PULLS, times=None, when=note)
+    send_all(producer, ["last"])
+    rocketmq.wait_until(lambda: pulls and pulls[-1] == ("3", "1"))
+    release.set()
+
+
 def test_a_restarted_group_goes_on_where_it_stopped(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
@@ -313,6 +339,22 @@ def test_a_start_that_cannot_be_computed_is_waited_for_not_guessed(
     consumer = consumers(recorder, consume_from_where=LAST)
     assert _queues(consumer) == []
     assert fault.hits
+    fault.remove()
+    rocketmq.advance_until(lambda: _queues(consumer) == [0])
+    send_all(producer, ["now"])
+    rocketmq.wait_until(lambda: recorder.bodies == ["now"])
+
+
+def test_an_end_that_cannot_be_asked_for_is_waited_for_not_guessed(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    _old_topic(rocketmq, producer)
+    rocketmq.faults.fail(RequestCode.QUERY_CONSUMER_OFFSET, 22, times=None)
+    fault = rocketmq.faults.fail(RequestCode.GET_MAX_OFFSET, 1, times=None)
+    recorder = Recorder()
+    consumer = consumers(recorder, consume_from_where=LAST)
+    assert fault.hits > 0
+    assert _queues(consumer) == []
     fault.remove()
     rocketmq.advance_until(lambda: _queues(consumer) == [0])
     send_all(producer, ["now"])

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from recorder import Recorder, send_all
+from recorder import HELD_S, Recorder, send_all
 
 import sprocketmq as rmq
 from sprocketmq.cli.main import app
@@ -53,7 +53,7 @@ def a_stuck_run(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: C
 
     def answer(message: rmq.MessageExt) -> None:
         if message.body == b"stuck" and message.reconsume_times == 0:
-            release.wait(30)
+            release.wait(HELD_S)
 
     seen = Recorder(answer)
     consumer = consumers(seen, consume_timeout_ms=60_000, record=file)
@@ -207,7 +207,7 @@ def test_a_long_orderly_call_is_told_of_beside_those_that_ended_before(
     def in_order(messages: list[rmq.MessageExt], context: rmq.ConsumeOrderlyContext) -> rmq.ConsumeOrderlyStatus:
         if messages[0].body == b"3":
             running.set()
-            release.wait(30)
+            release.wait(HELD_S)
         return rmq.ConsumeOrderlyStatus.SUCCESS
 
     producer.send_batch([rmq.Message("flights", str(number).encode()) for number in range(5)])
@@ -226,7 +226,7 @@ def test_a_queue_that_is_held_back_says_since_when_and_why(
     for _ in range(4):
         producer.send_batch([rmq.Message("flights", b"x") for _ in range(32)])
     release = threading.Event()
-    seen = Recorder(lambda message: release.wait(30))
+    seen = Recorder(lambda message: release.wait(HELD_S))
     consumer = consumers(seen, record=file, pull_threshold_for_queue=50, consume_thread_count=1)
     queue = rmq.MessageQueue("flights", "broker-a", 0)
     rocketmq.wait_until(lambda: queue in consumer.process_queues and consumer.process_queues[queue].count > 50)
@@ -296,7 +296,7 @@ def test_messages_in_hand_when_their_queue_goes_are_told_to_come_again(
 ) -> None:
     rocketmq.create_topic("flights", queues=1)
     release = threading.Event()
-    seen = Recorder(lambda message: release.wait(30))
+    seen = Recorder(lambda message: release.wait(HELD_S))
     consumer = consumers(seen, record=file, await_termination_ms=10)
     send_all(producer, ["a"])
     rocketmq.wait_until(lambda: len(seen) == 1)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recorder import Recorder, send_all
+from recorder import HELD_S, Recorder, send_all
 
 import sprocketmq as rmq
 from sprocketmq.net.process.engine import Engine
@@ -80,10 +80,12 @@ def test_a_queue_that_was_reset_is_read_again_at_once_and_not_with_the_next_roun
     rocketmq.advance_until(lambda: len(consumer.assigned_queues) == 3)
     rocketmq.advance(2_000)  # past the round that follows a start; the next one comes 20 s after it
     _send(producer, 0, "a0", "a1")
-    rocketmq.wait_until(lambda: len(recorder) == 2)
+    _send(producer, 1, "b0")
+    rocketmq.wait_until(lambda: len(recorder) == 3)
     _reset(rocketmq, 0)
-    _send(producer, 0, "a2")  # a pull that a 5.x broker holds is answered
-    assert rocketmq.advance_until(lambda: recorder.bodies.count("a0") == 2) <= 5_000
+    _send(producer, 0, "a2")  # the pulls that a 5.x broker holds are answered
+    _send(producer, 1, "b1")
+    assert rocketmq.advance_until(lambda: recorder.bodies.count("a0") == recorder.bodies.count("b0") == 2) <= 5_000
 
 
 def test_a_reset_to_the_end_skips_what_is_in_hand_and_a_late_listener_does_not_undo_it(
@@ -96,7 +98,7 @@ def test_a_reset_to_the_end_skips_what_is_in_hand_and_a_late_listener_does_not_u
         seen.append(message.body.decode())
         if message.body == b"a0":
             running.set()
-            release.wait(30)
+            release.wait(HELD_S)
             raise ValueError("too late to matter")
 
     consumer = consumers(listener, consume_thread_count=1)
@@ -130,7 +132,7 @@ def test_an_orderly_queue_is_reset_when_its_listener_has_ended_and_stays_in_orde
         seen.append(messages[0].body.decode())
         if seen == ["a0", "a1"]:
             running.set()
-            release.wait(30)
+            release.wait(HELD_S)
         inside.clear()
         return SUCCESS
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from recorder import Recorder, send_all
+from recorder import HELD_S, Recorder, send_all
 
 import sprocketmq as rmq
 from sprocketmq.client.hooks import ConsumeMessageContext
@@ -119,7 +119,7 @@ def test_queues_in_hand_are_told_as_java_counts_them(
 
     def block(messages: Any, context: Any) -> Any:
         entered.release()
-        go_on.wait(20)
+        go_on.wait(HELD_S)
         return ORDERLY.SUCCESS if orderly else CONCURRENT.CONSUME_SUCCESS
 
     try:
@@ -192,7 +192,7 @@ def test_stacks_show_where_listeners_stand(
 
     def stands_here(message: rmq.MessageExt) -> None:
         entered.set()
-        go_on.wait(20)
+        go_on.wait(HELD_S)
 
     send_all(producer, ["UA1"])
     consumer = consumers(stands_here)

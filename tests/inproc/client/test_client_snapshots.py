@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import pytest
-from recorder import Recorder, send_all
+from recorder import HELD_S, Recorder, send_all
 
 import sprocketmq as rmq
 from sprocketmq.core.consume.polled_queues import PolledQueues
@@ -64,7 +64,7 @@ def test_a_look_from_another_thread_stays_as_it_was_and_moves_no_progress(
     def hold_the_first(message: rmq.MessageExt) -> None:
         if message.queue_offset == 0:
             running.set()
-            release.wait(30)
+            release.wait(HELD_S)
 
     send_all(producer, [str(n) for n in range(5)])
     consumer = consumers(hold_the_first, consume_thread_count=2)

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from recorder import send_all
+from recorder import HELD_S, send_all
 
 import sprocketmq as rmq
 from sprocketmq.client.settings.send_settings import SendSettings
@@ -45,7 +45,7 @@ class Stuck:
             self.ended.set()
 
     def hangs_here(self) -> None:
-        self.release.wait(30)
+        self.release.wait(HELD_S)
 
 
 def _copies(rocketmq: EmbeddedRocketMQ) -> int:
@@ -87,6 +87,31 @@ def test_the_user_is_told_of_a_stuck_call_with_its_stack_once_at_its_deadline(
     rocketmq.advance(3 * LIMIT_MS)
     listener.release.set()
     assert len(told) == 1
+
+
+def test_a_stuck_call_with_a_batch_is_told_of_once_with_all_its_messages(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    release, told = threading.Event(), list[rmq.StuckListener]()
+
+    def hangs(messages: list[rmq.MessageExt], context: Any) -> Any:
+        if messages[0].reconsume_times == 0:
+            release.wait(HELD_S)
+        return rmq.ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+
+    producer.send_batch([rmq.Message("flights", body) for body in (b"0", b"1")])
+    consumer = consumers(hangs, kind="concurrent", batch_size=2, consume_timeout_ms=LIMIT_MS, start=False)
+    consumer.on_consume_timeout(told.append)
+    consumer.start()
+    queue = rmq.MessageQueue("flights", "broker-a", 0)
+    rocketmq.wait_until(lambda: queue in consumer.process_queues and consumer.process_queues[queue].count == 2)
+    rocketmq.advance_until(lambda: _copies(rocketmq) == 2 and told)
+    release.set()
+    consumer.shutdown()  # all callbacks have run
+    (stuck,) = told
+    assert [message.body for message in stuck.messages] == [b"0", b"1"]
+    assert "release.wait(HELD_S)" in stuck.stack
 
 
 def test_the_stack_of_an_async_listener_goes_down_to_what_it_waits_for(
@@ -185,7 +210,10 @@ def test_a_listener_that_ends_late_makes_no_second_copy_whatever_it_answers(
     listener.release.set()
     assert listener.ended.wait(20)
     rocketmq.advance_until(lambda: ("stuck", 1) in listener.seen)
+    assert consumer._async._running is not None
+    service: Any = consumer._async._running.service
     consumer.shutdown()  # everything under way has ended
+    assert (dict(service._tracked), dict(service._watched), len(service._timeouts)) == ({}, {}, 0)
     assert _copies(rocketmq) == 1
     assert listener.seen.count(("stuck", 1)) == 1
 
@@ -350,7 +378,7 @@ def test_in_a_storm_of_stuck_failing_and_refused_messages_each_delivery_makes_at
             if fate[number] == "ok":
                 return
             if fate[number].startswith("stuck"):
-                release[number].wait(30)
+                release[number].wait(HELD_S)
             if fate[number].endswith("fails"):
                 raise ValueError("no")
         finally:
@@ -396,7 +424,7 @@ def test_a_stuck_orderly_call_is_told_of_and_keeps_its_queue_in_order(
     def in_order(messages: list[rmq.MessageExt], context: rmq.ConsumeOrderlyContext) -> Any:
         seen.append(messages[0].body.decode())
         if seen[-1] == "stuck":
-            release.wait(30)
+            release.wait(HELD_S)
         return rmq.ConsumeOrderlyStatus.SUCCESS
 
     async def in_order_async(messages: list[rmq.MessageExt], context: rmq.ConsumeOrderlyContext) -> Any:

@@ -22,6 +22,7 @@ def test_the_commit_offset_is_the_lowest_unfinished_message() -> None:
     assert queue.done([twelve]) == queue.commit_offset == 10
     assert queue.done([ten]) == queue.commit_offset == 13  # waits to be taken
     assert queue.done(queue.take(1, 0)) == queue.commit_offset == 14
+    assert (queue.count, queue.in_flight_count) == (0, 0)
 
 
 def test_the_commit_offset_counts_gaps_of_filtered_messages_as_done() -> None:
