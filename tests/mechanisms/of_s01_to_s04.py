@@ -186,7 +186,8 @@ S01_TO_S04 = [
         "C MQClientInstance",
         "net/process/fork.py",
         "system/net/test_fork.py::test_a_forked_child_is_told_whose_its_clients_are_and_makes_its_own "
-        "system/net/test_fork.py::test_async_clients_and_an_own_server_are_left_to_the_parent_too",
+        "system/net/test_fork.py::test_async_clients_and_an_own_server_are_left_to_the_parent_too "
+        f"{LIFE}::test_the_copy_in_a_forked_child_stops_nothing",
     ),
     Mechanism(
         "S2",
@@ -567,7 +568,8 @@ S01_TO_S04 = [
         f"{PARTS}::test_a_pull_is_decoded_with_the_exact_tag_the_limits_and_the_original_topic "
         f"{CURSOR}::test_found_messages_are_cached_dispatched_and_the_next_pull_follows_at_once "
         f"{CONCURRENT}::test_every_message_is_consumed_once_and_progress_follows "
-        f"{CONCURRENT}::test_statistics_count_what_happened",
+        f"{CONCURRENT}::test_statistics_count_what_happened "
+        f"{INSTANCE}::test_a_listener_pool_grows_while_much_waits_at_the_brokers_and_shrinks_afterwards",
         EVERY_FORM,
     ),
     Mechanism(

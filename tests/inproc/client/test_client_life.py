@@ -159,6 +159,20 @@ def test_all_brokers_hear_of_all_that_leave(
     assert keeper.assigned_queues
 
 
+def test_the_copy_in_a_forked_child_stops_nothing(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    consumer = consumers(Recorder())
+    running = consumer._async._running
+    assert running is not None
+    rocketmq.wait_until(lambda: rocketmq.broker.parked.waiting("flights", 0))
+    running.instance.is_inherited = True  # as the fork marks it in the child, whose broker is ours here
+    consumer._engine.run(running.stop())
+    running.instance.is_inherited = running.stopping = False
+    assert any(queue.topic == "flights" for queue in consumer.assigned_queues)
+    with rocketmq.admin() as admin:
+        assert admin.consumer_ids("delays") == [consumer.client_id]
+
+
 def test_members_of_one_instance_name_share_one_client_id_and_one_instance(rocketmq: EmbeddedRocketMQ) -> None:
     rocketmq.create_topic("flights", queues=1)
     before = len(ClientInstance._instances)
