@@ -22,6 +22,7 @@ from sprocketmq.client.settings.validators import (
 from sprocketmq.client.settings.values import Deserializers, check_value_functions
 from sprocketmq.core.callbacks import check_callback
 from sprocketmq.core.consume.consume_progress import ConsumeFromWhere
+from sprocketmq.core.consume.consume_timeout import DEFAULT_CONSUME_TIMEOUT_MS
 from sprocketmq.core.consume.flow_control import FlowLimits
 from sprocketmq.core.consume.pull_cursor import BROKER_PULL_BYTES
 from sprocketmq.core.consume.queue_lock import LOCAL_LOCK_MAX_LIVE_MS, UNLOCK_DELAY_MS
@@ -128,7 +129,7 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
     pull_threshold_size_for_topic: int = -1
     consume_concurrently_max_span: int = 2000
     max_reconsume_times: int = -1
-    consume_timeout_ms: int = 900_000
+    consume_timeout_ms: int = DEFAULT_CONSUME_TIMEOUT_MS
     follow_group_retry_policy: bool = True
     suspend_current_queue_time_ms: int = 1000
     unlock_delay_ms: int = UNLOCK_DELAY_MS
