@@ -172,12 +172,13 @@ def laid_out(count: int, parts: list[tuple[Any, Any]]) -> tuple[Any, Any]:
     """Blocks of bytes, each row of which belongs to one of ``count`` rows, in the order of rows: offsets, and the bytes.
 
     Args:
-        parts: the numbers of the rows, and a table of as many rows; rows without bytes are in none. None is all rows. Of a table that
-            repeats one row (``numpy.broadcast_to``) only that row is read.
+        parts: the numbers of the rows, and a table of as many rows, of which each lies in one piece; rows without bytes are in none. None
+            is all rows.
     """
     if len(parts) == 1 and parts[0][0] is None:
-        block = np.ascontiguousarray(parts[0][1])
-        return np.arange(count + 1, dtype=np.int32) * np.int32(block.shape[1]), block.reshape(-1)
+        block = parts[0][1]
+        laid = np.ascontiguousarray(_rows_of(block)).view(np.uint8) if block.size else np.empty(0, np.uint8)
+        return np.arange(count + 1, dtype=np.int32) * np.int32(block.shape[1]), laid
     widths = np.zeros(count, np.int32)
     for rows, block in parts:
         widths[rows] = block.shape[1]
@@ -187,6 +188,10 @@ def laid_out(count: int, parts: list[tuple[Any, Any]]) -> tuple[Any, Any]:
         width = block.shape[1]
         if width and len(block):
             places = np.ndarray((len(out) - width + 1,), f"V{width}", out, strides=(1,))
-            own = block[:1] if block.strides[0] == 0 else block
-            places[offsets[rows]] = np.ascontiguousarray(own).view(f"V{width}").reshape(-1)
+            places[offsets[rows]] = _rows_of(block)
     return offsets, out
+
+
+def _rows_of(table: Any) -> Any:
+    """Each row of a table of bytes as one opaque item, which NumPy copies by one memcpy."""
+    return table.view(f"V{table.shape[1]}")[:, 0]

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sprocketmq.spark.columns.byte_columns import SPARE_BYTES, gathered, places_of, slices, text, validity_of
 from sprocketmq.spark.columns.property_texts import END, MIDDLE, Texts, broken
@@ -78,42 +79,45 @@ class PairedProperties:
 
     def _merge_repeated(self) -> None:
         """Of a name that a message has several times the first place counts, and the last value."""
-        rows = self._rows_with_repeated_prints()
-        if not len(rows):
-            return
-        counts = np.diff(self._pair_offsets)[rows]
-        offsets = np.zeros(len(rows) + 1, np.int64)
-        np.cumsum(counts, out=offsets[1:])
-        # All pairs of these rows, and where they are in the batch.
-        pairs = np.repeat(self._pair_offsets[:-1][rows] - offsets[:-1], counts) + np.arange(int(offsets[-1]))
-        names, codes = _numbered(self._raw, self._names_at[pairs], self._name_sizes[pairs])
-        valued, is_first = _last_and_first(codes, names, offsets)
-        self._values_at[pairs], self._value_sizes[pairs] = (
-            self._values_at[pairs[valued]],
-            self._value_sizes[pairs[valued]],
-        )
-        if not is_first.all():
-            kept = np.ones(len(self._prints), bool)
-            kept[pairs] = is_first
+        counts = np.diff(self._pair_offsets)
+        kept = np.ones(len(self._prints), bool)
+        first, again = self._repeated(counts)
+        if len(first):
+            kept[again] = False
+            self._take_values(first, again)
+        rows = np.flatnonzero(counts > _NEIGHBOURS + 1)
+        if len(rows):
+            offsets = np.zeros(len(rows) + 1, np.int64)
+            np.cumsum(counts[rows], out=offsets[1:])
+            # All pairs of these rows, and where they are in the batch.
+            pairs = np.repeat(self._pair_offsets[:-1][rows] - offsets[:-1], counts[rows]) + np.arange(int(offsets[-1]))
+            names = slices(self._raw, self._names_at[pairs], self._name_sizes[pairs]).dictionary_encode()
+            codes = names.indices.to_numpy(zero_copy_only=False)
+            last, kept[pairs] = _last_and_first(codes, len(names.dictionary), offsets)
+            self._take_values(pairs, pairs[last])
+        if not kept.all():
             self._keep(kept)
             self._heads, self._prints = _taken(self._heads, kept), self._prints[kept]
 
-    def _rows_with_repeated_prints(self) -> Any:
-        """Rows that may have a name several times, and all that do."""
-        counts = np.diff(self._pair_offsets)
-        most = int(counts.max(initial=0))
-        if most < 2:
-            return ()
-        is_odd = counts > _NEIGHBOURS + 1
+    def _take_values(self, pairs: Any, others: Any) -> None:
+        """Of a pair that is told several times NumPy keeps what was assigned last."""
+        self._values_at[pairs], self._value_sizes[pairs] = self._values_at[others], self._value_sizes[others]
+
+    def _repeated(self, counts: Any) -> tuple[Any, Any]:
+        """Pairs, and pairs behind them in the same row with the same name, the nearest first; those farther apart are left out."""
         # Equal prints of different rows differ.
         own = np.repeat(np.arange(self._count, dtype=np.uint64) * _ROW, counts)
         own += self._prints
-        repeats = np.zeros(len(own), bool)
-        for apart in range(1, min(most, _NEIGHBOURS + 1)):
-            repeats[apart:] |= own[apart:] == own[:-apart]
-        if repeats.any():
-            is_odd[np.repeat(np.arange(self._count), counts)[repeats]] = True
-        return np.flatnonzero(is_odd)
+        found = [
+            np.flatnonzero(own[apart:] == own[:-apart])
+            for apart in range(1, min(int(counts.max(initial=0)), _NEIGHBOURS + 1))
+        ]
+        first = np.concatenate([np.empty(0, np.int64), *found])
+        again = first + np.repeat(np.arange(len(found)) + 1, [len(pairs) for pairs in found])
+        names, others = (slices(self._raw, self._names_at[pairs], self._name_sizes[pairs]) for pairs in (first, again))
+        rows = np.searchsorted(self._pair_offsets, first, side="right")
+        is_same = pc.equal(names, others).to_numpy(zero_copy_only=False) & (again < self._pair_offsets[rows])
+        return first[is_same], again[is_same]
 
     def _named(self, name: str) -> Any:
         """The pairs of one name."""
@@ -185,12 +189,6 @@ def _last_and_first(codes: Any, names: int, offsets: Any) -> tuple[Any, Any]:
         first[cells[::-1]] = pairs[::-1]
         valued[own], is_first[own] = last[cells], first[cells] == pairs
     return valued, is_first
-
-
-def _numbered(raw: Any, begins: Any, sizes: Any) -> tuple[int, Any]:
-    """How many distinct names there are, and for each pair the number of its name."""
-    found = slices(raw, begins, sizes).dictionary_encode()
-    return len(found.dictionary), found.indices.to_numpy(zero_copy_only=False)
 
 
 def _taken(heads: Any, kept: Any) -> Any:

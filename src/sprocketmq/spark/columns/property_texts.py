@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import Any, Final, NamedTuple
 
 import numpy as np
+import pyarrow.compute as pc
 
-from sprocketmq.spark.columns.byte_columns import NOT_ASCII, SPARE_BYTES, binary, is_utf8, slices
+from sprocketmq.spark.columns.byte_columns import SPARE_BYTES, binary, is_utf8, slices, text
 
 __all__ = ["END", "MIDDLE", "Texts", "broken", "is_separator", "texts_of"]
 
@@ -19,8 +20,6 @@ MIDDLE: Final = 1
 END: Final = 2
 # So many texts are checked by one call, which copies them if one is wrong.
 _CHECKED_TEXTS: Final = 256
-_WORD_BYTES: Final = 8
-_NOT_ASCII_WORD: Final = np.uint64(int.from_bytes(bytes([NOT_ASCII] * _WORD_BYTES), "little"))
 
 
 class Texts(NamedTuple):
@@ -69,7 +68,7 @@ def broken(raw: Any, offsets: Any) -> Any:
     """Which of the texts in ``raw``, one after the other, are not UTF-8. Each ends with its separator: no character spans two texts."""
     if is_utf8(binary(offsets, raw)):
         return ()
-    suspects = _with_other_than_ascii(raw, offsets)
+    suspects = np.flatnonzero(~pc.string_is_ascii(text(binary(offsets, raw))).to_numpy(zero_copy_only=False))
     own = slices(raw, offsets[suspects].astype(np.int64), np.diff(offsets)[suspects])
     bounds = np.frombuffer(own.buffers()[1], np.int32)[: len(own) + 1]
     rows, view, row, count = [], memoryview(own.buffers()[2]), 0, len(own)
@@ -84,21 +83,6 @@ def broken(raw: Any, offsets: Any) -> Any:
         else:
             row = upto
     return suspects[rows]
-
-
-def _with_other_than_ascii(raw: Any, offsets: Any) -> Any:
-    """The texts that have bytes other than ASCII, and their neighbours in the same eight bytes."""
-    size = int(offsets[-1])
-    found = np.flatnonzero(raw[: size & -_WORD_BYTES].view(np.uint64) & _NOT_ASCII_WORD != 0) * _WORD_BYTES
-    found = np.append(found, size & -_WORD_BYTES)  # the rest is taken for one
-    is_suspect = np.zeros(len(offsets) - 1, bool)
-    first = np.searchsorted(offsets, found, side="right") - 1
-    last = np.searchsorted(offsets, np.minimum(found + _WORD_BYTES, size), side="left") - 1
-    while len(first):
-        is_suspect[np.minimum(first, len(is_suspect) - 1)] = True
-        goes_on = first < last
-        first, last = first[goes_on] + 1, last[goes_on]
-    return np.flatnonzero(is_suspect)
 
 
 def is_separator(content: Any) -> Any:

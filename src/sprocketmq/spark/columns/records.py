@@ -86,9 +86,11 @@ class Records:
 
     def _gather_v6(self, starts: Any, layouts: Any) -> None:
         for number, kind in _V6_HEADS.items():
-            rows = np.flatnonzero(layouts == number)
+            rows: Any = np.flatnonzero(layouts == number)
             if not len(rows):
                 continue
+            if len(rows) == len(starts):
+                rows = slice(None)  # NumPy copies them without looking at each number
             own = gathered(self.data, starts[rows], kind.itemsize).reshape(-1).view(kind)
             self.body_starts[rows] += kind.itemsize - _HEAD_BYTES
             for name in HEAD.names or ():
