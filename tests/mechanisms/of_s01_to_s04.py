@@ -260,10 +260,11 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S3",
-        "topics are rebalanced one after the other; an error in one does not affect the others",
+        "topics are rebalanced 16 at a time (Apache: one after the other); an error in one does not affect the others",
         "A doRebalance",
         "client/consume/rebalancer.py",
         f"{SHARING}::test_a_topic_that_cannot_be_rebalanced_keeps_no_other_from_it "
+        f"{SHARING}::test_a_topic_that_takes_long_holds_up_no_other_and_one_that_fails_ends_the_round_when_the_others_have_ended "
         f"{REBALANCE}::test_rebalance_of_one_topic_leaves_the_others_alone",
     ),
     Mechanism(

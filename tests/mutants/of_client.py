@@ -205,6 +205,14 @@ CLIENT_MUTANTS = [
     ),
     Mutant(
         "S3",
+        "topics are rebalanced one after the other",
+        "src/sprocketmq/client/consume/rebalancer.py",
+        "_TOPICS_AT_ONCE = 16 ",
+        "_TOPICS_AT_ONCE = 1 ",
+        "tests/inproc/client/test_client_rebalance.py::test_a_topic_that_cannot_be_rebalanced_keeps_no_other_from_it",
+    ),
+    Mutant(
+        "S3",
         "members that broadcast share the queues out",
         "src/sprocketmq/client/consume/rebalancer.py",
         "        if not self._group.clustering:\n            return list(queues)\n",

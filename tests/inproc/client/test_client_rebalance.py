@@ -479,7 +479,7 @@ def test_a_topic_that_cannot_be_rebalanced_keeps_no_other_from_it(
     assert fault.hits
     fault.remove()
     rocketmq.advance_until(lambda: topics() == {"arrivals", "flights", "weather"})
-    assert most_at_once == 1, "one topic after the other"
+    assert 1 < most_at_once <= 16, "several topics at a time"
 
 
 def test_a_member_that_the_broker_does_not_list_keeps_its_queues_and_takes_no_others(
@@ -496,10 +496,17 @@ def test_a_member_that_the_broker_does_not_list_keeps_its_queues_and_takes_no_ot
         asked.append(group)
         return ["10.0.0.1@somebody"]
 
+    heartbeat = running.rebalancer._heartbeat
+
+    async def told(address: str) -> None:
+        asked.append("heartbeat")
+        await heartbeat(address)
+
+    running.rebalancer._heartbeat = told
     consumer_ids, running.instance.api.consumer_ids = running.instance.api.consumer_ids, others  # type: ignore[method-assign]
     consumer.subscribe("weather")
     consumer.rebalance_now()
-    assert len(asked) >= 4, "twice for each topic: it says who it is in between"
+    assert asked[:3] == ["delays", "heartbeat", "delays"], "twice in a round: it says who it is in between"
     assert {queue.topic for queue in consumer.assigned_queues} - {"%RETRY%delays"} == {"flights"}
     assert _queues(consumer) == [0, 1, 2, 3]
     running.instance.api.consumer_ids = consumer_ids  # type: ignore[method-assign]
