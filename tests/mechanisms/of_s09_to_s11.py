@@ -195,7 +195,8 @@ S09_TO_S11 = [
         "core/consume/pull_cursor.py",
         f"{CURSOR}::test_orderly_pulls_only_with_a_valid_lock_and_rereads_the_offset_once "
         f"{ORDERLY}::test_a_lost_lock_stops_consumption_in_the_middle "
-        f"{RUNNING_INFO}::test_an_option_that_is_not_given_is_told_with_its_default",
+        f"{RUNNING_INFO}::test_an_option_that_is_not_given_is_told_with_its_default "
+        f"{CONCURRENT}::test_after_a_failed_pull_the_queue_pauses_as_long_as_the_option_says",
         function="PullCursor._due",
     ),
     Mechanism(
@@ -322,7 +323,8 @@ S09_TO_S11 = [
         "E processConsumeResult",
         "client/listen/orderly_service.py",
         f"{ORDERLY_PROGRESS}::test_a_long_call_does_not_keep_the_calls_before_it_from_being_recorded "
-        f"{ORDERLY_PROGRESS}::test_a_queue_given_up_under_a_running_listener_keeps_what_ended_before",
+        f"{ORDERLY_PROGRESS}::test_a_queue_given_up_under_a_running_listener_keeps_what_ended_before "
+        f"{ORDERLY_PROGRESS}::test_what_ended_is_recorded_before_each_writing",
     ),
     Mechanism(
         "S10",

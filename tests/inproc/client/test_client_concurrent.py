@@ -755,6 +755,21 @@ def test_of_single_messages_that_came_together_only_the_failed_ones_come_again_a
     assert len(hooked) == (63 if with_hook else 0)
 
 
+def test_after_a_failed_pull_the_queue_pauses_as_long_as_the_option_says(
+    rocketmq: EmbeddedRocketMQ, consumers: Consumers
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    pulls = rocketmq.faults.fail(
+        RequestCode.PULL_MESSAGE,
+        ResponseCode.SYSTEM_ERROR,
+        times=None,
+        when=lambda command: command.ext_fields["topic"] == "flights",
+    )
+    consumers(Recorder(), pull_time_delay_when_exception_ms=5_000)
+    rocketmq.wait_until(lambda: pulls.hits == 1)
+    assert rocketmq.advance_until(lambda: pulls.hits == 2, step_ms=100, patience_ms=5) >= 5_000
+
+
 def test_a_pull_is_measured_from_its_request_to_its_answer(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:

@@ -537,8 +537,13 @@ def test_with_auto_commit_commit_and_rollback_count_as_success_with_one_warning_
     assert consumer.statistics.since_start("flights", Measure.CONSUME_FAILED_TPS) == (0, 0)
 
 
+@pytest.mark.parametrize("fails_by", ["refusal", "exception"])
 def test_a_dead_letter_that_cannot_be_stored_blocks_its_queue(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+    rocketmq: EmbeddedRocketMQ,
+    producer: rmq.Producer,
+    consumers: Consumers,
+    monkeypatch: pytest.MonkeyPatch,
+    fails_by: str,
 ) -> None:
     rocketmq.create_topic("flights", queues=1)
 
@@ -546,14 +551,27 @@ def test_a_dead_letter_that_cannot_be_stored_blocks_its_queue(
         return Status.SUSPEND_CURRENT_QUEUE_A_MOMENT if message.body == b"bad" else Status.SUCCESS
 
     recorder = OrderlyRecorder(answer)
-    refused = rocketmq.faults.fail(
-        SENDS, ResponseCode.NO_PERMISSION, times=None, when=lambda command: command.ext_fields["b"] == "%RETRY%delays"
-    )
+    if fails_by == "refusal":
+        refused = rocketmq.faults.fail(
+            SENDS,
+            ResponseCode.NO_PERMISSION,
+            times=None,
+            when=lambda command: command.ext_fields["b"] == "%RETRY%delays",
+        )
+    else:
+
+        async def fail(send_back: object, message: rmq.MessageExt, reason: str) -> bool:
+            raise ValueError("a bug")
+
+        monkeypatch.setattr("sprocketmq.client.group.send_back.SendBack.dead_letter_orderly", fail)
     consumer = consumers(recorder, kind="orderly", max_reconsume_times=0, suspend_current_queue_time_ms=100)
     send_all(producer, ["0", "bad", "1"])
     rocketmq.advance_until(lambda: recorder.bodies.count("bad") == 3, step_ms=100)
     assert _committed(rocketmq, consumer) == 1
-    refused.remove()
+    if fails_by == "refusal":
+        refused.remove()
+    else:
+        monkeypatch.undo()
     rocketmq.advance_until(lambda: "1" in recorder.bodies, step_ms=100)
     assert len(rocketmq.messages("%DLQ%delays")) == 1
 

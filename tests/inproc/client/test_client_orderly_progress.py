@@ -110,6 +110,49 @@ def test_a_long_call_does_not_keep_the_calls_before_it_from_being_recorded(
     assert long_call.seen == [str(n) for n in range(LAST + 5)]
 
 
+@pytest.mark.parametrize("way", ["persist", "unsubscribe", "give up"])
+def test_what_ended_is_recorded_before_each_writing(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, way: str
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    first, second = LongCall("5"), LongCall()
+    is_ours = threading.Event()
+    is_ours.set()
+
+    def listener(messages: list[rmq.MessageExt], context: rmq.ConsumeOrderlyContext) -> Any:
+        return (first if int(messages[0].body) <= 5 else second)(messages, context)
+
+    def strategy(
+        group: str, client_id: str, queues: list[rmq.MessageQueue], client_ids: list[str]
+    ) -> list[rmq.MessageQueue]:
+        return list(queues) if is_ours.is_set() else []
+
+    _send(producer)
+    consumer = consumers(listener, kind="orderly", start=False, allocate_strategy=strategy)
+    consumer.subscribe("weather")
+    consumer.start()
+    try:
+        assert first.running.wait(20)
+        rocketmq.advance_until(lambda: _stored(rocketmq) == 5)  # the rounds of the beginning are over
+        if way == "give up":  # by a round that waits for the broker while the calls go on
+            is_ours.clear()
+            held = rocketmq.faults.delay(RequestCode.GET_CONSUMER_LIST_BY_GROUP, 1_000)
+            rocketmq.advance_until(lambda: held.hits == 1, patience_ms=500)
+        first.release.set()
+        assert second.running.wait(20)
+        if way == "persist":
+            consumer.persist_offsets()
+        elif way == "unsubscribe":
+            consumer.unsubscribe("flights")
+        else:
+            rocketmq.advance(1_000)
+        # Before the next periodic writing, which would record it as well.
+        rocketmq.advance_until(lambda: _stored(rocketmq) == LAST, limit_ms=2_000, patience_ms=500)
+    finally:
+        first.release.set()
+        second.release.set()
+
+
 @pytest.mark.parametrize("again", [False, True], ids=["once", "twice"])
 def test_a_pushed_reset_of_a_busy_queue_holds(
     producer: rmq.Producer, consumers: Consumers, long_call: LongCall, rocketmq: EmbeddedRocketMQ, again: bool

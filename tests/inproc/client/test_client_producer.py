@@ -151,9 +151,10 @@ def test_a_refused_send_goes_to_the_other_broker(
         assert fault.hits == 1
 
 
+@pytest.mark.parametrize("fails_by", ["refusal", "lost connection"])
 @pytest.mark.parametrize("how", ["send", "send_async", "AsyncProducer.send"])
 def test_a_failed_send_is_tried_twice_more_at_once_and_each_time_at_another_broker(
-    rocketmq: EmbeddedRocketMQ, second_broker: Broker, producer: rmq.Producer, how: str
+    rocketmq: EmbeddedRocketMQ, second_broker: Broker, producer: rmq.Producer, how: str, fails_by: str
 ) -> None:
     with rocketmq.admin() as admin:
         admin.create_topic("flights", queues=2)
@@ -167,7 +168,10 @@ def test_a_failed_send_is_tried_twice_more_at_once_and_each_time_at_another_brok
         async with rmq.AsyncProducer("loop", namesrv_addr=rocketmq.namesrv_addr, clock=rocketmq.clock) as on_a_loop:
             return await on_a_loop.send(message)
 
-    rocketmq.faults.fail(SENDS, ResponseCode.SYSTEM_BUSY, times=None, when=is_noted)
+    if fails_by == "refusal":
+        rocketmq.faults.fail(SENDS, ResponseCode.SYSTEM_BUSY, times=None, when=is_noted)
+    else:
+        rocketmq.faults.close_connection(SENDS, times=None, when=is_noted)
     message = rmq.Message("flights", b"x")
     send: dict[str, Callable[[], object]] = {
         "send": lambda: producer.send(message),
@@ -175,7 +179,7 @@ def test_a_failed_send_is_tried_twice_more_at_once_and_each_time_at_another_brok
         "AsyncProducer.send": lambda: asyncio.run(asyncio.wait_for(send_on_a_loop(message), 20)),
     }
     # The clock stands still: a try that waits would never be made.
-    with pytest.raises(rmq.RemoteError, match="code 2"):
+    with pytest.raises(rmq.RemoteError if fails_by == "refusal" else rmq.NetworkError):
         send[how]()
     first, second, third = asked
     assert first == third
