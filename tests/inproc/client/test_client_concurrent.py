@@ -185,7 +185,7 @@ def test_what_a_pull_brought_is_divided_into_batches_and_the_last_has_the_rest(
 
 
 @pytest.mark.parametrize("kind", ["plain", "async"])
-@pytest.mark.parametrize("how", ["raises", "returns later"])
+@pytest.mark.parametrize("how", ["raises", "is cancelled", "returns later"])
 def test_of_a_batch_to_be_consumed_again_every_message_comes_again_whatever_ack_index_says(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, kind: str, how: str
 ) -> None:
@@ -196,6 +196,8 @@ def test_of_a_batch_to_be_consumed_again_every_message_comes_again_whatever_ack_
     def listener(messages: list[rmq.MessageExt], context: rmq.ConsumeConcurrentlyContext) -> Any:
         context.ack_index = 1
         if messages[0].reconsume_times == 0:
+            if how == "is cancelled":
+                raise asyncio.CancelledError
             return _fail(messages[0]) if how == "raises" else LATER
         again.extend(message.body.decode() for message in messages)
         context.ack_index = len(messages) - 1

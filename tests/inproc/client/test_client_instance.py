@@ -202,7 +202,7 @@ def test_consuming_directly_a_message_that_is_in_hand_moves_no_progress(
     def listen(message: rmq.MessageExt) -> None:
         if message.body == b"1" and not running.is_set():
             running.set()
-            release.wait(20)
+            release.wait(HELD_S)
 
     consumer = consumers(listen)
     send_all(producer, ["0", "1"])

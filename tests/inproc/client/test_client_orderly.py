@@ -335,7 +335,7 @@ def test_a_call_that_runs_while_the_lock_is_lost_and_comes_back_does_not_set_pro
     def answer(message: rmq.MessageExt, context: rmq.ConsumeOrderlyContext) -> Any:
         if message.body == b"1":
             running.set()
-            release.wait(20)
+            release.wait(HELD_S)
         return Status.SUCCESS
 
     recorder = OrderlyRecorder(answer)
@@ -471,7 +471,7 @@ def test_no_call_of_a_portion_begins_after_a_drop_or_without_the_lock(
 
     def answer(message: rmq.MessageExt, context: rmq.ConsumeOrderlyContext) -> Any:
         running.set()
-        release.wait(20)
+        release.wait(HELD_S)
         return Status.SUCCESS
 
     recorder = OrderlyRecorder(answer)
@@ -504,7 +504,7 @@ def test_a_turn_of_more_than_60_s_gives_way_and_a_new_one_goes_on(
 
     def answer(message: rmq.MessageExt, context: rmq.ConsumeOrderlyContext) -> Any:
         running.set()
-        release.wait(20)
+        release.wait(HELD_S)
         return Status.SUCCESS
 
     recorder = OrderlyRecorder(answer)

@@ -156,7 +156,7 @@ def test_a_queue_is_told_with_its_messages_its_progress_and_its_lock(
 
     def block(messages: Any, context: Any) -> Any:
         entered.set()
-        go_on.wait(20)
+        go_on.wait(HELD_S)
         return ORDERLY.SUCCESS
 
     try:
