@@ -81,8 +81,8 @@ def check_pull(
 def wants_everything(broker: BrokerController, command: Command, header: PullMessageRequestHeader, now_ms: int) -> bool:
     """A quick check whether :func:`check_pull` would return NO_FILTER and record nothing; False if that needs the full check."""
     group_name, topic_name = header.consumer_group, header.topic
-    config = broker.config
-    group, topic = broker.groups.table.get(group_name), broker.topics.table.get(topic_name)
+    config, groups = broker.config, broker.groups
+    group, topic = groups.table.get(group_name), broker.topics.table.get(topic_name)
     if (
         group is None
         or topic is None
@@ -94,15 +94,12 @@ def wants_everything(broker: BrokerController, command: Command, header: PullMes
     ):
         return False
     if header.sys_flag & PULL_SUBSCRIPTION:
+        if header.subscription != SUB_ALL or header.expression_type not in TAG_TYPES:
+            return False
         noted = broker.consumers.compensated_subscription(group_name, topic_name)
-        return (
-            noted is not None
-            and header.subscription == SUB_ALL == noted.sub_string
-            and header.expression_type in TAG_TYPES
-            and now_ms - noted.sub_version < _COMPENSATED_FOR_MS
-        )
+        return noted is not None and noted.sub_string == SUB_ALL and now_ms - noted.sub_version < _COMPENSATED_FOR_MS
     consumer = broker.consumers.get(group_name)
-    if consumer is None or broker.groups.forbidden or (consumer.is_broadcasting and not group.consume_broadcast_enable):
+    if consumer is None or groups.forbidden or (consumer.is_broadcasting and not group.consume_broadcast_enable):
         return False
     subscription = consumer.subscriptions.get(topic_name)
     return (
