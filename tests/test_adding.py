@@ -22,7 +22,7 @@ def test_an_addition_works_and_touches_few_files(addition: Addition, tmp_path: P
 
 
 @pytest.mark.parametrize("addition", ADDITIONS, ids=lambda one: one.name)
-def test_without_its_addition_a_proof_fails(addition: Addition, tmp_path: Path) -> None:
+def test_the_proof_of_an_addition_fails_without_it(addition: Addition, tmp_path: Path) -> None:
     """Else a proof would prove nothing."""
     folder = added(Addition(addition.name, 0, (), "", addition.scripts), tmp_path / "copy")
     (tmp_path / "copy/proof.py").write_text(addition.proof, "utf-8")

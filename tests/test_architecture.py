@@ -48,7 +48,7 @@ def test_the_rooms_of_the_architecture_are_the_folders() -> None:
 MOST_FILES = 15
 
 
-def test_a_folder_is_read_at_a_glance() -> None:
+def test_no_folder_has_too_many_files() -> None:
     files = Counter(str(path.parent.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py"))
     assert {folder: count for folder, count in files.items() if count > MOST_FILES} == {}
 

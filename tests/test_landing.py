@@ -66,13 +66,13 @@ def landing(
     return subprocess.run([to / ".ci/run"], cwd=to, env=environment, text=True, capture_output=True, timeout=120)
 
 
-def test_what_passes_lands_without_a_word_of_failures(tmp_path: Path) -> None:
+def test_a_run_without_failures_reports_none(tmp_path: Path) -> None:
     done = landing(tmp_path, {"interop/test_a.py": PASSES, "unit/test_b.py": PASSES})
     assert done.returncode == 0, done.stdout + done.stderr
     assert "FLAKY" not in done.stdout
 
 
-def test_what_fails_and_then_passes_is_told_by_name_and_number(tmp_path: Path) -> None:
+def test_tests_that_fail_and_then_pass_are_reported_with_name_and_number(tmp_path: Path) -> None:
     tests = {"interop/test_a.py": FAILS_ONCE, "system/spark/test_b.py": FAILS_ONCE, "unit/test_c.py": PASSES}
     done = landing(tmp_path, tests)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -82,7 +82,7 @@ def test_what_fails_and_then_passes_is_told_by_name_and_number(tmp_path: Path) -
     assert "the first time" in done.stdout, "the first failure is shown"
 
 
-def test_what_fails_twice_does_not_land(tmp_path: Path) -> None:
+def test_a_test_that_fails_twice_fails_the_run(tmp_path: Path) -> None:
     done = landing(tmp_path, {"interop/test_a.py": FAILS, "interop/test_b.py": FAILS_ONCE})
     assert done.returncode != 0
     assert "FLAKY" not in done.stdout
@@ -115,7 +115,7 @@ def test_it(number):
 
 
 @pytest.mark.parametrize("variables", [{}, {"CI": "true"}])
-def test_what_hypothesis_found_fails_again(tmp_path: Path, variables: dict[str, str]) -> None:
+def test_a_failure_found_by_hypothesis_fails_again(tmp_path: Path, variables: dict[str, str]) -> None:
     """In a CI's environment, too, where Hypothesis would keep nothing of its own accord."""
     done = landing(tmp_path, {"unit/test_a.py": FINDS_A_FAULT}, variables)
     assert done.stdout.count("AssertionError: the counterexample") >= 2, done.stdout + done.stderr

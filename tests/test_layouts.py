@@ -121,5 +121,5 @@ def test_a_place_is_seen(source: str) -> None:
 @pytest.mark.parametrize(
     "source", ["UNIT.unpack_from(data, at)", 'Layout(("size", "i"))', "struct.error", "layout.struct.pack(1)"]
 )
-def test_what_uses_a_table_is_no_format(source: str) -> None:
+def test_a_format_derived_from_a_table_is_not_reported(source: str) -> None:
     assert not list(formats(ast.parse(source)))

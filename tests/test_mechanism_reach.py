@@ -54,7 +54,7 @@ def test_an_ordinary_test_uses_the_public_face(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("how", BEHIND)
-def test_what_goes_behind_the_public_face_does_not_count(tmp_path: Path, how: str) -> None:
+def test_a_test_that_uses_internals_does_not_count(tmp_path: Path, how: str) -> None:
     (tmp_path / "test_it.py").write_text(BEHIND[how])
     assert Source(tmp_path / "test_it.py").uses_internals("test_it")
 

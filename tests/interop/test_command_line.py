@@ -41,7 +41,7 @@ def test_what_a_broker_lacks_is_one_sentence(apache: ApacheCluster) -> None:
     line.ok(f"topic delete {topic} --yes")
 
 
-def test_a_group_without_members_is_told_by_its_doctor(apache: ApacheCluster) -> None:
+def test_the_doctor_reports_a_group_without_members(apache: ApacheCluster) -> None:
     line = CommandLine(apache.namesrv_addr)
     group = f"alone-{time.time_ns()}"
     line.ok(f"group create {group}")

@@ -84,7 +84,7 @@ def test_every_reason_still_explains_something(found: dict[str, list[Judged]]) -
     assert not [known for known in KNOWN if known.reason not in used]
 
 
-def test_what_is_refused_changes_nothing(found: dict[str, list[Judged]]) -> None:
+def test_refused_requests_change_nothing(found: dict[str, list[Judged]]) -> None:
     assert not [f"{seen.asked.key}: {seen.changed}" for seen in _ours(found) if seen.changed]
 
 

@@ -43,7 +43,7 @@ NEEDS = ({"filter": True, "level": 1}, {"filter": False, "level": 1}, {"level": 
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(len(NEEDS)))), ids=str)
-def test_who_asks_gets_what_it_needs_in_any_order(pool: SharedServers, order: tuple[int, ...]) -> None:
+def test_requests_get_servers_with_their_settings_in_any_order(pool: SharedServers, order: tuple[int, ...]) -> None:
     got = {number: pool.get("a version", Started, **NEEDS[number]) for number in order}
     for number, server in got.items():
         assert server.settings == {name: str(value) for name, value in NEEDS[number].items()}
@@ -51,7 +51,7 @@ def test_who_asks_gets_what_it_needs_in_any_order(pool: SharedServers, order: tu
     assert len({id(server) for server in got.values()}) == 3
 
 
-def test_versions_are_apart(pool: SharedServers) -> None:
+def test_each_version_has_its_own_server(pool: SharedServers) -> None:
     assert pool.get("one", Started, level=1) is not pool.get("other", Started, level=1)
 
 
@@ -63,7 +63,7 @@ def test_a_server_that_died_is_told_and_replaced(pool: SharedServers) -> None:
     assert pool.put_back() == []
 
 
-def test_all_end_together() -> None:
+def test_all_members_stop_together() -> None:
     with SharedServers(read) as servers:
         started = [servers.get("one", Started, level=level) for level in (1, 2)]
     assert [server.runs for server in started] == [False, False]

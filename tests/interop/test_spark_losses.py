@@ -179,7 +179,7 @@ def test_what_expires_under_a_running_read_is_named_or_counted(flow: Flow) -> No
     assert report.losses == [Loss(queue, 0, 10, "deleted")]
 
 
-def test_a_broker_that_cannot_be_asked_is_no_group_without_progress_and_a_stream_waits_for_it(flow: Flow) -> None:
+def test_a_stream_waits_for_an_unreachable_broker_instead_of_assuming_no_progress(flow: Flow) -> None:
     topic, group = flow.topic(), flow.name()
     flow.send(topic, range(5))
     flow.admin.create_group(group)

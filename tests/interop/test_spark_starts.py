@@ -12,7 +12,7 @@ from interop.spark_flow import Flow, Kept, offsets
 pytestmark = pytest.mark.spark
 
 
-def test_a_batch_begins_and_ends_where_it_is_told(flow: Flow) -> None:
+def test_a_batch_begins_and_ends_at_the_given_offsets(flow: Flow) -> None:
     topic = flow.topic(2)
     flow.send(topic, range(10), 0)
     flow.send(topic, range(100, 105), 1)

@@ -198,7 +198,7 @@ def starts(message: rmq.MessageExt | str) -> str:
     SCENARIOS,
     ids=[f"{version}-{'killed' if killed else 'clean'}-{event.__name__}" for version, killed, event in SCENARIOS],
 )
-def test_a_store_goes_there_and_back(
+def test_a_store_moves_to_apache_and_back(
     version: str,
     killed: bool,
     event: Callable[[Path], None],

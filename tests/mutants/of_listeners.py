@@ -96,7 +96,7 @@ LISTENER_MUTANTS = [
         "S7",
         "a stuck call is told of each time its send-back is tried",
         "src/sprocketmq/client/listen/concurrent_service.py",
-        "            batch.told = True\n",
+        "            batch.stuck_reported = True\n",
         "",
         "tests/inproc/client/test_client_stuck.py::test_a_stuck_call_whose_send_back_fails_is_told_of_once",
     ),

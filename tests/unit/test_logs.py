@@ -125,7 +125,7 @@ class Mute(Exception):
         raise RuntimeError("no text")
 
 
-def test_what_has_no_text_is_told_by_its_kind(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_exception_without_text_is_shown_by_its_type(caplog: pytest.LogCaptureFixture) -> None:
     log = logging.getLogger("sprocketmq.client")
     try:
         raise Mute

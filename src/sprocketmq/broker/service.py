@@ -163,9 +163,9 @@ class Service(ABC):
         """Stop after the present request has been answered; called on the service's own loop."""
         if self._stopping is None:
             self._stopping = asyncio.get_running_loop().create_task(self.astop())
-            self._stopping.add_done_callback(self._told)
+            self._stopping.add_done_callback(self._log_stop_error)
 
-    def _told(self, stopping: asyncio.Task[None]) -> None:
+    def _log_stop_error(self, stopping: asyncio.Task[None]) -> None:
         error = None if stopping.cancelled() else stopping.exception()
         if error is not None:
             log.error("%s did not stop cleanly", self._name, exc_info=error)

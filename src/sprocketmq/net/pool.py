@@ -290,7 +290,7 @@ class ConnectionPool:
                 f"host {host!r} of address {address} is unknown: {error.strerror}; check the spelling", address
             ) from error
         except OSError as error:
-            raise ConnectFailed(_said_of(address, error, tls=self._ssl_context is not None), address) from error
+            raise ConnectFailed(_connect_error(address, error, tls=self._ssl_context is not None), address) from error
         connection.signer = self._signer
         connection.state[_UNHEARD] = connection.last_read_s
         return connection
@@ -313,7 +313,7 @@ class ConnectionPool:
                 self._on_close(address)
 
 
-def _said_of(address: str, error: OSError, *, tls: bool) -> str:
+def _connect_error(address: str, error: OSError, *, tls: bool) -> str:
     """Why a connection could not be opened, and what to do."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return (

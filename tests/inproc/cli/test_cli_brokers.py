@@ -111,7 +111,7 @@ def test_users_and_policies(secured: CommandLine, tmp_path: Path) -> None:
     assert secured.run(f"user create bob --password-file {tmp_path}/empty").code == 2
 
 
-def test_who_has_no_keys_is_refused_in_one_sentence(secured: CommandLine) -> None:
+def test_clients_without_keys_are_refused_with_one_sentence(secured: CommandLine) -> None:
     for variables in ({}, {**ROOT, "ROCKETMQ_SECRET_KEY": "wrong"}):
         ended = CommandLine(
             secured.namesrv_addr, {"ROCKETMQ_ACCESS_KEY": "", "ROCKETMQ_SECRET_KEY": "", **variables}

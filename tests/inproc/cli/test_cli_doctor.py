@@ -90,7 +90,7 @@ def nothing(message: rmq.MessageExt) -> None:
     pass
 
 
-def test_no_member_is_online(patient: Patient) -> None:
+def test_the_doctor_reports_that_no_member_is_online(patient: Patient) -> None:
     patient.send(3)
     patient.ok("group reset GROUP --topic TOPIC --to earliest --yes")
     found = patient.becomes("no member online")
@@ -129,7 +129,7 @@ def test_members_subscribe_differently(patient: Patient) -> None:
     assert one.client_id in told or same.client_id in told
 
 
-def test_nobody_owns_a_queue(patient: Patient) -> None:
+def test_the_doctor_reports_a_queue_without_owner(patient: Patient) -> None:
     mine = rmq.MessageQueue(patient.topic, "broker-a", 0)
     retry = rmq.MessageQueue(f"%RETRY%{patient.group}", "broker-a", 0)
     patient.send(4)
@@ -169,7 +169,7 @@ def test_an_orderly_queue_is_locked_by_another(patient: Patient, holder: str) ->
 
 
 @pytest.mark.parametrize("kind", ["thread", "task", "orderly"])
-def test_a_listener_is_stuck_and_its_line_is_told(patient: Patient, kind: str) -> None:
+def test_the_doctor_reports_a_stuck_listener_with_its_line(patient: Patient, kind: str) -> None:
     patient.send(2)
 
     async def waits(message: rmq.MessageExt) -> None:
@@ -189,7 +189,7 @@ def test_a_listener_is_stuck_and_its_line_is_told(patient: Patient, kind: str) -
     assert f".{name}(test_cli_doctor.py:" in found["evidence"][0], found
 
 
-def test_a_listener_fails_and_what_it_raised_is_told(patient: Patient) -> None:
+def test_the_doctor_reports_a_failing_listener_with_its_exception(patient: Patient) -> None:
     def refuse(message: rmq.MessageExt) -> None:
         raise ValueError("no such account")
 
@@ -221,7 +221,7 @@ def test_only_retries_wait(patient: Patient) -> None:
     assert found["evidence"][1].startswith("the next one is due in ")
 
 
-def test_it_moves_and_then_nothing_waits(patient: Patient) -> None:
+def test_the_doctor_reports_moving_and_then_nothing_waits(patient: Patient) -> None:
     turn = threading.Semaphore(0)
     patient.send(60)
     patient.member(lambda message: turn.acquire(timeout=DEADLINE_S), consume_thread_count=1)

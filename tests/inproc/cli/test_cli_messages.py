@@ -127,7 +127,7 @@ def test_a_topic_is_read_by_time_queue_filter_and_count(server: EmbeddedRocketMQ
     assert line.run("tail nowhere").code == 1
 
 
-def test_what_comes_is_followed_until_a_count(server: EmbeddedRocketMQ, line: CommandLine) -> None:
+def test_tail_follows_new_messages_up_to_a_count(server: EmbeddedRocketMQ, line: CommandLine) -> None:
     line.ok("topic create followed --queues 4")
     line.ok("send followed before")
     ended: list[Any] = []

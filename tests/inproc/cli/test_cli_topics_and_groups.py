@@ -60,7 +60,7 @@ def test_a_dry_run_changes_nothing_whatever_the_command(server: EmbeddedRocketMQ
     assert state() == before
 
 
-def test_what_exists_is_not_made_again_and_what_is_not_there_is_said(line: CommandLine) -> None:
+def test_create_fails_if_the_object_exists_and_show_if_it_does_not(line: CommandLine) -> None:
     line.ok("topic create twice")
     line.ok("group create twice")
     for command, code, said in (
@@ -128,7 +128,7 @@ def test_lists_hide_what_is_the_systems(line: CommandLine) -> None:
     assert "TOOLS_CONSUMER" in {row["group"] for row in line.ok("group list --all --json").json}
 
 
-def test_a_group_goes_on_where_it_is_told(server: EmbeddedRocketMQ, line: CommandLine) -> None:
+def test_group_reset_sets_the_offsets(server: EmbeddedRocketMQ, line: CommandLine) -> None:
     line.ok("topic create moved --queues 1")
     line.ok("group create moved")
     send(server, "moved", 10)

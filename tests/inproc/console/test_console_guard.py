@@ -36,7 +36,7 @@ def test_all_addresses_are_in_the_list(console: RunningConsole):
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_a_stranger_sees_the_form_for_the_token_and_nothing_else(console: RunningConsole, path: str):
+def test_without_a_session_only_the_sign_in_form_is_shown(console: RunningConsole, path: str):
     answer = console.stranger.get(path)
     assert answer.status_code == 401
     assert 'name="token"' in answer.text
@@ -44,7 +44,7 @@ def test_a_stranger_sees_the_form_for_the_token_and_nothing_else(console: Runnin
 
 
 @pytest.mark.parametrize("path", CHANGES)
-def test_a_stranger_changes_nothing(console: RunningConsole, path: str):
+def test_without_a_session_nothing_can_be_changed(console: RunningConsole, path: str):
     assert console.stranger.post(path, data={"topic": "t"}).status_code == 401
 
 
@@ -128,7 +128,7 @@ def test_a_form_that_is_too_large_is_refused(console: RunningConsole):
 
 
 @pytest.mark.parametrize("charset", ["undefined", "utf-7", "utf-8"])
-def test_what_is_no_form_of_ours_is_refused(console: RunningConsole, charset: str):
+def test_other_content_types_are_refused(console: RunningConsole, charset: str):
     part = b'--b\r\nContent-Disposition: form-data; name="token"\r\n\r\n+2AA-\r\n--b--\r\n'
     for browser in (console.browser, console.stranger):
         for kind in (f"multipart/form-data; boundary=b; charset={charset}", "text/plain", "application/json"):

@@ -134,7 +134,7 @@ def test_what_a_listener_raised_is_masked_wherever_it_is_quoted(
         assert CARD not in console.page("/")
 
 
-def test_a_group_that_does_not_exist_is_said_and_not_zero(console: RunningConsole):
+def test_lag_of_a_group_that_does_not_exist_is_an_error_and_not_zero(console: RunningConsole):
     text = console.page("/group/verdict", name="nobody-knows-me")
     assert "no broker knows" in text
     assert "not known" in text
@@ -244,7 +244,7 @@ def test_a_message_says_where_it_is_and_what_became_of_it(
 
 
 @pytest.mark.parametrize("form", [None, "text", "json", "hex"])
-def test_what_is_masked_leaves_the_console_nowhere(
+def test_masked_text_is_in_no_response(
     console: RunningConsole, server: EmbeddedRocketMQ, names: Names, form: str | None
 ):
     body = json.dumps({"card": CARD, "n": 1}).encode()
@@ -290,13 +290,13 @@ def test_a_body_of_4_mb_is_shown_cut_and_downloaded_whole(
     ],
 )
 @pytest.mark.parametrize("path", ["/message", "/message/fate", "/message/body", "/dead-letter"])
-def test_a_place_without_a_message_is_said(console: RunningConsole, path: str, where: dict[str, str]):
+def test_an_offset_without_a_message_is_an_error(console: RunningConsole, path: str, where: dict[str, str]):
     answer = console.browser.get(path, params=where)
     assert answer.status_code in (404, 504)
     assert 'role="alert"' in answer.text
 
 
-def test_what_a_message_says_is_text(console: RunningConsole, server: EmbeddedRocketMQ, names: Names):
+def test_texts_from_messages_are_escaped(console: RunningConsole, server: EmbeddedRocketMQ, names: Names):
     (result,) = send(server, names.topic, HOSTILE.encode(), tags=HOSTILE, keys="k", properties={HOSTILE: HOSTILE})
     pages = [
         console.page("/message", **place(result)),

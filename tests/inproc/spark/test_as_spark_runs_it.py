@@ -31,7 +31,7 @@ def test_a_trigger_for_everything_gets_it_whatever_the_options_limit(mq: Embedde
     assert read(reader, end, after) == [10, 11]
 
 
-def test_a_reader_and_its_partitions_read_the_same_after_a_journey(mq: EmbeddedRocketMQ, readers: Readers) -> None:
+def test_a_reader_and_its_partitions_read_the_same_after_pickling(mq: EmbeddedRocketMQ, readers: Readers) -> None:
     send(mq, *range(20))
     batch = RocketMQDataSource({"namesrvaddr": mq.namesrv_addr, "topic": "flights"})
     batch_reader = batch.reader(batch.schema())

@@ -194,7 +194,7 @@ def retry_topic(mq: EmbeddedRocketMQ, *, queues: int) -> None:
     Cluster.at(mq.namesrv_addr).forget_routes()
 
 
-def test_a_queue_without_a_commit_is_asked_about_once(mq: EmbeddedRocketMQ, readers: Readers) -> None:
+def test_a_queue_without_a_commit_is_requested_once(mq: EmbeddedRocketMQ, readers: Readers) -> None:
     retry_topic(mq, queues=1)
     reader = readers(group="delays", includeretry="true")
     end, _ = first_batch(reader)
@@ -214,7 +214,7 @@ def test_a_queue_without_a_commit_is_asked_about_once(mq: EmbeddedRocketMQ, read
     assert all_read(mq, reader, end, 1) == [1]
 
 
-def test_a_broker_that_does_not_tell_of_its_new_queues_holds_up_no_other(
+def test_a_broker_that_does_not_report_new_queues_delays_no_other(
     mq: EmbeddedRocketMQ, readers: Readers, late: SecondBroker
 ) -> None:
     retry_topic(mq, queues=1)

@@ -277,7 +277,7 @@ def test_the_decisions_of_the_one_ledger_are_gathered_once(monkeypatch: pytest.M
     assert asked == [kept, other]
 
 
-def test_a_batch_that_both_ledgers_decided_is_a_question_for_a_person(pair: Pair) -> None:
+def test_a_batch_that_both_ledgers_decided_is_an_error(pair: Pair) -> None:
     pair.make(HOME)
     pair.make(OTHER)
     pair.store(HOME, Decision("q-1", 0, frozenset({"a"}), 0), Decision("q-2", 0, frozenset({"c"}), 0))

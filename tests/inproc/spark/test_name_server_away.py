@@ -13,7 +13,7 @@ NOBODY = {"namesrvaddr": "127.0.0.1:1", "retrytimeoutms": "100"}
 SAYS = "cannot connect to 127.0.0.1:1: Connection refused; is a server listening there"
 
 
-def test_a_new_stream_says_whom_it_cannot_ask(readers: Readers) -> None:
+def test_a_new_stream_names_the_brokers_that_it_cannot_reach(readers: Readers) -> None:
     for options in ({}, {"sql92": "a > 1"}, {"startingoffsets": "group", "group": "delays"}):
         reader = readers(**NOBODY, **options)
         with pytest.raises(NetworkError, match=SAYS):

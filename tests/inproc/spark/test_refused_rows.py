@@ -210,6 +210,6 @@ def test_more_delay_levels_are_allowed_where_brokers_have_them(mq: EmbeddedRocke
         ({"compressType": "gzip"}, "compressType is 'gzip'; allowed is none or zlib or lz4 or zstd"),
     ],
 )
-def test_what_does_nothing_is_refused(options: dict[str, str], sentence: str) -> None:
+def test_options_without_effect_are_refused(options: dict[str, str], sentence: str) -> None:
     with pytest.raises(ConfigurationError, match=sentence):
         sink_options({"namesrvAddr": "127.0.0.1:1", **options})

@@ -94,7 +94,7 @@ def test_a_task_loses_nothing_that_only_the_master_has(
         numbers_of(reader, TaskPartition((QueueRange(QUEUE, 3, STORED),)))
 
 
-def test_a_task_goes_on_when_the_master_is_back(mq: EmbeddedRocketMQ, replica_only: Callable[[], None]) -> None:
+def test_a_task_continues_when_the_master_is_back(mq: EmbeddedRocketMQ, replica_only: Callable[[], None]) -> None:
     replica_only()
     found: list[int] = []
     reader = batch_reader(mq, retrytimeoutms="60s")

@@ -74,13 +74,15 @@ def test_a_running_stream_leaves_a_retired_broker_and_reads_on(
     assert next_batch(reader, after)[1] == [1]
 
 
-def test_a_retired_broker_that_is_there_is_a_slip(mq: EmbeddedRocketMQ, readers: Readers, other: SecondBroker) -> None:
+def test_naming_a_registered_broker_as_retired_is_an_error(
+    mq: EmbeddedRocketMQ, readers: Readers, other: SecondBroker
+) -> None:
     end, _ = first_batch(readers(startingoffsets="earliest"))
     with pytest.raises(ConfigurationError, match="retiredBrokers names broker-b, which is registered and has queues"):
         ask(readers(retiredbrokers="broker-b"), end)
 
 
-def test_a_list_of_retired_brokers_with_a_hole_is_refused(readers: Readers) -> None:
+def test_a_list_of_retired_brokers_with_an_empty_name_is_refused(readers: Readers) -> None:
     with pytest.raises(ConfigurationError, match="retiredBrokers is 'broker-b,,'; allowed is names of brokers"):
         readers(retiredbrokers="broker-b,,")
 

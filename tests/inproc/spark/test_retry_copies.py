@@ -324,7 +324,9 @@ def test_a_letter_that_does_not_say_where_it_came_from_is_not_replayed(topic: st
 
 
 @pytest.mark.parametrize("body", [b"not zlib at all", b"x" * 10_000])
-def test_a_body_that_could_not_be_opened_goes_as_it_is_and_says_so(mq: EmbeddedRocketMQ, body: bytes) -> None:
+def test_a_body_that_cannot_be_decompressed_is_sent_back_unchanged_with_its_flags(
+    mq: EmbeddedRocketMQ, body: bytes
+) -> None:
     row = {**lost_row(mq), "body": body, "sysFlag": COMPRESSED | 0x300}
     hand_back(mq, row, reason="packed in a way that is unknown here")
     mq.advance(10_000)

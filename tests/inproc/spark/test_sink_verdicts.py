@@ -137,7 +137,7 @@ def test_dead_letters_are_replayed_to_where_they_came_from_mended_and_as_themsel
         ([], {"mode": "acc", "group": "delays"}, "mode is 'acc'; allowed is send or ack or replay; did you mean ack?"),
     ],
 )
-def test_a_write_that_cannot_be_is_refused_before_a_task_runs(
+def test_an_invalid_write_is_refused_before_a_task_runs(
     mq: EmbeddedRocketMQ, left_out: list[str], options: dict[str, str], sentence: str
 ) -> None:
     rows = judged(read(mq, topic="flights"), {}, reason=[None] * 5 + ["x"])
@@ -146,6 +146,6 @@ def test_a_write_that_cannot_be_is_refused_before_a_task_runs(
     assert sentence in str(error.value)
 
 
-def test_an_action_that_does_not_exist_stops_its_task(mq: EmbeddedRocketMQ) -> None:
+def test_an_unknown_action_fails_its_task(mq: EmbeddedRocketMQ) -> None:
     with pytest.raises(ConfigurationError, match="action is 'again'; allowed is null, ack, retry, dlq, drop"):
         ack(mq, judged(read(mq, topic="flights"), {1: "again"}))

@@ -118,7 +118,7 @@ def test_a_queue_that_is_not_begun_is_told_with_where_it_begins(mq: EmbeddedRock
     assert sum(lag.by_queue.values()) == 2
 
 
-def test_what_was_said_of_another_topic_long_ago_leads_nowhere(mq: EmbeddedRocketMQ) -> None:
+def test_old_routes_of_other_topics_are_not_used(mq: EmbeddedRocketMQ) -> None:
     cluster = Cluster.at(mq.namesrv_addr)
     now = cluster.run(lambda: cluster.route("flights"))
     assert now is not None
@@ -263,7 +263,7 @@ def test_each_queue_starts_at_its_own_time(mq: EmbeddedRocketMQ, readers: Reader
     assert first_batch(reader)[1] == wanted
 
 
-def test_a_look_that_is_not_due_holds_nobody_up(
+def test_a_lookup_that_is_not_due_does_not_block(
     mq: EmbeddedRocketMQ, readers: Readers, asked: Counter[int], fast_forward: Callable[[float], None]
 ) -> None:
     """With four hundred topics looks are two seconds apart, and the query's other sources want to be asked in between."""

@@ -284,7 +284,7 @@ def test_offsets_that_went_back_under_a_task_are_named_to_the_end_of_its_range(
     assert told == [Loss(ONE, 2, 6, "went back")]
 
 
-def test_a_batch_that_begins_before_what_is_left_tells_it_through_its_first_task(
+def test_the_first_task_of_a_batch_reports_messages_lost_before_its_begin(
     trains: EmbeddedRocketMQ, told: list[Loss]
 ) -> None:
     send(trains, 1, 2, topic="trains")

@@ -108,7 +108,7 @@ def test_a_commit_that_the_broker_refuses_harms_no_batch_and_is_made_up_for(
     assert committed(mq) == 3
 
 
-def test_a_tool_that_asks_the_member_is_told_where_it_is(mq: EmbeddedRocketMQ, readers: Readers) -> None:
+def test_a_stream_answers_tools_with_its_running_info(mq: EmbeddedRocketMQ, readers: Readers) -> None:
     send(mq, 0, 1, 2)
     reader = readers(startingoffsets="earliest", group="delays", tags="UA")
     end = ask(reader, reader.initialOffset())

@@ -68,7 +68,7 @@ def test_a_group_without_progress_is_an_error_when_the_user_says_so(mq: Embedded
         first_batch(reader)
 
 
-def test_a_broker_of_4_9_that_says_0_for_none_is_asked_for_its_whole_table(
+def test_a_4_9_broker_that_answers_0_for_no_progress_is_asked_for_its_table_of_offsets(
     mq: EmbeddedRocketMQ, readers: Readers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """0 may be what the group has committed, too."""

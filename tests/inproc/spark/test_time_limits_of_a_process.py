@@ -23,7 +23,7 @@ def _members_leave() -> Iterator[None]:
     leave_group()
 
 
-def test_who_asks_later_changes_nobodys_retry_timeout(mq: EmbeddedRocketMQ) -> None:
+def test_a_later_client_does_not_change_the_retry_timeout_of_earlier_ones(mq: EmbeddedRocketMQ) -> None:
     patient, hasty = Cluster.at(mq.namesrv_addr), Cluster.at(mq.namesrv_addr, 300)
     assert (patient.retry_timeout_ms, hasty.retry_timeout_ms) == (60_000, 300)
     assert Cluster.at(mq.namesrv_addr) is patient

@@ -64,7 +64,9 @@ def commit(mq: EmbeddedRocketMQ, key_file: str, *bodies: bytes) -> None:
     writer.commit([writer.write(iter([pa.record_batch({"body": list(bodies)})]))], 0)
 
 
-def test_a_group_that_may_not_look_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_warning_is_logged_if_a_group_may_not_read_what_is_settled(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with secured(tmp_path, RIGHTS, **ASKED_AT_ONCE) as mq:
         for topic in ("flights", LEDGER):
             mq.create_topic(topic, queues=1)
@@ -75,7 +77,7 @@ def test_a_group_that_may_not_look_is_told(tmp_path: Path, caplog: pytest.LogCap
     assert f"does not let group {GROUP} see what is settled" in caplog.text
 
 
-def test_a_group_that_may_not_take_up_what_was_given_up_is_told(
+def test_a_warning_is_logged_if_a_group_may_not_resume_half_messages(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Users as 5.x has them: taking up is an administrator's right there."""

@@ -162,7 +162,7 @@ def test_a_broker_with_a_store_keeps_its_messages_over_a_restart(tmp_path: Path)
         assert [message.body for message in rocketmq.messages("orders")] == [b"before", b"after"]
 
 
-def test_two_in_one_process_do_not_know_each_other() -> None:
+def test_two_embedded_rocketmqs_are_independent() -> None:
     with EmbeddedRocketMQ() as one, EmbeddedRocketMQ() as other:
         one.create_topic("orders", queues=1)
         with one.producer() as producer:

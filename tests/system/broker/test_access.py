@@ -128,7 +128,7 @@ def test_a_client_without_permission_is_told_so(servers: Servers) -> None:
         admin.create_topic("anything")
 
 
-def test_a_client_that_trusts_other_authorities_does_not_get_as_far_as_asking(servers: Servers) -> None:
+def test_a_client_that_trusts_other_authorities_cannot_connect(servers: Servers) -> None:
     options = {
         "namesrv_addr": servers.namesrv.address,
         "tls": True,

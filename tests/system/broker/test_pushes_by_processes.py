@@ -95,7 +95,7 @@ def test_clients_with_the_rights_that_they_need_do_all_they_do(server: SprocketS
                 wanted.discard(got.get(timeout=60))
 
 
-def test_an_intruder_with_an_account_gets_nothing_of_others(server: SprocketServer) -> None:
+def test_an_account_without_rights_cannot_access_resources_of_others(server: SprocketServer) -> None:
     with rmq.Producer("shop", **signing(server, OWNER)) as producer:
         sent = producer.send(rmq.Message("orders", b"what only the owner may see", keys="k-1"))
     place = decode_offset_message_id(sent.offset_message_id)[1]

@@ -71,7 +71,7 @@ def test_letters_are_listed_shown_and_replayed(cli: Cli) -> None:
         assert sum(offsets.max_offset for offsets in admin.topic_stats("again").values()) == 1
 
 
-def test_wrong_questions_are_one_sentence(cli: Cli) -> None:
+def test_invalid_arguments_are_one_sentence(cli: Cli) -> None:
     namesrv_addr = cli.serve().addresses["namesrv"]
     at = ("--namesrv-addr", namesrv_addr)
     with rmq.Admin(namesrv_addr=namesrv_addr) as admin:

@@ -120,7 +120,7 @@ def test_an_unknown_key_is_named_in_a_warning_and_the_server_starts(cli: Cli, tm
 
 
 @pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="looks at the process as ps does, in /proc")
-def test_what_comes_from_a_file_or_the_environment_is_not_seen_in_ps(
+def test_secrets_from_files_and_the_environment_are_not_visible_in_ps(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "secret").write_text("told-by-file\n")

@@ -84,9 +84,7 @@ def test_consumers_that_wait_for_missing_topics_ask_once_a_second_each(
                 consumer.shutdown()
 
 
-def test_a_broker_that_says_a_thousand_times_that_the_group_changed_is_one_wish(
-    server: EmbeddedRocketMQ, rounds: list[float]
-) -> None:
+def test_a_thousand_notices_of_a_change_cause_one_rebalance(server: EmbeddedRocketMQ, rounds: list[float]) -> None:
     server.create_topic("flights", 2)
     consumer = consumer_of(server.namesrv_addr, "noisy", "flights")
     try:

@@ -194,7 +194,7 @@ def test_what_a_reader_does_is_not_undone_by_an_update(signed_in: Page, trouble:
         signed_in.get_by_label("Pause updates").uncheck()
 
 
-def test_it_works_by_keyboard(signed_in: Page):
+def test_the_console_works_with_the_keyboard(signed_in: Page):
     signed_in.keyboard.press("Tab")
     skip = signed_in.get_by_role("link", name="Skip to the content")
     expect(skip).to_be_focused()
@@ -332,7 +332,7 @@ def frozen(server: EmbeddedRocketMQ) -> Iterator[None]:
             process.stdout.close()
 
 
-def test_a_broker_that_does_not_answer_costs_its_own_answers_only(tab: Page, server: EmbeddedRocketMQ, frozen: None):
+def test_a_broker_that_does_not_answer_affects_only_its_own_results(tab: Page, server: EmbeddedRocketMQ, frozen: None):
     with RunningConsole(server.namesrv_addr, limit_ms=1_000) as console:
         tab.goto(console.server.link)
         tab.wait_for_url(f"{console.base}/")

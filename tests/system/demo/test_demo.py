@@ -64,7 +64,7 @@ def test_every_number_reconciles_and_the_pictures_source_is_right(tmp_path: Path
     assert not (out / "store").exists()
 
 
-def test_it_runs_twice_in_a_row_and_without_spark(tmp_path: Path) -> None:
+def test_the_demo_runs_twice_and_without_spark(tmp_path: Path) -> None:
     out = tmp_path / "out"
     for _ in range(2):
         done = run_demo(out, "--no-spark", "--keep")

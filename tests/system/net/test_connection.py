@@ -60,7 +60,7 @@ def test_an_answer_finds_its_request_however_many_are_in_flight(engine: Engine) 
     assert with_server(engine, scenario) == [b"%d" % n for n in range(500)]
 
 
-def test_who_waits_for_a_connection_is_not_overtaken_by_who_comes_when_it_is_there(engine: Engine) -> None:
+def test_new_callers_do_not_overtake_those_that_wait_for_a_connection(engine: Engine) -> None:
     arrived: list[int] = []
 
     async def run() -> None:
@@ -169,7 +169,7 @@ def test_a_connection_whose_only_waiter_leaves_as_it_opens_is_kept_for_others(
     with_server(engine, scenario)
 
 
-def test_who_waits_for_a_connection_while_its_pool_is_closed_is_told_so_and_not_cancelled(engine: Engine) -> None:
+def test_closing_the_pool_fails_waiting_callers_with_closed_error(engine: Engine) -> None:
     async def scenario(server: Server, address: str) -> None:
         for turns in (0, 1, 2):
             pool = ConnectionPool()
@@ -184,7 +184,7 @@ def test_who_waits_for_a_connection_while_its_pool_is_closed_is_told_so_and_not_
     with_server(engine, scenario)
 
 
-def test_answers_in_another_order_than_the_questions_find_their_own(engine: Engine) -> None:
+def test_answers_in_another_order_than_the_requests_are_matched(engine: Engine) -> None:
     async def scenario(server: Server, address: str) -> list[bytes]:
         pool = ConnectionPool()
         asked = [asyncio.ensure_future(pool.invoke(address, request(PARK, body=b"%d" % n), 5000)) for n in range(5)]
@@ -218,7 +218,7 @@ def test_the_server_can_ask_the_client_on_the_same_connection_with_the_same_opaq
     assert with_server(engine, scenario) == b"from the client"
 
 
-def test_a_bug_in_a_handler_costs_one_answer_not_the_connection(engine: Engine) -> None:
+def test_an_exception_in_a_handler_fails_one_request_and_not_the_connection(engine: Engine) -> None:
     async def scenario(server: Server, address: str) -> tuple[int, str | None, int]:
         pool = ConnectionPool()
         failed = await pool.invoke(address, request(BUG), 5000)
@@ -229,7 +229,7 @@ def test_a_bug_in_a_handler_costs_one_answer_not_the_connection(engine: Engine) 
     assert with_server(engine, scenario) == (1, "ValueError: a bug in a handler", 0)
 
 
-def test_no_answer_in_time_raises_and_forgets_the_request(engine: Engine) -> None:
+def test_a_request_without_answer_raises_after_its_timeout(engine: Engine) -> None:
     async def scenario(server: Server, address: str) -> int:
         pool = ConnectionPool()
         connection = await pool.connection(address)  # connecting counts: less would be left of the time

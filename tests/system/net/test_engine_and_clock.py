@@ -67,7 +67,7 @@ def test_what_a_coroutine_raises_reaches_the_blocking_caller(engine: Engine) -> 
     assert engine.run(asyncio.sleep(0, "and the next call works")) == "and the next call works"
 
 
-def test_who_stops_waiting_cancels_what_ran_for_him(engine: Engine) -> None:
+def test_giving_up_a_blocking_call_cancels_its_coroutine(engine: Engine) -> None:
     cancelled = threading.Event()
 
     async def forever() -> None:
@@ -97,7 +97,7 @@ def test_a_call_that_was_given_up_before_it_began_never_begins(engine: Engine) -
     assert not began.is_set()
 
 
-def test_a_result_that_came_too_late_for_its_caller_is_told_before_what_he_runs_next(engine: Engine) -> None:
+def test_a_result_after_the_timeout_is_passed_on_before_the_callers_next_coroutine(engine: Engine) -> None:
     unreceived: list[str] = []
     go_on = threading.Event()
 

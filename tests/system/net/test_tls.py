@@ -103,7 +103,7 @@ def silent_peer(tmp_path: Path) -> Iterator[str]:
         serving.join()
 
 
-def test_a_client_that_closes_leaves_no_socket_to_a_peer_that_says_no_goodbye(silent_peer: str) -> None:
+def test_closing_a_client_closes_the_socket_even_if_the_peer_does_not_answer_the_close(silent_peer: str) -> None:
     engine = Engine("test-tls-goodbye")
 
     async def come_and_go() -> Connection:

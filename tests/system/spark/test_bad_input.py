@@ -58,7 +58,7 @@ def no_task(spark: SparkSession) -> Callable[[], None]:
         ),
     ],
 )
-def test_a_read_that_cannot_be_is_told_in_the_last_line_and_no_task_begins(
+def test_an_invalid_read_fails_with_one_sentence_before_any_task(
     spark: SparkSession, mq: EmbeddedRocketMQ, options: dict[str, object], sentence: str
 ) -> None:
     publish(mq, 0, 2)
@@ -92,7 +92,7 @@ def test_a_read_that_cannot_be_is_told_in_the_last_line_and_no_task_begins(
         ("'x' AS body, 'k' AS key", {}, "column 'key' is unknown to the sink; known are "),
     ],
 )
-def test_a_write_that_cannot_be_is_told_in_the_last_line_and_no_task_begins(
+def test_an_invalid_write_fails_with_one_sentence_before_any_task(
     spark: SparkSession, mq: EmbeddedRocketMQ, columns: str, options: dict[str, object], sentence: str
 ) -> None:
     unharmed = no_task(spark)

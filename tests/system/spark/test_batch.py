@@ -122,7 +122,7 @@ def test_an_empty_topic_is_an_empty_table(spark: SparkSession, mq: EmbeddedRocke
 
 
 @pytest.mark.smoke("P14")
-def test_a_table_needs_nothing_registered(spark: SparkSession, mq: EmbeddedRocketMQ) -> None:
+def test_a_table_needs_no_registration(spark: SparkSession, mq: EmbeddedRocketMQ) -> None:
     publish(mq, 20)
     spark.sql(f"CREATE TABLE flights_table USING rocketmq OPTIONS (namesrvAddr '{mq.namesrv_addr}', topic 'flights')")
     try:
@@ -245,7 +245,7 @@ def test_an_idempotent_write_numbers_its_rows(spark: SparkSession, mq: EmbeddedR
         ("'' AS body", {"topic": "t"}, "a row for topic 't' has an empty body"),
     ],
 )
-def test_a_write_that_cannot_be_is_refused(
+def test_an_invalid_write_is_refused(
     spark: SparkSession, mq: EmbeddedRocketMQ, columns: str, options: dict[str, str], sentence: str
 ) -> None:
     rows = spark.range(1).selectExpr(*columns.split(", "))

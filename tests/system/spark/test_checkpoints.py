@@ -69,7 +69,7 @@ def tool(*words: object) -> str:
     return result.output
 
 
-def test_a_stream_goes_on_where_the_tool_puts_it(
+def test_a_stream_continues_at_the_offset_set_by_the_tool(
     spark: SparkSession, flights: EmbeddedRocketMQ, tmp_path: Path
 ) -> None:
     assert run(spark, flights, tmp_path) == [*range(10), *range(100, 110)]

@@ -99,7 +99,7 @@ def test_a_function_of_the_user_that_raises_stops_the_stream_with_its_words_and_
     assert [message.body for message in mq.messages("%RETRY%delays")] == [b"3"]
 
 
-def test_a_filter_of_one_query_is_none_of_the_next(spark: SparkSession, mq: EmbeddedRocketMQ) -> None:
+def test_a_filter_of_one_query_does_not_apply_to_the_next(spark: SparkSession, mq: EmbeddedRocketMQ) -> None:
     """Spark 4.3.0 keeps a filter that a source took, and applies it to the next query of the same DataFrame."""
     publish(mq, 0, 10)
     rows = reading(spark, mq, columns="body,queueOffset,topic")

@@ -63,7 +63,7 @@ def _copied(number: int, sequence: int) -> MessageExt:
     return message
 
 
-def test_a_world_in_which_all_went_well_is_in_order(tmp_path: Path) -> None:
+def test_a_run_without_violations_passes(tmp_path: Path) -> None:
     world = World()
     world.topics["copied"].append(_copied(3, 3))  # sent again, and says so
     world.topics[f"%RETRY%{GROUP}"] *= 2
@@ -110,7 +110,7 @@ BREAKS: dict[str, Callable[[World], object]] = {
 
 
 @pytest.mark.parametrize("said", BREAKS)
-def test_a_broken_promise_is_named(said: str, tmp_path: Path) -> None:
+def test_a_broken_law_is_reported(said: str, tmp_path: Path) -> None:
     world = World()
     BREAKS[said](world)
     broken = world.judged(tmp_path)

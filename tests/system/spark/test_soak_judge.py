@@ -39,7 +39,7 @@ def test_rows_that_came_to_their_ends_are_all_right() -> None:
     assert ledger.under_way == 0
 
 
-def test_all_kinds_of_fates_are_among_them() -> None:
+def test_all_kinds_of_fates_occur() -> None:
     fates = [fate_of(SEED, number) for number in ALL]
     assert {fate.tries for fate in fates if fate.dead} == {fate.tries for fate in fates if not fate.dead}
     assert {fate.tries for fate in fates} == set(range(MAX_RECONSUME + 1))

@@ -263,7 +263,7 @@ def test_the_announced_host_is_the_configured_the_bound_or_one_of_this_machine()
         announced_host("no such host", "")
 
 
-def test_a_broker_of_all_ipv6_addresses_must_be_told_which_one_to_announce():
+def test_a_broker_bound_to_all_ipv6_addresses_needs_an_address_to_announce():
     with pytest.raises(ConfigurationError, match="bindAddress is '::', which accepts connections over IPv6 only"):
         announced_host("::", "")
     assert announced_host("::", "::1") == "::1"

@@ -14,7 +14,7 @@ from sprocketmq.broker.chunked_work import in_chunks
 
 @pytest.mark.parametrize("things", range(12))
 @pytest.mark.parametrize("size", [1, 3, 5])
-def test_all_things_come_in_order_with_a_turn_between_two_shares(things: int, size: int) -> None:
+def test_items_come_in_order_with_one_turn_of_the_loop_between_chunks(things: int, size: int) -> None:
     async def scenario() -> None:
         turns = 0
         stopped = False

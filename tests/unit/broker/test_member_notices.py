@@ -50,7 +50,7 @@ def test_a_member_of_many_groups_that_comes_is_told_to_the_others_in_steps() -> 
     assert all(member.groups == names for member in members)
 
 
-def test_a_group_of_many_members_is_told_in_steps() -> None:
+def test_a_group_of_many_members_is_notified_in_chunks() -> None:
     members = [Heard() for _ in range(3 * CHUNK_SIZE)]
     assert max(play([group("g", members)], members)) <= CHUNK_SIZE
     assert all(member.groups == ["g"] for member in members)
@@ -62,7 +62,7 @@ def test_few_members_are_told_at_once() -> None:
     assert pushed[1] == 10
 
 
-def test_a_group_that_changes_while_it_waits_is_told_once() -> None:
+def test_changes_during_a_waiting_notification_are_notified_once() -> None:
     others, members = [Heard() for _ in range(CHUNK_SIZE)], [Heard()]
     play([group("large", others), group("g", members), group("g", members)], members)
     assert members[0].groups == ["g"]

@@ -73,7 +73,7 @@ def test_a_hundred_changes_during_a_round_cost_one_more_and_later_ones_are_not_w
     asyncio.run(asyncio.wait_for(play(), 30))
 
 
-def test_who_waits_while_nothing_is_on_its_way_registers_and_a_stop_leaves_nobody_waiting() -> None:
+def test_waiting_for_a_registration_starts_one_and_stop_wakes_all_waiters() -> None:
     async def play() -> None:
         pool = NameServer()
         told = registration(pool, "127.0.0.1:9876")

@@ -66,7 +66,7 @@ def test_after_a_long_silence_the_rate_is_that_of_the_last_seconds():
     assert minute(statistics) == (20, 2.0, 20.0)
 
 
-def test_what_is_deleted_does_not_exist_any_more():
+def test_statistics_of_deleted_objects_are_removed():
     counters, statistics = made()
     counters.stored("t", 1, 1)
     counters.pulled_by("t", "g", 1, 1)

@@ -52,7 +52,7 @@ def test_each_record_is_found_across_files_in_any_order_and_whatever_its_kind(st
         assert copy.tags_code == ord("a")
 
 
-def test_where_no_record_begins_there_is_none(store):
+def test_no_record_is_found_where_none_begins(store):
     first = store.append(StoredMessage("waiting", 0, b"x" * 100, PARKED), 1)
     second = store.append(StoredMessage("waiting", 0, b"x" * 100, PARKED), 1)
     records = WaitingRecords(store)
@@ -66,7 +66,7 @@ def test_where_no_record_begins_there_is_none(store):
     [(3, b"\x01"), (7, b"\x00"), (35, b"\x09"), (87, b"\xff"), (-1, b"\x00")],
     ids=["size", "magic", "physical offset", "body length", "a page that never reached the disk"],
 )
-def test_a_damaged_record_is_none_and_its_neighbours_are_found(tmp_path, place, value):
+def test_a_damaged_record_is_not_found_but_its_neighbours_are(tmp_path, place, value):
     store = DiskMessageStore(tmp_path / "store", StoreConfig())
     store.load()
     results = [store.append(StoredMessage("waiting", 0, b"x", PARKED), 1) for _ in range(3)]

@@ -28,7 +28,7 @@ def contexts(tmp_path: Path, current: str | None = None) -> Contexts:
     return Contexts(tmp_path / "contexts.json", current, {"prod": PROD, "dev": Context("dev:1")})
 
 
-def test_what_counts_first(tmp_path: Path) -> None:
+def test_the_order_of_precedence_of_targets(tmp_path: Path) -> None:
     known = contexts(tmp_path, "dev")
     with_context = {**ENVIRONMENT, "SPROCKETMQ_CONTEXT": "prod"}
     for given, environment, address in (

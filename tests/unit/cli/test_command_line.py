@@ -161,7 +161,7 @@ def test_an_error_has_its_exit_code_and_one_sentence(
     assert len(told.err.splitlines()) == (1 if said else 0)
 
 
-def test_a_reader_that_has_seen_enough_is_told_nothing() -> None:
+def test_no_error_if_the_reader_of_stdout_has_closed_it() -> None:
     """Through a real pipe: its end is closed before anything is written."""
     script = "import os, sys; sys.argv = ['sprocketmq', '--help']; from sprocketmq.cli.main import main; main()"
     with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
@@ -188,7 +188,7 @@ def test_a_shell_completes_nouns_verbs_options_and_contexts(monkeypatch: pytest.
     assert completed("lag", "g", "--context", "p") == ["prod"]
 
 
-def test_a_cluster_that_does_not_answer_completes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_completion_gives_nothing_if_the_cluster_does_not_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NAMESRV_ADDR", "127.0.0.1:1")
     assert completed("tail", "o") == []
     assert completed("lag", "g") == []

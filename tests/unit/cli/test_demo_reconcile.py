@@ -52,7 +52,7 @@ def test_the_right_means_reconcile(findings: Reconciliation) -> None:
     ],
     ids=["wrong mean", "wrong counts", "missing cell", "cell too many"],
 )
-def test_wrong_means_do_not(findings: Reconciliation, delays: dict[str, list[object]]) -> None:
+def test_wrong_means_do_not_match(findings: Reconciliation, delays: dict[str, list[object]]) -> None:
     assert not all(check.holds for check in findings.means(pd.DataFrame(delays)))
 
 

@@ -59,7 +59,7 @@ def test_wide_has_more_columns_and_json_has_all_of_it(said: Said) -> None:
     assert json.loads(said()[0]) == ROWS
 
 
-def test_nothing_is_an_empty_document_and_a_word_beside_it(said: Said) -> None:
+def test_an_empty_list_is_an_empty_json_document_with_a_note_on_stderr(said: Said) -> None:
     Output("json").rows(COLUMNS, [], empty="nothing there")
     assert said() == ("[]\n", "")
     Output("table").rows(COLUMNS, [], empty="nothing there")
@@ -79,7 +79,7 @@ def test_one_thing_with_its_tables(said: Said) -> None:
     assert json.loads(said()[0]) == record
 
 
-def test_what_is_said_beside_the_result_goes_to_stderr_in_one_line(said: Said) -> None:
+def test_notes_go_to_stderr_in_one_line(said: Said) -> None:
     note("a\nb")
     assert said() == ("", "a\\nb\n")
 
@@ -91,14 +91,14 @@ def change(form: str = "table", **how: bool) -> Change:
     return Change(Output(form), **{"dry_run": False, "yes": False, "needs_yes": True, **how})
 
 
-def test_a_dry_run_says_what_would_be_done_and_does_not_begin(said: Said) -> None:
+def test_a_dry_run_prints_what_would_be_done_and_does_nothing(said: Said) -> None:
     assert not change(dry_run=True, yes=True).confirm("delete topic a", warning="it is read", topic="a")
     assert said() == ("would delete topic a\n", "sprocketmq: it is read\n")
     assert not change("json", dry_run=True).confirm("delete topic a", topic="a")
     assert json.loads(said()[0]) == {"dry_run": True, "topic": "a"}
 
 
-def test_where_nobody_can_be_asked_a_deletion_needs_yes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_terminal_a_deletion_needs_yes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.stdin, "isatty", lambda: False)
     with pytest.raises(click.UsageError, match="to delete topic a needs --yes"):
         change().confirm("delete topic a")
@@ -181,7 +181,7 @@ def test_bodies_of_a_file(row: dict[str, Any], body: bytes) -> None:
         ({"body_base64": 1}, "no base64"),
     ],
 )
-def test_what_is_no_message_is_one_sentence(row: dict[str, Any], said: str) -> None:
+def test_a_line_that_is_not_a_message_is_one_sentence(row: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
         message_of("t", row)
 

@@ -50,7 +50,7 @@ def patch(path: Path, at: int, data: bytes) -> None:
         file.write(data)
 
 
-def test_a_sound_store_is_told_in_one_line_or_one_object(run: Run, path: Path) -> None:
+def test_the_check_of_a_sound_store_prints_one_line_or_one_object(run: Run, path: Path) -> None:
     code, out, _ = run("check", path)
     assert code == 0
     assert out.startswith(f"{path}: sound; 40 records in ")
@@ -61,7 +61,7 @@ def test_a_sound_store_is_told_in_one_line_or_one_object(run: Run, path: Path) -
     assert (code, answer["sound"], answer["problems"], answer["queue_count"]) == (0, True, [], 2)
 
 
-def test_notes_do_not_break_a_law(run: Run, path: Path) -> None:
+def test_notes_are_not_violations(run: Run, path: Path) -> None:
     (path / "abort").touch()
     code, out, _ = run("check", path)
     assert code == 0

@@ -32,7 +32,7 @@ from sprocketmq.cli.frame import values
         (values.LIMIT, "5m", ("ms", 300_000)),
     ],
 )
-def test_a_value_is_read_and_stays_what_it_is(
+def test_a_value_is_converted_and_converting_again_keeps_it(
     kind: click.ParamType, text: str, value: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(values, "now_ms", lambda: 1_000_000)
@@ -57,7 +57,7 @@ def test_a_value_is_read_and_stays_what_it_is(
         (values.LIMIT, "many", "a number of messages or a duration"),
     ],
 )
-def test_what_is_no_value_is_refused_with_what_is_allowed(kind: click.ParamType, text: str, said: str) -> None:
+def test_an_invalid_value_is_refused_with_the_allowed_ones(kind: click.ParamType, text: str, said: str) -> None:
     with pytest.raises(click.BadParameter, match=said.replace("/", "/")):
         kind.convert(text, None, None)
 

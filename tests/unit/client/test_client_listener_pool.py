@@ -182,7 +182,7 @@ def test_after_close_nothing_starts_and_what_ran_is_reported(kind: str) -> None:
     asyncio.run(main())
 
 
-def test_close_says_when_a_listener_does_not_end() -> None:
+def test_close_reports_a_listener_that_does_not_end() -> None:
     async def main() -> None:
         release = threading.Event()
         pool = _threads(lambda item: release.wait(20), lambda items: None, 2)
@@ -344,7 +344,7 @@ def test_resized_at_random_it_still_runs_everything_once(kind: str) -> None:
     asyncio.run(main())
 
 
-def test_a_call_beside_the_loop_is_waited_for_and_keeps_no_process() -> None:
+def test_a_call_on_a_thread_is_awaited_and_does_not_delay_the_end_of_the_process() -> None:
     async def main() -> None:
         where: list[threading.Thread] = []
         await run_in_own_thread(lambda: where.append(threading.current_thread()), "direct")

@@ -148,6 +148,6 @@ def test_wrong_options_are_refused(options: dict[str, object]) -> None:
         PushSettings(group="delays", **options)  # type: ignore[arg-type]
 
 
-def test_what_cannot_be_read_is_said_in_one_sentence(tmp_path: Path) -> None:
+def test_a_missing_record_is_one_sentence(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="cannot be read"):
         list(record_lines(tmp_path / "missing"))

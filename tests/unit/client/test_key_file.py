@@ -112,7 +112,7 @@ def test_options_come_before_the_file_and_a_secret_beside_it_is_refused(tmp_path
         ClientOptions(**given, access_key="Other78", secret_key="secret-2")
 
 
-def test_it_shows_no_secret_and_does_not_travel(tmp_path: Path) -> None:
+def test_a_key_file_shows_no_secret_and_cannot_be_pickled(tmp_path: Path) -> None:
     (tmp_path / "keys").write_text(BOTH.format("secret-1"))
     keys = KeyFile(str(tmp_path / "keys"))
     assert repr(keys) == f"KeyFile('{tmp_path}/keys')"
@@ -121,7 +121,7 @@ def test_it_shows_no_secret_and_does_not_travel(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
-def test_a_pipe_in_place_of_the_file_holds_nobody_up(tmp_path: Path) -> None:
+def test_a_pipe_in_place_of_the_file_does_not_block(tmp_path: Path) -> None:
     file = tmp_path / "keys"
     file.write_text("secret-1")
     keys = KeyFile(str(file), "Worker77")

@@ -42,7 +42,7 @@ def on_a_loop(work: Coroutine[Any, Any, None]) -> None:
     asyncio.run(run())
 
 
-def test_as_many_calls_are_asked_for_as_somebody_waits_or_works() -> None:
+def test_the_number_of_requested_calls_is_that_of_waiting_and_working_iterations() -> None:
     async def work() -> None:
         stream = MessageStream()
         calls = Calls(stream)

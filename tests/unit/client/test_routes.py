@@ -56,7 +56,7 @@ def test_when_no_name_server_answers_one_topic_is_enough() -> None:
     assert len(asked.topics) == 2
 
 
-def test_a_name_server_that_stops_answering_in_between_is_asked_for_no_more() -> None:
+def test_no_further_request_is_sent_to_a_name_server_that_stopped_answering() -> None:
     asked = Asked({topic: ConnectFailed("refused", "127.0.0.1:1") for topic in sorted(TOPICS)[40:]})
     asyncio.run(routes(asked).refresh_all(TOPICS))
     assert 40 < len(asked.topics) <= 40 + 16

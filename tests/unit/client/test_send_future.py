@@ -55,7 +55,7 @@ def test_it_has_the_states_of_a_concurrent_future(before: int, between: int, out
     assert called == [SendFuture, concurrent.futures.Future]
 
 
-def test_who_waits_is_woken_and_who_waits_for_many_too() -> None:
+def test_waiters_for_one_and_for_many_are_woken() -> None:
     futures = [SendFuture() for _ in range(20)]
     waiting = threading.Event()
 

@@ -34,7 +34,7 @@ class Clock:
 # -- masks -------------------------------------------------------------------------------------------------------------------------
 
 
-def test_what_fits_is_hidden_and_nothing_else():
+def test_matching_text_is_masked_and_nothing_else():
     mask = Mask(compiled_masks(["[0-9]{16}", "secret=[^ ]+"]))
     assert mask.text("card 4111111111111111, secret=abc ok") == f"card {MASKED}, {MASKED} ok"
     assert mask.body(b"\xff\x004111111111111111\xfe") == b"\xff\x00" + MASKED.encode() + b"\xfe"
@@ -55,7 +55,7 @@ def test_without_a_rule_and_without_a_match_bytes_stay(body: bytes):
 
 
 @pytest.mark.parametrize("wrong", ["(", ".*", "a?"])
-def test_a_mask_that_cannot_be_is_refused(wrong: str):
+def test_an_invalid_mask_is_refused(wrong: str):
     with pytest.raises(ConfigurationError, match="mask"):
         compiled_masks([wrong])
 
@@ -121,7 +121,7 @@ def test_a_token_that_can_be_guessed_is_refused():
     assert len(Sessions(None, Clock()).token) > 40
 
 
-def test_whether_a_session_is_open_can_be_asked_without_using_it():
+def test_checking_a_session_does_not_count_as_use():
     clock = Clock()
     sessions = Sessions(TOKEN, clock)
     session = sessions.open(TOKEN)

@@ -75,7 +75,7 @@ def test_a_long_body_is_cut_and_says_so():
         b"x" * ((64 << 10) - 8) + b"4111111111111111",
     ],
 )
-def test_what_is_masked_is_in_no_form(body: bytes, form: str | None):
+def test_masked_text_appears_in_no_form_of_a_body(body: bytes, form: str | None):
     shown = shown_body(body, form, CARDS)
     readable = (
         shown.text
@@ -92,7 +92,7 @@ def test_control_characters_are_shown_as_pictures():
     assert shown_body(b"a\x00b\x1b[2Jc\td\n", None, OPEN).text == "a\u2400b\u241b[2Jc\td\n"
 
 
-def test_what_fits_only_without_line_breaks_is_hidden_in_a_preview():
+def test_a_preview_masks_matches_across_line_breaks():
     assert preview(b"pin 12\n34", Mask(compiled_masks(["[0-9]{2} [0-9]{2}"]))) == f"pin {MASKED}"
 
 
@@ -111,7 +111,7 @@ def as_a_browser_sends(text: str) -> str:
 
 
 @given(st.text(alphabet=st.sampled_from("ab\n\ré\x00\u2028{}"), max_size=30))
-def test_a_body_that_nobody_touched_has_the_bytes_it_had(text: str):
+def test_an_unedited_body_keeps_its_bytes(text: str):
     body = text.encode()
     shown, why_not = editable_text(body, OPEN)
     assume(shown is not None)

@@ -63,7 +63,7 @@ def of(verdict: GroupVerdict, advice: str = "") -> Verdict:
         (of(GroupVerdict.NOTHING_WAITS), 0, Level.WELL),
     ],
 )
-def test_a_verdict_is_as_urgent_as_what_waits(verdict: Verdict | None, lag: int, level: Level):
+def test_the_level_of_a_verdict_and_a_lag(verdict: Verdict | None, lag: int, level: Level):
     assert level_of(verdict, lag) is level
 
 
@@ -84,7 +84,7 @@ def watcher_of(clock: Clock) -> Watcher:
     return Watcher(Cluster({"namesrv_addr": "127.0.0.1:1"}, 200), clock, 500, Mask())
 
 
-def test_a_clock_that_is_set_back_neither_stops_the_doctor_nor_keeps_it_at_work():
+def test_the_doctor_starts_and_stops_as_before_after_the_clock_was_set_back():
     clock = Clock()
     watcher = watcher_of(clock)
     watcher.view = ClusterView(clock(), groups={"g": GroupState("g")})

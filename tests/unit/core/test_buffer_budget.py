@@ -42,7 +42,7 @@ def test_the_sums_are_those_of_the_last_notes(notes: list[tuple[int, int, int, f
 
 
 @given(NOTES)
-def test_victims_are_enough_and_not_one_too_many(notes: list[tuple[int, int, int, float, bool]]) -> None:
+def test_the_closed_connections_are_just_enough(notes: list[tuple[int, int, int, float, bool]]) -> None:
     budget, _, now_s = played(notes)
     victims = budget.victims(now_s)
     assert bool(victims) == budget.is_over
@@ -53,14 +53,14 @@ def test_victims_are_enough_and_not_one_too_many(notes: list[tuple[int, int, int
     assert not budget.is_over
 
 
-def test_who_keeps_a_little_for_long_goes_before_who_sends_much_just_now() -> None:
+def test_connections_are_closed_by_bytes_times_seconds_and_not_by_bytes() -> None:
     budget: BufferBudget[str] = BufferBudget(LIMIT)
     budget.note("for a minute", 300, 0, 0.0)
     budget.note("just now", 800, 0, 60.0)
     assert budget.victims(60.0) == ["for a minute"]
 
 
-def test_nobody_goes_for_what_fits_exactly() -> None:
+def test_no_connection_is_closed_exactly_at_the_limit() -> None:
     budget: BufferBudget[str] = BufferBudget(LIMIT)
     budget.note("one", 500, 0, 0.0)
     budget.note("two", 0, 500, 0.0)
@@ -76,7 +76,7 @@ def test_of_two_that_began_together_the_larger_goes() -> None:
     assert budget.victims(0.0) == ["large"]
 
 
-def test_who_reads_again_is_as_if_it_began_now() -> None:
+def test_a_peer_that_reads_again_starts_a_new_interval() -> None:
     budget: BufferBudget[str] = BufferBudget(LIMIT)
     budget.note("reads", 0, 900, 0.0)
     budget.note("deaf", 0, 500, 0.0)

@@ -60,7 +60,7 @@ TAKES_ONE: list[Callable[..., Any]] = [
 
 
 @pytest.mark.parametrize("function", TAKES_ONE)
-def test_what_can_be_called_is_taken(function: Callable[..., Any]) -> None:
+def test_callables_are_accepted(function: Callable[..., Any]) -> None:
     check_callback("the listener", function, "message")
 
 
@@ -77,7 +77,7 @@ def test_what_can_be_called_is_taken(function: Callable[..., Any]) -> None:
         (None, "is None, a function"),
     ],
 )
-def test_what_cannot_be_called_so_is_refused_with_what_it_takes(function: object, sentence: str) -> None:
+def test_callables_with_other_parameters_are_refused_with_the_allowed_ones(function: object, sentence: str) -> None:
     with pytest.raises(
         ConfigurationError, match=f"^the listener {sentence}" if sentence.startswith("is") else sentence
     ):
@@ -89,7 +89,7 @@ def test_the_sentence_ends_with_what_to_do() -> None:
         check_callback("the listener", of_two, "message", "register it elsewhere")
 
 
-def test_a_function_that_says_nothing_of_its_parameters_is_taken() -> None:
+def test_a_function_without_a_signature_is_accepted() -> None:
     with pytest.raises(ValueError, match="no signature"):
         inspect.signature(dict.update)
     check_callback("the listener", dict.update, "message")

@@ -32,7 +32,7 @@ def test_the_first_run_is_due_at_once_and_the_next_an_interval_after_its_end() -
     assert pace.due_ms == 1_070
 
 
-def test_a_wish_with_a_delay_is_fulfilled_by_an_earlier_one() -> None:
+def test_an_earlier_run_also_serves_a_delayed_request() -> None:
     pace = CoalescedRuns(INTERVAL_MS)
     pace.ask(0, 20_000)
     pace.ask(0, 3_000)

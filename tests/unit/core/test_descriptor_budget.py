@@ -10,7 +10,7 @@ from sprocketmq.core.descriptor_budget import descriptor_shares
 
 
 @given(st.integers(128, 1 << 30), st.booleans())
-def test_nothing_is_promised_twice(limit: int, mapping_takes_one: bool) -> None:
+def test_descriptor_shares_never_exceed_the_limit(limit: int, mapping_takes_one: bool) -> None:
     shares = descriptor_shares(limit, mapping_takes_one=mapping_takes_one)
     assert sum(shares) <= limit
     assert shares.connections >= 1

@@ -55,7 +55,7 @@ def test_deadlines_come_in_their_order_and_once() -> None:
     assert room.next_deadline_ms() is None
 
 
-def test_a_closed_connection_takes_its_pulls_along() -> None:
+def test_parked_pulls_of_a_closed_connection_are_removed() -> None:
     room: LongPoll[str] = LongPoll()
     mine, other = object(), object()
     pull = room.park("flights", 0, 0, 100, "mine", owner=mine)
@@ -65,7 +65,7 @@ def test_a_closed_connection_takes_its_pulls_along() -> None:
     assert requests(room.wake("flights", 0, 1)) == ["other"]
 
 
-def test_who_leaves_or_comes_while_waiters_are_looked_at_is_passed_over() -> None:
+def test_pulls_that_leave_or_arrive_during_a_wake_are_skipped() -> None:
     room: LongPoll[str] = LongPoll()
     gone, stays = object(), object()
     for number in range(3):

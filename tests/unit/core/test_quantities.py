@@ -18,7 +18,7 @@ from sprocketmq.core.quantities import counted, duration
         (2, ("entry", "entries"), "2 entries"),
     ],
 )
-def test_one_thing_has_no_plural(count: int, nouns: tuple[str, ...], text: str) -> None:
+def test_the_unit_is_singular_for_one(count: int, nouns: tuple[str, ...], text: str) -> None:
     assert counted(count, *nouns) == text
 
 

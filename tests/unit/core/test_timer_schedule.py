@@ -53,7 +53,7 @@ def test_waiting_is_never_farther_than_the_window_and_ends_at_the_slot_asked_for
 @pytest.mark.parametrize(
     ("given_slots", "effective"), [(1, 604_740), (2, 2), (172_800, 172_800), (604_740, 604_740), (604_741, 604_740)]
 )
-def test_a_window_out_of_range_is_a_week_less_a_minute(given_slots, effective):
+def test_a_timer_window_out_of_range_becomes_a_week_less_a_minute(given_slots, effective):
     assert TimerRules(1000, given_slots).window_slots == effective
 
 

@@ -33,7 +33,7 @@ def test_a_new_topic_takes_what_is_set():
     }
 
 
-def test_what_is_not_in_the_list_stays():
+def test_attributes_that_are_not_listed_are_kept():
     before = {"message.type": "FIFO", "cleanup.policy": "DELETE"}
     assert alter(before, {"+reserve.time": "5"}, TOPIC_ATTRIBUTES) == {**before, "reserve.time": "5"}
     assert alter(before, {"-message.type": ""}, TOPIC_ATTRIBUTES) == {"cleanup.policy": "DELETE"}

@@ -285,7 +285,7 @@ def test_over_the_limit_of_all_the_largest_go_and_the_others_stay(caplog: pytest
     assert "maxQueuedBytes" in caplog.text
 
 
-def test_bytes_that_left_meanwhile_close_nobody() -> None:
+def test_no_connection_is_closed_for_bytes_that_were_sent_meanwhile() -> None:
     async def scenario(queued: QueuedBytes) -> None:
         sides = [Side(queued, large_answer) for _ in range(60)]
         for side in sides:
@@ -341,7 +341,7 @@ def test_requests_wait_in_their_order_and_each_only_as_long_as_it_may() -> None:
     run(scenario)
 
 
-def test_who_waits_to_write_to_a_connection_that_breaks_is_told() -> None:
+def test_a_waiting_write_fails_when_the_connection_breaks() -> None:
     async def scenario(queued: QueuedBytes) -> None:
         side = Side(queued, large_answer, is_served=False)
         await side.connection.invoke_oneway(Command(1, body=bytes(2 * MARK)))

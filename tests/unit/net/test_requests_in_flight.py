@@ -108,7 +108,7 @@ def test_one_request_at_a_time_is_written_at_once() -> None:
     on_a_loop(scenario)
 
 
-def test_what_gathers_is_bounded() -> None:
+def test_gathered_requests_are_bounded() -> None:
     async def scenario(connection: Connection, transport: Transport) -> None:
         futures = [connection.start_invoke(request(ECHO, body=bytes(4096))) for _ in range(9)]
         assert [len(write) for write in transport.opaques()] == [1, 4, 4], (
@@ -167,7 +167,7 @@ def test_each_request_has_its_own_deadline_whichever_was_asked_first() -> None:
     on_a_loop(scenario)
 
 
-def test_who_stops_waiting_is_forgotten() -> None:
+def test_a_cancelled_request_is_removed() -> None:
     async def scenario(connection: Connection, transport: Transport) -> None:
         asked = asyncio.ensure_future(connection.invoke(request(ECHO), 60_000))
         await turn()
@@ -246,7 +246,7 @@ def test_frames_are_taken_while_they_can_be_written() -> None:
 
 
 @pytest.mark.parametrize("leaves", ["cancelled", "timed out"])
-def test_who_stops_waiting_for_a_peer_that_does_not_read_holds_up_nobody(leaves: str) -> None:
+def test_a_cancelled_write_to_a_peer_that_does_not_read_delays_no_other(leaves: str) -> None:
     async def scenario(connection: Connection, transport: Transport) -> None:
         transport.unsent_bytes = 5_000_000
         connection.pause_writing()

@@ -88,7 +88,7 @@ def test_each_request_under_way_is_signed_with_the_new_keys() -> None:
     assert [getattr(answer, "code", answer) for answer in answers] == [0] * 8
 
 
-def test_a_name_with_the_word_in_it_is_no_signature() -> None:
+def test_a_topic_name_with_the_word_signature_is_not_a_signature_error() -> None:
     answers = asyncio.run(asked(Server("no permission to publish to topic signature-events"), Renewed(), 2))
     assert [getattr(answer, "code", answer) for answer in answers] == [ResponseCode.NO_PERMISSION] * 2
 

@@ -274,7 +274,7 @@ def test_a_deleted_topic_is_gone_and_can_be_made_anew(store: MessageStore) -> No
     store.delete_topic("T")
 
 
-def test_an_entry_that_points_nowhere_is_made_again_and_said(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_entry_that_points_nowhere_is_rebuilt_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     store = open_memory()
     store.append(message(), NOW_MS)
     UNIT.pack_into(store.consume_queues.queues["T", 0].view, 0, 5000, 100, 0)
@@ -283,7 +283,7 @@ def test_an_entry_that_points_nowhere_is_made_again_and_said(caplog: pytest.LogC
     assert store.consume_queues.queues["T", 0].unit(0)[0] == 0
 
 
-def test_an_entry_whose_record_is_gone_is_passed_over_and_said(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_entry_whose_record_is_gone_is_skipped_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     store = open_memory()
     places = [
         store.append(message("T", number % 2, b"%d" % (number // 2)), NOW_MS).physical_offset for number in range(6)

@@ -150,7 +150,7 @@ def test_a_mislabelled_answer_comes_before_the_real_one(how: str) -> None:
 
 @HOW
 @pytest.mark.parametrize("keep_bytes", [0, 3, 20, -1])
-def test_a_cut_answer_ends_with_the_connection(how: str, keep_bytes: int) -> None:
+def test_a_partly_sent_answer_ends_with_the_connection(how: str, keep_bytes: int) -> None:
     async def main() -> None:
         connection = _strike(lambda faults: faults.cut_answer(PULLS, keep_bytes), how)
         assert connection.written == _whole(how)[:keep_bytes]
@@ -172,7 +172,7 @@ def test_a_late_answer_is_made_now_and_written_then(how: str) -> None:
         FaultInjector(clock).delay_answer(PULLS, -1)
 
 
-def test_a_failed_request_carries_the_code_and_remark_asked_for(faults: FaultInjector) -> None:
+def test_a_failed_request_has_the_given_code_and_remark(faults: FaultInjector) -> None:
     served = Served()
     faults.fail(SENDS, ResponseCode.SYSTEM_BUSY, "try later", times=2)
     for code in (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2):
@@ -196,7 +196,7 @@ def test_other_codes_pass_a_fault_by(faults: FaultInjector) -> None:
     assert fault.hits == 0
 
 
-def test_when_narrows_a_fault_to_some_requests(faults: FaultInjector) -> None:
+def test_the_argument_when_limits_a_fault_to_some_requests(faults: FaultInjector) -> None:
     served = Served()
     faults.drop(SENDS, times=None, when=lambda command: command.ext_fields.get("topic") == "flights")
     assert ask(faults, RequestCode.SEND_MESSAGE, served, topic="flights") is None
@@ -211,7 +211,7 @@ def test_faults_strike_in_the_order_they_were_asked_for_and_one_at_a_time(faults
     assert faults.active == [second]
 
 
-def test_a_fault_ends_with_its_with_and_clear_ends_all(faults: FaultInjector) -> None:
+def test_a_fault_ends_with_its_with_block_and_clear_ends_all(faults: FaultInjector) -> None:
     with faults.drop(SENDS, times=None):
         assert ask(faults, RequestCode.SEND_MESSAGE, Served()) is None
     assert ask(faults, RequestCode.SEND_MESSAGE, Served()) is not None

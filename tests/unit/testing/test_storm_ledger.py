@@ -37,7 +37,7 @@ def acknowledge(ledger: StormLedger, number: int, topic: str, queue_id: int, off
     ledger.receipts[number] = (topic, queue_id, offset)
 
 
-def test_all_is_well_where_all_is_well(ledger: StormLedger) -> None:
+def test_a_ledger_without_violations_passes(ledger: StormLedger) -> None:
     assert place(ledger, TOPIC, 0, 1, 3, 2) == []  # connections may overtake each other
     acknowledge(ledger, 3, TOPIC, 0, 1)
     assert list(ledger._broken_receipts(ledger.receipts)) == []
@@ -75,7 +75,7 @@ def test_a_visible_rollback_and_a_second_commit_are_noticed(ledger: StormLedger)
     assert "twice" in " ".join(place(ledger, TRANSFERS, 1, 5))
 
 
-def test_what_has_not_come_yet_is_outstanding(ledger: StormLedger) -> None:
+def test_messages_that_have_not_arrived_are_outstanding(ledger: StormLedger) -> None:
     for number, topic in ((4, SCHEDULE), (5, "halves"), (6, "halves")):
         acknowledge(ledger, number, topic, 0, 0)
     ledger._acks[1] = 2

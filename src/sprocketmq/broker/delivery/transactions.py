@@ -123,7 +123,7 @@ class Transactions:
         self._undeliverable = undeliverable
         self._table = TransactionTable(0, 0)
         self._periodic: Periodic | None = None
-        self._deaf = RateLimitedLog(log)
+        self._congested_log = RateLimitedLog(log)
         self._round: tuple[int, int] | None = None  # begin of the running round, and the half offset at which it ends
         self._next_turn: Timer | None = None
         self.ended: Counter[Outcome] = Counter()  # since the start
@@ -406,13 +406,15 @@ class Transactions:
         topic, queue_id = destination(raw)
         connection = self._producers.available(group, lambda peer: self._broker.may_send(peer, topic))
         if connection is None:
-            log.warning("no member of producer group %s is online to ask about half message %d", group, queue_offset)
+            log.warning(
+                "no member of producer group %s is online for the check-back of half message %d", group, queue_offset
+            )
             return
         if connection.is_congested:
             now_s = connection.now_s()
-            self._deaf.log(
+            self._congested_log.log(
                 now_s,
-                "%s does not read, it is not asked about half message %d",
+                "%s does not read, so it gets no check-back of half message %d",
                 connection.remote_address,
                 queue_offset,
             )

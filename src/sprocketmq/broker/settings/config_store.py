@@ -86,11 +86,11 @@ class ConfigStore:
         # Its thread is started at the first use.
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="sprocketmq-offsets")
         self._writing: dict[ConfigFile, Future[StoreError | None]] = {}
-        self._under_way: dict[ConfigFile, object] = {}  # progress that waits for the log, or is being written
+        self._in_progress: dict[ConfigFile, object] = {}  # progress that waits for the log, or is being written
         self._making: set[asyncio.Task[None]] = set()  # texts of large tables, made in steps
         self._again: set[ConfigFile] = set()  # progress that has to be written once more after that
-        self._waiting: list[WhenSaved] = []  # callers that wait for the next write of offsets
-        self._told: list[WhenSaved] = []  # callers that wait for the present one
+        self._next_callbacks: list[WhenSaved] = []  # called when the next write of offsets ends
+        self._callbacks: list[WhenSaved] = []  # called when the present one ends
 
     def load_deleted_topics(self) -> None:
         """Load the deletions, which the store needs before it is loaded. Raises as :meth:`load`."""
@@ -172,10 +172,10 @@ class ConfigStore:
         if self._offsets_file.path is None:
             call(None)
         elif self._offsets.is_dirty:
-            self._waiting.append(call)
+            self._next_callbacks.append(call)
             self.save_offsets()
-        elif self._offsets_file in self._under_way:
-            self._told.append(call)
+        elif self._offsets_file in self._in_progress:
+            self._callbacks.append(call)
         else:
             call(None)
 
@@ -187,13 +187,13 @@ class ConfigStore:
         """Write a file once at a time, because an older text must never follow a newer one. A request meanwhile causes another write."""
         if file.path is None or not self._has_progress(file):
             return
-        if file in self._under_way:
+        if file in self._in_progress:
             self._again.add(file)
             return
         loop, turn = asyncio.get_running_loop(), object()
-        self._under_way[file] = turn
+        self._in_progress[file] = turn
         if file is self._offsets_file:
-            self._told, self._waiting = self._waiting, []
+            self._callbacks, self._next_callbacks = self._next_callbacks, []
         durable: Future[None]
         raw = b""
 
@@ -204,7 +204,7 @@ class ConfigStore:
                 log.debug("the log was written to the disk after the broker's loop was closed")
 
         def write(file: ConfigFile, turn: object) -> None:
-            if self._under_way.get(file) is not turn:  # a stop came before and wrote it
+            if self._in_progress.get(file) is not turn:  # a stop came before and wrote it
                 return
             error = durable.exception()
             if error is not None:
@@ -232,20 +232,20 @@ class ConfigStore:
             made(self._schedule.content().encode())
 
     def _progress_saved(self, file: ConfigFile, turn: object) -> None:
-        if self._under_way.get(file) is not turn:
+        if self._in_progress.get(file) is not turn:
             return
-        del self._under_way[file]
+        del self._in_progress[file]
         writing = self._writing.get(file)
         error = None if writing is None else writing.result()
         if error is not None:
             self._set_dirty(file)  # the next round writes it again
-        told: list[WhenSaved] = []
+        callbacks: list[WhenSaved] = []
         if file is self._offsets_file:
-            told, self._told = self._told, []
+            callbacks, self._callbacks = self._callbacks, []
         if file in self._again:
             self._again.discard(file)
             self._save_progress(file)
-        for call in told:
+        for call in callbacks:
             call(error)
 
     def _has_progress(self, file: ConfigFile) -> bool:
@@ -287,9 +287,9 @@ class ConfigStore:
         progress = [
             file
             for file in (self._offsets_file, self._delay_file)
-            if self._has_progress(file) or file in self._under_way
+            if self._has_progress(file) or file in self._in_progress
         ]
-        self._under_way.clear()
+        self._in_progress.clear()
         self._again.clear()
         if any(file.path is not None for file in progress):
             try:

@@ -83,10 +83,10 @@ class TableFile:
         self._file, self._content, self._first = file, content, first
         self._is_changed = False
         self._has_failed = False  # the last write
-        self._waiting: list[WhenSaved] = []  # for the write that begins next
+        self._next_callbacks: list[WhenSaved] = []  # called when the next write ends
         self._making: asyncio.Task[None] | None = None  # the text of the next write
         self._writing: Future[None] | None = None
-        self._told: list[WhenSaved] = []  # when that one ends
+        self._callbacks: list[WhenSaved] = []  # called when the present write ends
         self._writer = ThreadPoolExecutor(
             1, thread_name_prefix="sprocketmq-table"
         )  # its thread begins with the first use
@@ -111,9 +111,9 @@ class TableFile:
     def when_saved(self, call: WhenSaved) -> None:
         self.retry()
         if self._is_changed:
-            self._waiting.append(call)
+            self._next_callbacks.append(call)
         elif self._is_busy:
-            self._told.append(call)
+            self._callbacks.append(call)
         else:
             call(None)
 
@@ -138,7 +138,7 @@ class TableFile:
         if not self._is_changed or self._is_busy:  # closed, or a write has begun already
             return
         self._is_changed = False
-        self._told, self._waiting = self._waiting, []
+        self._callbacks, self._next_callbacks = self._next_callbacks, []
         content = self._content()
         if isinstance(content, LongTable) and not content.is_short:
             self._making = asyncio.get_running_loop().create_task(self._make(content))
@@ -170,7 +170,7 @@ class TableFile:
         if writing is not self._writing:
             return
         self._writing = None
-        told, self._told = self._told, []
+        callbacks, self._callbacks = self._callbacks, []
         error = writing.exception()
         self._has_failed = error is not None
         self._begin()
@@ -178,5 +178,5 @@ class TableFile:
             raise error
         if error is not None:
             log.error("%s", error)
-        for call in told:
+        for call in callbacks:
             call(error)

@@ -63,7 +63,7 @@ class Batch:
     """One listener call."""
 
     __slots__ = (
-        "alone", "context", "failure", "messages", "process_queue", "returned_none", "spent_s", "started_ms", "status", "told",
+        "alone", "context", "failure", "messages", "process_queue", "returned_none", "spent_s", "started_ms", "status", "stuck_reported",
         "tracked",
     )  # fmt: skip
 
@@ -80,7 +80,7 @@ class Batch:
         self.status: ConsumeConcurrentlyStatus | None = None
         self.failure: BaseException | None = None
         self.tracked = False  # its messages are known to the consume timeout
-        self.told = False  # the user was told that it is stuck
+        self.stuck_reported = False
 
 
 # What goes to the pool and comes back: a batch, or one message of a OneAtATime.
@@ -440,10 +440,10 @@ class ConcurrentService:
         """Once per call: a log line with its stack, the callbacks of on_consume_timeout, statistics."""
         calls: dict[Batch, list[MessageExt]] = {}
         for batch, message in expired:
-            if not batch.told and not batch.process_queue.dropped:
+            if not batch.stuck_reported and not batch.process_queue.dropped:
                 calls.setdefault(batch, []).append(message)
         for batch, messages in calls.items():
-            batch.told = True
+            batch.stuck_reported = True
             worker, stack = self._pool.stack_of(batch.messages[0] if batch.alone else batch)
             queue, limit_ms = batch.context.message_queue, self._timeouts.limit_ms
             stuck = StuckListener(

@@ -108,7 +108,7 @@ class MessageStream:
         self._unsettled: dict[Delivery, None] = {}
         self._demand: Callable[[int], None] | None = None
         self._room = 0
-        self._any_verdict = self._told = False
+        self._any_verdict = self._has_warned = False
         self._pool: object = None
         self.is_over = False
 
@@ -162,7 +162,7 @@ class MessageStream:
             return None
         if self._offered:
             return self.mark(self._offered.popleft())
-        self._complain_about_room()
+        self._warn_about_room()
         taker: asyncio.Future[ReceivedMessage[Any] | None] = asyncio.get_running_loop().create_future()
         self._takers.append(taker)
         self._demand_changed()
@@ -189,9 +189,9 @@ class MessageStream:
         if message is not None:
             self._offer(message)
 
-    def _complain_about_room(self) -> None:
-        if len(self._unsettled) >= self._room > 0 and not self._any_verdict and not self._told:
-            self._told = True
+    def _warn_about_room(self) -> None:
+        if len(self._unsettled) >= self._room > 0 and not self._any_verdict and not self._has_warned:
+            self._has_warned = True
             log.warning(
                 "%d messages were handed out and none was acked, so no more are (consume_thread_count); call message.ack(), nack() or "
                 "dead_letter() for each",

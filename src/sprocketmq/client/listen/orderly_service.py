@@ -59,7 +59,17 @@ _PORTION_S: Final = 0.1
 class _Batch:
     """One listener call of a portion; ``status`` None means it was not called."""
 
-    __slots__ = ("began_ms", "context", "failure", "messages", "returned_none", "spent_s", "status", "told", "turn")
+    __slots__ = (
+        "began_ms",
+        "context",
+        "failure",
+        "messages",
+        "returned_none",
+        "spent_s",
+        "status",
+        "stuck_reported",
+        "turn",
+    )
 
     def __init__(self, messages: list[MessageExt], context: ConsumeOrderlyContext) -> None:
         self.messages = messages
@@ -69,7 +79,7 @@ class _Batch:
         self.returned_none = False
         self.spent_s = 0.0
         self.began_ms = 0  # 0: the listener was not called yet
-        self.told = False  # the user was told that it is stuck
+        self.stuck_reported = False
         self.turn: _Turn | None = None
 
 

@@ -27,7 +27,7 @@ class RunningCall(Protocol):
     messages: list[MessageExt]
     context: Any
     began_ms: int
-    told: bool
+    stuck_reported: bool
 
 
 C = TypeVar("C", bound=RunningCall)
@@ -83,16 +83,16 @@ class StuckWatch:
         next_ms = now_ms + self._limit_ms
         for call in self._running():
             deadline_ms = call.began_ms + self._limit_ms
-            if call.told:
+            if call.stuck_reported:
                 continue
             if deadline_ms <= now_ms:
-                call.told = True
-                self._tell(call, call.messages, now_ms)
+                call.stuck_reported = True
+                self._report(call, call.messages, now_ms)
             else:
                 next_ms = min(next_ms, deadline_ms)
         self._timer = clock.call_later(max(1, next_ms - now_ms), self.look)
 
-    def _tell(self, call: Any, messages: Sequence[MessageExt], now_ms: int) -> None:
+    def _report(self, call: Any, messages: Sequence[MessageExt], now_ms: int) -> None:
         worker, stack = self._stack_of(call)
         running_ms = now_ms - call.began_ms
         stuck = StuckListener(

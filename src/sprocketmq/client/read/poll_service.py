@@ -62,8 +62,8 @@ class PollService:
         self._group, self._listeners, self._queues_of = group, listeners, queues_of
         self._arrived = asyncio.Event()
         self._announced: dict[str, set[MessageQueue]] = {}
-        self._told: dict[str, tuple[list[MessageQueue], list[MessageQueue]]] = {}
-        self._telling: dict[str, asyncio.Task[None]] = {}
+        self._last_queues: dict[str, tuple[list[MessageQueue], list[MessageQueue]]] = {}
+        self._notifying: dict[str, asyncio.Task[None]] = {}
         self._waiting_for_room = False
         self._closed = False
 
@@ -91,9 +91,9 @@ class PollService:
         raise ConfigurationError("a pull consumer has no listener to consume a message with")
 
     async def close(self, timeout_ms: float) -> bool:
-        for task in self._telling.values():
+        for task in self._notifying.values():
             task.cancel()
-        await asyncio.gather(*self._telling.values(), return_exceptions=True)
+        await asyncio.gather(*self._notifying.values(), return_exceptions=True)
         self._closed = True
         self._arrived.set()
         return True
@@ -123,24 +123,24 @@ class PollService:
         if topic not in self._listeners:
             return
         self._announced.setdefault(topic, set()).intersection_update(self._ours(topic))
-        if topic not in self._telling:
-            task = self._telling[topic] = asyncio.ensure_future(self._tell(topic))
-            task.add_done_callback(lambda done: self._telling.pop(topic, None))
+        if topic not in self._notifying:
+            task = self._notifying[topic] = asyncio.ensure_future(self._notify(topic))
+            task.add_done_callback(lambda done: self._notifying.pop(topic, None))
 
-    async def _tell(self, topic: str) -> None:
+    async def _notify(self, topic: str) -> None:
         """Call the listener until it knows the current queues."""
         while True:
             everything, ours = self._queues_of(topic), self._ours(topic)
-            news = self._told.get(topic) != (everything, ours)
-            if news:
-                self._told[topic] = (everything, ours)
+            has_changed = self._last_queues.get(topic) != (everything, ours)
+            if has_changed:
+                self._last_queues[topic] = (everything, ours)
                 namespace = self._group.namespace
                 shown = [[unwrap_queue(namespace, queue) for queue in queues] for queues in (everything, ours)]
                 await call_listener(self._listeners[topic], unwrap(namespace, topic), *shown)
             self._announced[topic] = set(ours).intersection(self._ours(topic))
             self.queues.release(self._announced[topic])
             self._arrived.set()
-            if not news:
+            if not has_changed:
                 return
 
     def _ours(self, topic: str) -> list[MessageQueue]:

@@ -117,17 +117,17 @@ class OpenTransactions:
             known.place, known.runs_here, known.has_ended = place, True, False
 
     def finished(self, transaction: str, state: LocalTransactionState) -> HalfPlace | None:
-        """The local transaction ended here.
+        """The end of the local transaction.
 
         Returns:
             The place that the end must name; None when a check has ended the transaction already.
         """
         known = self._open[transaction]
         known.runs_here = False
-        return self._told(transaction, known, state)
+        return self._place_to_end(transaction, known, state)
 
     def asked(self, transaction: str, place: HalfPlace) -> bool:
-        """A broker asks; True when the check is to be called now."""
+        """A check-back of a broker; True if the check is to be called now."""
         known = self._open.get(transaction)
         if known is not None and known.place.broker == place.broker:
             known.place = place
@@ -142,19 +142,19 @@ class OpenTransactions:
         return True
 
     def checked(self, transaction: str, state: LocalTransactionState) -> tuple[HalfPlace | None, LocalTransactionState]:
-        """A check answered.
+        """The result of a check.
 
         Returns:
-            The place that the end must name, None when the local transaction has ended meanwhile; and what is to be told (law 4).
+            The place that the end must name, None when the local transaction has ended meanwhile; and the state to send (law 4).
         """
         known = self._open[transaction]
         known.is_checked = False
         self._checks -= 1
         if known.runs_here and state is LocalTransactionState.ROLLBACK_MESSAGE:
             state = LocalTransactionState.UNKNOWN
-        return self._told(transaction, known, state), state
+        return self._place_to_end(transaction, known, state), state
 
-    def _told(self, transaction: str, known: _Open, state: LocalTransactionState) -> HalfPlace | None:
+    def _place_to_end(self, transaction: str, known: _Open, state: LocalTransactionState) -> HalfPlace | None:
         if not known.runs_here and not known.is_checked:
             del self._open[transaction]
         if known.has_ended:

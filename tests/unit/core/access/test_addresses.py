@@ -31,7 +31,7 @@ from sprocketmq.errors import ConfigurationError
         ("10.0.0.*", [], ["somewhere", "10.0.0", "fe80::10"]),
     ],
 )
-def test_a_pattern_means_these_and_no_others(pattern: str, inside: list[str], outside: list[str]) -> None:
+def test_a_pattern_matches_exactly_these_names(pattern: str, inside: list[str], outside: list[str]) -> None:
     parsed = AddressPattern(pattern)
     assert [host for host in inside if not parsed.matches(host)] == []
     assert [host for host in outside if parsed.matches(host)] == []
@@ -42,7 +42,7 @@ def test_a_pattern_means_these_and_no_others(pattern: str, inside: list[str], ou
     ["10.0.0", "10.0.0.256", "10.0.0.9-1", "10.0.0.-1", "10.0.0.{1,300}", "10.0.0.7}", "{1,2}", "10.0.0.x", "1::2::3", "10.0.0.7,", "g::1",
      "1:2:3:4:5:6:7:8:9", "10.0.0.１"],
 )  # fmt: skip
-def test_anything_else_is_refused_with_the_text(pattern: str) -> None:
+def test_other_values_are_refused_with_their_text(pattern: str) -> None:
     with pytest.raises(ConfigurationError, match="white address"):
         AddressPattern(pattern)
 

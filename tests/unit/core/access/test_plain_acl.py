@@ -129,7 +129,7 @@ def test_a_decision_is_remembered_for_one_account_and_the_signature_is_not() -> 
     assert len(asked) == 6
 
 
-def test_what_is_remembered_stays_small_whatever_is_asked() -> None:
+def test_the_cache_of_decisions_of_an_account_is_bounded() -> None:
     acl = PlainAcl(
         {"f": {"accounts": [{"accessKey": "Anything", "secretKey": "any-secret", "defaultTopicPerm": "PUB"}]}}
     )
@@ -184,7 +184,7 @@ def test_what_is_for_administrators_needs_one_whatever_else_is_permitted(right: 
     assert ask("Boss8888", ("anything", right)) is None
 
 
-def test_looking_needs_any_permission() -> None:
+def test_reading_needs_any_permission() -> None:
     assert ask("Worker77", ("flights", LOOK)) is None
     assert "look at topic closed" in (ask("Worker77", ("closed", LOOK)) or "")
 

@@ -128,7 +128,7 @@ def test_a_request_needs_what_its_body_names() -> None:
         (13, {}, b""),
     ],
 )
-def test_what_cannot_be_told_is_never_skipped(code: int, ext: dict[str, str], body: bytes) -> None:
+def test_requests_whose_needs_are_unknown_are_refused(code: int, ext: dict[str, str], body: bytes) -> None:
     with pytest.raises(ProtocolError):
         keys(code, body, **ext)
 

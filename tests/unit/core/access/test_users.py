@@ -75,7 +75,7 @@ def test_a_resource_is_spelled_as_it_was_given(text: str) -> None:
     assert Resource.parse(text).key == text
 
 
-def test_the_more_specific_entry_decides_whatever_the_order() -> None:
+def test_the_more_specific_entry_decides_in_any_order() -> None:
     entries = [
         entry("*", decision="Deny"),
         entry("Topic:*", decision="Allow"),
@@ -340,7 +340,7 @@ def test_a_reply_needs_a_consumer_whom_no_policy_denies_it() -> None:
     assert denied.refusal(wanted, HERE) is not None
 
 
-def test_what_is_remembered_stays_small_whatever_is_asked(table: UserTable) -> None:
+def test_the_cache_of_decisions_of_an_account_is_bounded(table: UserTable) -> None:
     table.update_acl("worker", [PolicyInfo("Custom", [PolicyEntryInfo("Topic:a*", ["Pub"], None, "Allow")])])
     for number in range(10_000):
         asked = lambda _, n=number: (need(f"Topic:a{n}"),)  # noqa: E731

@@ -69,7 +69,7 @@ def test_topics_that_changed_since_the_slave_copied_them_mean_another_round() ->
     assert machine.state is HandoverState.FROZEN
 
 
-def test_who_is_no_slave_stops_nothing() -> None:
+def test_other_clients_than_slaves_cannot_freeze_the_broker() -> None:
     machine = Handover()
     machine.begin(0, 60_000)
     for kind in ROUND:
@@ -77,7 +77,7 @@ def test_who_is_no_slave_stops_nothing() -> None:
     assert machine.state is HandoverState.WAITING
 
 
-def test_another_hosts_questions_do_not_complete_a_round() -> None:
+def test_requests_of_another_host_do_not_complete_a_handover_round() -> None:
     machine = Handover()
     machine.begin(0, 60_000)
     ask(machine, MetadataKind.TOPICS, MetadataKind.OFFSETS)
@@ -112,7 +112,7 @@ def test_when_the_time_is_over_the_broker_serves_on(frozen: bool) -> None:
     assert not machine.refuses_writes
 
 
-def test_given_is_given() -> None:
+def test_after_finish_a_handover_cannot_be_cancelled() -> None:
     machine = drained()
     assert machine.finish()
     machine.cancel()

@@ -116,7 +116,7 @@ def test_asking_for_the_version_is_a_sign_of_life() -> None:
     assert list(table.expire(BROKER_EXPIRE_MS + 100)) == []
 
 
-def test_a_broker_that_leaves_takes_its_topics_along() -> None:
+def test_topics_of_a_broker_that_unregisters_are_removed() -> None:
     table = NamesrvTable()
     registered(table, "a")
     registered(table, "b")

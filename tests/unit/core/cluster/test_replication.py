@@ -65,7 +65,7 @@ def test_a_slave_is_available_when_one_is_there_and_near_enough() -> None:
     assert table.replicated == 500  # law 2
 
 
-def test_silence_and_quiet_are_told_apart() -> None:
+def test_an_idle_slave_and_a_silent_one_are_distinguished() -> None:
     table = ReplicationTable()
     slave = table.join("s:1", 0)
     assert table.heartbeat_due(99_999, 5_000) == []  # not before the first report

@@ -94,7 +94,7 @@ def test_a_forgotten_delivery_neither_expires_nor_counts() -> None:
     assert timeout.finished("a") is Settlement.IGNORE
 
 
-def test_a_delivery_is_forgotten_in_every_state() -> None:
+def test_a_delivery_can_be_removed_in_every_state() -> None:
     timeout: ConsumeTimeout[str] = ConsumeTimeout(1)
     for key in ("running", "sent back", "tried again"):
         timeout.started(key, 0)

@@ -73,7 +73,7 @@ def test_a_dropped_process_queue_hands_out_nothing_and_commits_nothing() -> None
     polled.check_invariants()
 
 
-def test_a_late_answer_to_the_reader_before_moves_nothing() -> None:
+def test_a_late_answer_to_the_previous_reader_moves_no_offset() -> None:
     polled = PolledQueues()
     old = _reading(polled)
     old.drop()
@@ -142,7 +142,7 @@ def test_what_a_broker_acknowledged_is_known_until_progress_changes() -> None:
     assert not polled.is_persisted(FIRST, 2)
 
 
-def test_what_is_handed_back_after_a_seek_or_a_drop_is_nobodys() -> None:
+def test_messages_put_back_after_a_seek_or_a_drop_are_discarded() -> None:
     polled = PolledQueues()
     process_queue = _reading(polled)
     _arrive(polled, process_queue, 0, 1)

@@ -59,7 +59,7 @@ def test_a_group_holds_any_lock_only_while_one_is_not_expired() -> None:
     assert not table.holds_any("audit", 0)
 
 
-def test_a_look_does_not_renew() -> None:
+def test_reading_a_lock_does_not_renew_it() -> None:
     table = QueueLockTable()
     table.try_lock("delays", QUEUES[0], "one", 0)
     assert table.owner("delays", QUEUES[0], 60_000) == "one"

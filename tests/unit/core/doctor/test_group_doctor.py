@@ -230,12 +230,12 @@ def test_the_words_of_each_diagnosis() -> None:
     assert page.read_text("utf-8") == text
 
 
-def test_each_verdict_has_a_look() -> None:
+def test_each_verdict_has_an_example() -> None:
     assert set(LOOKS) == set(GroupVerdict)
 
 
 @pytest.mark.parametrize("verdict", GroupVerdict, ids=lambda verdict: verdict.name)
-def test_a_look_has_its_verdict_its_evidence_and_its_advice(verdict: GroupVerdict) -> None:
+def test_a_diagnosis_has_verdict_evidence_and_advice(verdict: GroupVerdict) -> None:
     seen, sentence, evidence, advice = LOOKS[verdict]
     found = diagnose(seen, STUCK_MS)
     assert found.verdict is verdict
@@ -262,21 +262,21 @@ def test_of_two_that_fit_the_first_counts(first: Any, second: Any) -> None:
     assert diagnose(look(both(**of_member), **of_group), STUCK_MS).verdict is first[0]
 
 
-def test_what_may_not_be_read_is_told_with_its_reason() -> None:
+def test_a_topic_without_read_permission_is_reported_with_the_reason() -> None:
     found = diagnose(look(both(), unreadable=(("orders", "its permission at broker-a is 2"),)), STUCK_MS)
     assert found.verdict is GroupVerdict.SWITCHED_OFF
     assert found.sentence == "group billing may not read topic orders"
     assert found.evidence == ("orders: its permission at broker-a is 2",)
 
 
-def test_a_member_that_says_nothing_may_own_what_nobody_else_reads() -> None:
+def test_a_member_without_running_info_may_own_the_queues_without_an_owner() -> None:
     silent = MemberLook("c", silent_because="code 3: not supported")
     found = diagnose(look(member("a", Q0), silent, not_learned=("how many retries wait: no",)), STUCK_MS)
     assert found.verdict is GroupVerdict.UNKNOWN
     assert found.not_learned == ("how many retries wait: no", "c did not report its state: code 3: not supported")
 
 
-def test_unknown_is_no_zero() -> None:
+def test_an_unknown_number_is_not_shown_as_zero() -> None:
     """No progress, no figures of members, no retries known: nothing of it counts as nothing."""
     bare = MemberLook("a", subscriptions={"orders": "TAG: *"}, queues={Q0: HeldQueue()})
     found = diagnose(GroupLook("billing", NOW_MS, members=(bare,)), STUCK_MS)
@@ -301,7 +301,7 @@ def test_a_group_that_is_slower_than_what_comes_does_not_catch_up() -> None:
     assert found.advice
 
 
-def test_a_few_failures_do_not_stop_a_group_that_moves() -> None:
+def test_a_group_with_progress_and_few_failures_is_healthy() -> None:
     found = diagnose(look(both(ok_tps=10.0, failed_tps=0.1, failed_in_hour=4)), STUCK_MS)
     assert found.verdict is GroupVerdict.MOVING
 
@@ -377,6 +377,6 @@ def test_the_lock_of_a_member_that_is_gone_comes_free() -> None:
 
 
 @pytest.mark.parametrize("verdict", GroupVerdict, ids=lambda verdict: verdict.name)
-def test_who_is_well_needs_no_advice_or_only_more_of_itself(verdict: GroupVerdict) -> None:
+def test_verdicts_that_are_not_healthy_have_advice(verdict: GroupVerdict) -> None:
     found: GroupDiagnosis = diagnose(LOOKS[verdict][0], STUCK_MS)
     assert bool(found.advice) is not verdict.is_well

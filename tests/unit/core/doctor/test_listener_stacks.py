@@ -62,11 +62,11 @@ def test_a_long_name_of_a_thread_with_blanks_changes_nothing() -> None:
     assert listener_stacks(stacks(**{name: OURS_STUCK})) == ("app.charge(app.py:31)",)
 
 
-def test_a_lambda_and_a_nested_function_are_told_whole() -> None:
+def test_the_qualified_name_of_a_lambda_and_a_nested_function_is_shown() -> None:
     frames = ["app.main.<locals>.<lambda>(app.py:9)", *OURS_STUCK[3:]]
     assert listener_stacks(stacks(worker=frames)) == ("app.main.<locals>.<lambda>(app.py:9)",)
 
 
 @pytest.mark.parametrize("text", ["", "nonsense", "\n\n", "x" * 50])
-def test_what_is_no_stack_has_no_line(text: str) -> None:
+def test_other_text_than_a_stack_has_no_line(text: str) -> None:
     assert listener_stacks(text) == ()

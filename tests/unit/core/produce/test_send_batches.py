@@ -56,7 +56,7 @@ def test_a_batch_never_grows_beyond_what_a_broker_takes_and_never_mixes_kinds() 
     assert items(table) == [["c"], ["huge"]]
 
 
-def test_a_closed_batch_is_joined_by_nothing() -> None:
+def test_nothing_is_added_to_a_closed_batch() -> None:
     table = batches()
     batch = table.add("t", None, "a", 50, 0, ordered=False)
     assert table.join(batch, "b", 49)

@@ -209,7 +209,7 @@ def test_pure_decisions_are_made_again() -> None:
     assert [one.what for one in recording.replayed().differences] == ["allocate"]
 
 
-def test_a_strategy_of_the_users_own_is_taken_at_its_word() -> None:
+def test_the_recorded_result_of_a_users_strategy_is_used() -> None:
     recording = Recording()
     recording.tape.ask("allocate", (lambda *_: [], "delays", "b", QUEUES, ["a", "b"]), QUEUES[:1])
     steps = list(Replay().run(recording.lines))
@@ -260,7 +260,7 @@ def test_a_torn_last_line_costs_itself_only() -> None:
         ([HEADER, {"ask": "decide_start", "with": [{"Unheard": {}}], "gives": None}], "knows no Unheard"),
     ],
 )
-def test_what_is_no_record_is_refused_with_one_sentence(lines: list[Line], sentence: str) -> None:
+def test_a_file_that_is_not_a_record_is_refused_with_one_sentence(lines: list[Line], sentence: str) -> None:
     with pytest.raises(ProtocolError, match=sentence):
         Recording().replayed(lines)
 

@@ -56,5 +56,5 @@ def test_the_default_levels_as_a_policy_wait_as_the_schedule_does() -> None:
         {"type": "FIBONACCI", "exponentialRetryPolicy": {"initial": 1}},
     ],
 )
-def test_what_is_no_policy_leaves_it_to_the_schedule(stored: object) -> None:
+def test_an_invalid_policy_falls_back_to_the_schedule(stored: object) -> None:
     assert read_retry_policy(stored) is None

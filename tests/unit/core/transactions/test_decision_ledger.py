@@ -56,7 +56,7 @@ def test_a_decision_is_read_as_it_was_written_and_anything_else_decides_nothing(
         assert Decision.decode(wanted.encode().replace(old, new)) is None
 
 
-def test_a_note_is_read_as_it_was_written() -> None:
+def test_a_query_summary_is_decoded_as_encoded() -> None:
     note = QuerySummary(frozenset({"q", "r"}), 7)
     assert QuerySummary.decode(note.encode()) == note
     assert Decision.decode(note.encode()) is None
@@ -127,7 +127,7 @@ def test_a_batch_whose_decision_may_have_expired_is_not_rolled_back() -> None:
     assert read(log, 1).answer("q", 5, "a") is COMMIT
 
 
-def test_a_record_is_in_doubt_until_what_its_writer_had_not_seen_is_read() -> None:
+def test_a_decision_is_uncertain_until_the_records_that_its_writer_had_not_seen_are_read() -> None:
     log = log_of(decision(4, 0, "x"), decision(5, 1, "a"), decision(5, 1, "b"))
     ledger = read(log, 2)
     assert ledger.batch_status("q", 5) is BatchStatus.UNREAD
@@ -136,7 +136,7 @@ def test_a_record_is_in_doubt_until_what_its_writer_had_not_seen_is_read() -> No
     assert ledger.answer("q", 5, "b") is ROLLBACK
 
 
-def test_a_writer_appends_only_when_the_batch_is_open() -> None:
+def test_a_writer_appends_only_while_the_batch_is_open() -> None:
     log = log_of(decision(4, 0, "x"))
     attempts = frozenset({"a"})
     step = commit_step(read(log), "q", 5, attempts)
@@ -163,7 +163,7 @@ def test_a_batch_that_was_planned_anew_with_other_rows_is_not_settled() -> None:
     assert appended.decision.rows == 3
 
 
-def test_a_half_is_ended_by_who_decided_only_while_the_broker_cannot_have_asked() -> None:
+def test_a_half_message_is_ended_directly_only_before_the_first_possible_check_back() -> None:
     assert direct_end_window_ms(6_000, 0) == 6_000  # 4.9
     assert direct_end_window_ms(600_000, 3_000) == 594_000  # 5.x: a note of an END may take twice its interval
     assert direct_end_window_ms(6_000, 4_000) == 0
@@ -206,7 +206,7 @@ def test_a_part_of_the_log_never_says_otherwise_than_the_whole(log: Log, data: s
 
 @given(logs(), st.data())
 @settings(max_examples=100, deadline=None)
-def test_who_forgets_never_says_otherwise_than_who_read_everything(log: Log, data: st.DataObject) -> None:
+def test_a_reader_with_a_bounded_window_agrees_with_one_that_read_everything(log: Log, data: st.DataObject) -> None:
     """Read on and on with the oldest records forgotten, and read back now and then."""
     end = data.draw(st.integers(0, len(log)))
     forgetful = DecisionLedger(end, kept=1)

@@ -28,7 +28,7 @@ def test_the_limit_follows_the_settings_of_the_broker(settings: dict[str, str], 
     assert HalfLifetime.of(settings).decide_within_ms == within_ms
 
 
-def test_a_half_that_may_be_decided_has_a_question_left() -> None:
+def test_a_half_message_is_decided_only_if_a_check_back_is_left() -> None:
     """Whenever its broker's rounds come, and they come as often as they may."""
     seed = random.randrange(1 << 32)
     print(f"seed {seed}")

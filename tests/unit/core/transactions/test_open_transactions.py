@@ -22,7 +22,7 @@ def place(offset: int, broker: str = "a") -> HalfPlace:
     return HalfPlace(broker, offset, offset * 100)
 
 
-def test_what_no_state_means_is_unknown_and_not_allowed() -> None:
+def test_an_invalid_transaction_state_is_unknown_and_not_allowed() -> None:
     assert local_transaction_state(COMMIT) == (COMMIT, True)
     for answer in (None, True, "COMMIT_MESSAGE", 8):
         assert local_transaction_state(answer) == (UNKNOWN, False)

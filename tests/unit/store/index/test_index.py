@@ -378,7 +378,9 @@ def test_a_damaged_chain_ends_instead_of_going_in_a_circle() -> None:
 
 
 @pytest.mark.parametrize(("before", "noted"), [(1, True), (3, False), (-1, False)])
-def test_a_chain_that_ends_in_itself_is_a_note_and_one_that_leads_astray_a_problem(before: int, noted: bool) -> None:
+def test_a_chain_of_index_entries_with_a_loop_is_a_note_and_one_with_a_foreign_entry_a_problem(
+    before: int, noted: bool
+) -> None:
     import numpy as np
 
     file = IndexFile(None, 1, 10)

@@ -116,7 +116,9 @@ def test_a_delivery_time_is_read_through_its_address(tmp_path: Path) -> None:
     store.close()
 
 
-def test_it_goes_with_its_topic_and_behind_the_head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_extension_is_deleted_with_its_topic_and_by_retention(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(Retention, "disk_used_percent", lambda self: 10.0)
     hours = ";".join(str(hour) for hour in range(24))
     store = open_disk(tmp_path / "s", dataclasses.replace(EXTENDED, file_reserved_time=1, delete_when=hours))

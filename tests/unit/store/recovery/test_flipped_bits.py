@@ -107,7 +107,7 @@ def test_a_flipped_bit_in_a_derived_file_loses_nothing(sound, tmp_path, name, en
 
 @pytest.mark.parametrize("ended", ["killed", "synced", "stopped"])
 @pytest.mark.parametrize("bit", [0, 6, 31, 62, 63])
-def test_a_damaged_entry_is_said_once_with_its_queue_and_offset(sound, tmp_path, caplog, ended, bit):
+def test_a_damaged_entry_is_logged_once_with_its_queue_and_offset(sound, tmp_path, caplog, ended, bit):
     shutil.copytree(sound[ended], tmp_path / "s")
     flip(tmp_path / "s/consumequeue/T/0/00000000000000000000", 40 * 20 + 7 - bit // 8, bit % 8)
     caplog.set_level(logging.WARNING, "sprocketmq")
@@ -150,7 +150,7 @@ def test_neighbours_whose_last_entry_points_elsewhere(tmp_path):
 
 
 @pytest.mark.parametrize("number", [0, 30, 150, 328])
-def test_a_damaged_record_costs_itself_and_is_said(sound, tmp_path, caplog, number):
+def test_a_damaged_record_is_skipped_and_reported(sound, tmp_path, caplog, number):
     """After a kill: what lies behind it in the log was acknowledged too."""
     shutil.copytree(sound["killed"], tmp_path / "s")
     store = open_disk(sound["stopped"], CONFIG)
@@ -186,7 +186,7 @@ def test_a_search_is_not_misled_by_one_entry(sound, tmp_path):
     store.close()
 
 
-def test_a_checkpoint_with_a_flipped_bit_says_nothing(tmp_path, caplog):
+def test_a_checkpoint_with_a_flipped_bit_is_ignored(tmp_path, caplog):
     path = tmp_path / "checkpoint"
     checkpoint = Checkpoint(str(path))
     checkpoint.durable_offset, checkpoint.queue_totals = 1_000, (1_000, 2, 3)

@@ -240,7 +240,7 @@ def test_what_was_done_of_one_slot_never_stands_beside_another(tmp_path, monkeyp
 
 
 @pytest.mark.parametrize("raw", [b"", b"SPRKLIV2", b"x" * 100, b"SPRKLIV2" + bytes(16) + b"\xff" * 8])
-def test_damaged_live_progress_is_none(tmp_path, raw):
+def test_damaged_live_progress_is_ignored(tmp_path, raw):
     (tmp_path / "live").write_bytes(raw)
     assert MappedProgress(str(tmp_path / "live")).load() is None
 
@@ -307,7 +307,7 @@ def test_each_slot_has_its_messages_in_their_order(root):
     waiting.close()
 
 
-def test_a_message_that_takes_another_back_counts_one_less(root):
+def test_a_recall_reduces_the_number_of_waiting_messages(root):
     waiting = Waiting(root)
     waiting.add(5_000)
     waiting.add(5_000, magic=1 | MAGIC_DELETE)
