@@ -43,7 +43,7 @@ from ratios import at_least, at_most  # noqa: E402
 LOAD_C: Final = ROOT / "bench/build/load"
 ONE_RUN_LIMIT_S: Final = 90
 BLOCKING_GOAL, THREADS_GOAL, SIGNED_GOAL, START_GOAL_S, MANY_TOPICS = 0.8, 3.0, 1.3, 2.0, 999
-BATCHING_GOAL, ORDERLY_GOAL, SCALE_GOAL, IMPORT_GOAL, MEMORY_GOAL = 10.0, 0.7, 1.2, 2.0, 0.4
+BATCHED_GOAL_US, ORDERLY_GOAL, SCALE_GOAL, IMPORT_GOAL, MEMORY_GOAL = 3.3, 0.8, 1.2, 2.0, 0.4
 
 Server = ApacheCluster | SprocketServer
 
@@ -223,7 +223,8 @@ def own_rows(ours: Client, java: Client | None, rounds: int, scale: float, conso
         ratios[name] = ratio
         table.add_row(name, f"{first:,.1f}", f"{second:,.1f}", verdict)
 
-    with SprocketServer() as server:
+    tls: dict[str, Any] = {"tls.server.mode": "permissive", "tls.test.mode.enable": True}  # for who speaks it
+    with SprocketServer(**tls) as server:
         messages = int(100_000 * scale)
         for topic, queues in (
             ("bench-100", 8),
@@ -245,9 +246,9 @@ def own_rows(ours: Client, java: Client | None, rounds: int, scale: float, conso
         with contextlib.suppress(PeersUnavailable):
             batched = best("send-batched", "bench-100", "--body", "100")
         if batched is not None:
-            ratio = batched.messages_per_s / plain.messages_per_s
-            verdict = at_least(ratio, BATCHING_GOAL)
-            row("100 B/s: one by one, batched by itself", plain.messages_per_s, batched.messages_per_s, ratio, verdict)
+            # 300,000 messages/s on a core that does nothing else.
+            ratio = batched.cpu_us / BATCHED_GOAL_US
+            row("batched, CPU us: goal, measured", BATCHED_GOAL_US, batched.cpu_us, ratio, at_most(ratio, 1.0))
         if batched is not None:
             mixed = best("send-batched-random", "bench-100")
             ratio = mixed.cpu_us / batched.cpu_us
@@ -259,6 +260,9 @@ def own_rows(ours: Client, java: Client | None, rounds: int, scale: float, conso
         signed = best("send-64-signed", "bench-100", "--body", "100")
         ratio = signed.cpu_us / plain.cpu_us
         row("64 in flight, CPU us: plain, signed", plain.cpu_us, signed.cpu_us, ratio, at_most(ratio, SIGNED_GOAL))
+        over_tls = best("send-64-tls", "bench-100", "--body", "100")
+        ratio = over_tls.cpu_us / plain.cpu_us
+        row("64 in flight, CPU us: plain, TLS", plain.cpu_us, over_tls.cpu_us, ratio, at_most(ratio, SIGNED_GOAL))
         alone = best_run(
             [run_load(ours, server, "send-one", "bench-100", messages // 20, messages // 100) for _ in range(rounds)]
         )
@@ -278,13 +282,9 @@ def own_rows(ours: Client, java: Client | None, rounds: int, scale: float, conso
                 [run_load(ours, server, f"start-{kind}", "many-0", MANY_TOPICS, 0) for _ in range(rounds)]
             )
             took_s = MANY_TOPICS / started.messages_per_s
-            row(
-                f"start of a {kind} with {MANY_TOPICS} topics, s",
-                START_GOAL_S,
-                took_s,
-                took_s,
-                at_most(took_s, START_GOAL_S),
-            )
+            ratio = took_s / START_GOAL_S
+            name = f"start of a {kind} with {MANY_TOPICS} topics, s: goal, measured"
+            row(name, START_GOAL_S, took_s, ratio, at_most(ratio, 1.0))
         concurrent, orderly = best("push-classic", "queues-64"), best("orderly", "queues-64")
         ratio = orderly.messages_per_s / concurrent.messages_per_s
         verdict = at_least(ratio, ORDERLY_GOAL)

@@ -5,6 +5,7 @@ send-one        blocking, one thread, one at a time            send-64         6
 send-64-threads blocking, 64 threads; also send-8-threads      send-batched    automatic batching: futures, 2000 of them in flight
 send-batched-await     the same, 2000 coroutines               send-batched-blocking     the same, futures of the blocking face
 send-batched-random    sizes, tags, keys, properties at random (prints the seed)     send-64-signed     each request signed
+send-64-tls     over TLS, whoever the server is
 start-producer, start-consumer     with 1000 topics "many-N" that exist
 push-async, push-blocking, push-classic, orderly               idle            prints "ready", ends with its input
 """
@@ -16,6 +17,7 @@ import concurrent.futures
 import contextlib
 import cProfile
 import random
+import ssl
 import sys
 import threading
 import time
@@ -304,6 +306,10 @@ def main() -> None:
             work = run_start(load, clock)
         elif load.load == "send-64-signed":
             work = run_async(load, clock, 64, access_key="bench-account", secret_key="bench-secret-1234")
+        elif load.load == "send-64-tls":
+            trusting_anybody = ssl.create_default_context()
+            trusting_anybody.check_hostname, trusting_anybody.verify_mode = False, ssl.CERT_NONE
+            work = run_async(load, clock, 64, ssl_context=trusting_anybody)
         elif load.load == "send-batched-await":
             work = run_async(load, clock, UNDER_WAY, auto_batch=True)
         else:
