@@ -443,9 +443,12 @@ def test_a_consumer_that_cannot_reach_a_name_server_says_which_and_leaves_nothin
     engine.close()
 
 
+@pytest.mark.parametrize("limit", [None, 1], ids=["few topics", "more topics than are taken up at a time"])
 def test_a_topic_that_cannot_be_rebalanced_keeps_no_other_from_it(
-    rocketmq: EmbeddedRocketMQ, consumers: Consumers
+    rocketmq: EmbeddedRocketMQ, consumers: Consumers, monkeypatch: pytest.MonkeyPatch, limit: int | None
 ) -> None:
+    if limit is not None:
+        monkeypatch.setattr("sprocketmq.client.consume.rebalancer._TOPICS_AT_ONCE", limit)
     for topic in ("arrivals", "flights", "weather"):
         rocketmq.create_topic(topic, queues=1)
     consumer = consumers(Recorder())
@@ -479,7 +482,10 @@ def test_a_topic_that_cannot_be_rebalanced_keeps_no_other_from_it(
     assert fault.hits
     fault.remove()
     rocketmq.advance_until(lambda: topics() == {"arrivals", "flights", "weather"})
-    assert 1 < most_at_once <= 16, "several topics at a time"
+    if limit is None:
+        assert 1 < most_at_once <= 16, "several topics at a time"
+    else:
+        assert most_at_once == limit
 
 
 def test_a_member_that_the_broker_does_not_list_keeps_its_queues_and_takes_no_others(
