@@ -176,8 +176,15 @@ def test_consume_hooks_see_how_a_call_ended(
     assert context.spent_ms >= 0
 
 
+@pytest.mark.parametrize(
+    ("limit_ms", "return_type"), [(1, ConsumeReturnType.TIME_OUT), (0, ConsumeReturnType.SUCCESS)], ids=["limit", "off"]
+)
 def test_a_call_that_took_longer_than_the_consume_timeout_has_timed_out(
-    rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer
+    rocketmq: EmbeddedRocketMQ,
+    consumers: Consumers,
+    producer: rmq.Producer,
+    limit_ms: int,
+    return_type: ConsumeReturnType,
 ) -> None:
     ended: list[ConsumeReturnType] = []
 
@@ -193,10 +200,10 @@ def test_a_call_that_took_longer_than_the_consume_timeout_has_timed_out(
             pass
 
     producer.send(rmq.Message("flights", b"UA1"))
-    consumer = consumers(listen, start=False, consume_timeout_ms=1)
+    consumer = consumers(listen, start=False, consume_timeout_ms=limit_ms)
     consumer.add_hook(Hook())
     consumer.start()
-    rocketmq.wait_until(lambda: ended == [ConsumeReturnType.TIME_OUT])
+    rocketmq.wait_until(lambda: ended == [return_type])
 
 
 def test_a_filter_hook_takes_messages_out_for_good(

@@ -360,9 +360,7 @@ def test_the_log_has_the_statistics_of_each_full_minute(
     caplog.set_level(logging.INFO, "sprocketmq.client.statistics")
     now_ms = rocketmq.clock.now_ms
     day_ms, hour_ms = 24 * 3_600_000, 3_600_000
-    rocketmq.clock.jump(
-        2 * day_ms - now_ms() % day_ms - 2 * hour_ms + 30_000
-    )  # 22:00:30: the three end one after the other
+    rocketmq.clock.jump(day_ms - now_ms() % day_ms + 10 * hour_ms + 30_000)  # 10:00:30
     seen = Recorder()
     send_all(producer, ["1", "2", "3"])
     consumer = consumers(seen)
@@ -375,8 +373,11 @@ def test_the_log_has_the_statistics_of_each_full_minute(
     rocketmq.advance(hour_ms - now_ms() % hour_ms)
     rocketmq.wait_until(lambda: "[CONSUME_OK_TPS] [flights@delays] Stats In One Hour, SUM: 3" in caplog.text)
     assert caplog.text.count("[CONSUME_OK_TPS] [flights@delays] Stats In One Minute") == 60
-    assert "Stats In One Day" not in caplog.text
-    rocketmq.advance(day_ms - now_ms() % day_ms - 1)
+    rocketmq.advance(hour_ms)  # noon
+    rocketmq.wait_until(lambda: caplog.text.count("[CONSUME_OK_TPS] [flights@delays] Stats In One Hour") == 2)
+    assert not rocketmq._holds_within(lambda: "Stats In One Day" in caplog.text, 50)
+    rocketmq.clock.jump(12 * hour_ms - 60_000)
+    rocketmq.advance(59_999)
     assert not rocketmq._holds_within(lambda: "Stats In One Day" in caplog.text, 50)
     rocketmq.advance(1)
     rocketmq.wait_until(lambda: "[CONSUME_OK_TPS] [flights@delays] Stats In One Day, SUM: 3" in caplog.text)
