@@ -71,7 +71,8 @@ def assert_both_ways_read(texts: list[bytes]) -> None:
         patched.setattr(property_pairs, "_MOST_CELLS", 8)
         patched.setattr(property_pairs, "_NEIGHBOURS", 1)
         assert_they_are(PairedProperties(whole), texts)
-        # Names whose prints are equal are not taken for each other.
+        # Names whose prints are equal are not taken for each other, nor are those of two messages.
+        patched.setattr(property_pairs, "_ROW", np.uint64(0))
         patched.setattr(property_pairs, "_prints", lambda heads, sizes: np.zeros(len(heads), np.uint64))
         assert_they_are(PairedProperties(whole), texts)
 

@@ -145,7 +145,7 @@ def _like_the_first(texts: Any, fixed: Any) -> Any:
     if np.count_nonzero(separators) == count * len(texts) and not differing.any():
         return None
     places = separators.view(np.uint64)
-    places ^= places[0].copy()
+    places ^= places[0]
     differing |= places
     return ~differing.any(axis=1)
 
