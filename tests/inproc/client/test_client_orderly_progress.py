@@ -95,6 +95,11 @@ def test_progress_that_a_broker_did_not_take_is_written_while_the_listener_keeps
         consumer.persist_offsets()  # as each tick of the periodic writing
         assert _stored(rocketmq) == -1
     rocketmq.advance_until(lambda: _stored(rocketmq) == LAST, limit_ms=60_000)
+    running = consumer._async._running
+    assert running is not None
+    assert QUEUE in running.rebalancer.kept()
+    long_call.release.set()
+    rocketmq.advance_until(lambda: QUEUE not in running.rebalancer.kept(), limit_ms=60_000)  # a later round asks again
 
 
 def test_a_long_call_does_not_keep_the_calls_before_it_from_being_recorded(

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from sprocketmq.client.group.group_member import GroupMember
 from sprocketmq.client.remoting.api import RemotingApi
@@ -34,6 +34,8 @@ from sprocketmq.wire.records.message import MessageQueue
 __all__ = ["Rebalancer"]
 
 log = logging.getLogger("sprocketmq.client")
+
+T = TypeVar("T")
 
 _FAILURES = (NetworkError, RemoteError, RequestTimeout, ProtocolError)
 _HALF_AN_HOUR_MS = 30 * 60_000
@@ -287,20 +289,33 @@ class Rebalancer:
         return _Refused()
 
     async def _run(self, effects: Sequence[Drop | Add]) -> None:
+        """Do what the table asks for, and what follows from it. Also after an error that nobody expected, and when this is cancelled, the
+        table knows which queues wait for the next round."""
         while effects:
-            now_ms = self._group.clock.now_ms()
-            drops = [effect for effect in effects if isinstance(effect, Drop)]
-            adds = [effect.queue for effect in effects if isinstance(effect, Add)]
             followers: list[Drop | Add] = []
-            for removed, drop in zip(await asyncio.gather(*map(self._remove, drops)), drops, strict=True):
-                if removed:
-                    followers += self.table.removed(drop.queue, self._group.clock.now_ms())
-                else:
-                    self.table.removal_refused(drop.queue)
-            self._keep_locked(adds)
-            locked = await self._lock(adds) if self._locks_needed and adds else set(adds)
-            await asyncio.gather(*(self._add(queue, queue in locked, now_ms) for queue in adds))
+            try:
+                await self._run_together(effects, followers)
+            except BaseException:
+                for effect in (*effects, *followers):  # without effect on those that were done
+                    if isinstance(effect, Drop):
+                        self.table.removal_refused(effect.queue)
+                    else:
+                        self.table.add_failed(effect.queue)
+                raise
             effects = followers
+
+    async def _run_together(self, effects: Sequence[Drop | Add], followers: list[Drop | Add]) -> None:
+        now_ms = self._group.clock.now_ms()
+        drops = [effect for effect in effects if isinstance(effect, Drop)]
+        adds = [effect.queue for effect in effects if isinstance(effect, Add)]
+        for removed, drop in zip(await _all_of(map(self._remove, drops)), drops, strict=True):
+            if removed:
+                followers += self.table.removed(drop.queue, self._group.clock.now_ms())
+            else:
+                self.table.removal_refused(drop.queue)
+        self._keep_locked(adds)
+        locked = await self._lock(adds) if self._locks_needed and adds else set(adds)
+        await _all_of(self._add(queue, queue in locked, now_ms) for queue in adds)
 
     # -- giving up -------------------------------------------------------------------------------------------------------------
 
@@ -473,3 +488,14 @@ def _by_broker(queues: Iterable[MessageQueue]) -> dict[str, list[MessageQueue]]:
     for queue in queues:
         parts.setdefault(queue.broker_name, []).append(queue)
     return parts
+
+
+async def _all_of(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """The results of all, in order, when all have ended; raises the first exception then."""
+    ends = await asyncio.gather(*work, return_exceptions=True)
+    results: list[T] = []
+    for end in ends:
+        if isinstance(end, BaseException):
+            raise end
+        results.append(end)
+    return results

@@ -114,9 +114,7 @@ class RebalanceTable:
         for queue in self._sorted(topic):
             entry = self._entries[queue]
             if entry.life is QueueLife.DROPPING:
-                if not entry.removal_under_way:
-                    entry.removal_under_way = True
-                    drops.append(Drop(queue, entry.reason))
+                drops += self._drops([queue], entry.reason)
             elif queue not in wanted:
                 drops.append(self._drop(queue, DropReason.REASSIGNED))
             elif entry.life is QueueLife.ACTIVE and entry.process_queue.is_pull_expired(now_ms):
@@ -125,16 +123,11 @@ class RebalanceTable:
         return [*drops, *adds]
 
     def subscribed(self, topics: Collection[str]) -> list[Drop | Add]:
-        """The topics subscribed now; all others are dropped (law 5). Java: truncateMessageQueueNotMyTopic."""
+        """The topics subscribed now; all others are dropped (law 5), again if that was refused. Java: truncateMessageQueueNotMyTopic."""
         for topic in self._wanted.keys() - topics:
             del self._wanted[topic]
-        gone = [
-            queue
-            for topic in self._by_topic.keys() - topics
-            for queue in self._by_topic[topic]
-            if not self._is_dropping(queue)
-        ]
-        return [self._drop(queue, DropReason.UNSUBSCRIBED) for queue in sorted(gone, key=queue_order)]
+        gone = [queue for topic in self._by_topic.keys() - topics for queue in self._by_topic[topic]]
+        return self._drops(gone, DropReason.UNSUBSCRIBED)
 
     def added(self, queue: MessageQueue, now_ms: int) -> ProcessQueue | None:
         """The queue has its lock and start offset: returns the process queue to pull into, or None if it was dropped meanwhile."""
@@ -160,11 +153,7 @@ class RebalanceTable:
     def drop_all(self, reason: DropReason = DropReason.SHUTDOWN) -> list[Drop | Add]:
         """Shutdown: everything goes, nothing is wanted any more."""
         self._wanted.clear()
-        return [
-            self._drop(queue, reason)
-            for queue in sorted(self._entries, key=queue_order)
-            if not self._is_dropping(queue)
-        ]
+        return self._drops(self._entries, reason)
 
     def removed(self, queue: MessageQueue, now_ms: int) -> list[Drop | Add]:
         """The drop is finished. If the queue is (still or again) ours, it is added anew at once."""
@@ -224,6 +213,14 @@ class RebalanceTable:
         queues.remove(queue)
         if not queues:
             del self._by_topic[queue.topic]
+
+    def _drops(self, queues: Iterable[MessageQueue], reason: DropReason) -> list[Drop | Add]:
+        """Drops of these queues, in order; also of those whose removal was refused before, but not of those whose removal is under way."""
+        return [
+            self._drop(queue, reason)
+            for queue in sorted(queues, key=queue_order)
+            if not self._entries[queue].removal_under_way
+        ]
 
     def _drop(self, queue: MessageQueue, reason: DropReason) -> Drop:
         entry = self._entries[queue]

@@ -93,6 +93,23 @@ def test_a_refused_removal_is_asked_again_next_round() -> None:
     assert table.assigned("flights", [], 3) == [Drop(A, REASSIGNED)]
 
 
+def test_a_refused_removal_of_a_topic_no_longer_subscribed_is_asked_again() -> None:
+    table = RebalanceTable()
+    add(table, A)
+    assert table.subscribed([]) == [Drop(A, DropReason.UNSUBSCRIBED)]
+    table.removal_refused(A)
+    assert table.subscribed([]) == [Drop(A, DropReason.UNSUBSCRIBED)]
+    assert table.subscribed([]) == [], "the removal is under way"
+
+
+def test_a_refused_removal_is_asked_again_at_the_shutdown() -> None:
+    table = RebalanceTable()
+    add(table, A, B)
+    table.assigned("flights", [], 1)
+    table.removal_refused(A)
+    assert table.drop_all() == [Drop(A, DropReason.SHUTDOWN)], "that of B is under way"
+
+
 def test_an_add_that_finishes_after_the_queue_was_lost_is_void() -> None:
     table = RebalanceTable()
     table.assigned("flights", [A], 0)
@@ -192,6 +209,14 @@ class RebalanceModel(RuleBasedStateMachine):
         assert self.active.keys() == stays - expired
         assert not self.refused
         assert wanted <= self.adding | self.dropping | self.active.keys()
+
+    @rule()
+    def unsubscribed(self) -> None:
+        self.wanted = set()
+        self.take(self.table.subscribed([]))
+        assert not self.adding
+        assert not self.refused
+        assert not self.active
 
     @rule(queue=st.sampled_from(queues), ok=st.booleans())
     def add_ends(self, queue: MessageQueue, ok: bool) -> None:
