@@ -14,6 +14,7 @@ from recorder import HELD_S, Recorder, send_all
 
 import sprocketmq as rmq
 from sprocketmq.broker import Broker
+from sprocketmq.core.produce.route_table import RouteTable
 from sprocketmq.core.statistics import Measure
 from sprocketmq.testing import PULLS, SENDS, EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
@@ -212,8 +213,9 @@ def test_of_a_batch_to_be_consumed_again_every_message_comes_again_whatever_ack_
     assert _committed(rocketmq, consumer) == 4
 
 
+@pytest.mark.parametrize("route", ["known", "forgotten"])
 def test_a_failed_message_is_sent_back_to_the_broker_that_stores_it(
-    rocketmq: EmbeddedRocketMQ, second_broker: Broker, producer: rmq.Producer, consumers: Consumers
+    rocketmq: EmbeddedRocketMQ, second_broker: Broker, producer: rmq.Producer, consumers: Consumers, route: str
 ) -> None:
     with rocketmq.admin() as admin:
         admin.create_topic("flights", queues=1)
@@ -225,8 +227,18 @@ def test_a_failed_message_is_sent_back_to_the_broker_that_stores_it(
 
     rocketmq.faults.drop(RequestCode.CONSUMER_SEND_MSG_BACK, times=None, when=note)
     own_copies = rocketmq.faults.drop(SENDS, times=None, when=_is_for_retry_topic)
-    recorder = Recorder(lambda message: _fail(message) if message.reconsume_times == 0 else None)
-    consumers(recorder)
+    started: list[rmq.PushConsumer] = []
+
+    def listener(message: rmq.MessageExt) -> None:
+        if message.reconsume_times == 0:
+            running = started[0]._async._running
+            assert running is not None
+            if route == "forgotten":  # then the address that the broker wrote into the message is used
+                running.instance.routes.table = RouteTable()
+            _fail(message)
+
+    recorder = Recorder(listener)
+    started.append(consumers(recorder))
     for broker_name in ("broker-a", "broker-b"):
         send_all(producer, [broker_name] * 2, queue=rmq.MessageQueue("flights", broker_name, 0))
     rocketmq.advance_until(lambda: len(recorder) == 8)

@@ -14,6 +14,7 @@ import pytest
 from recorder import Recorder, send_all
 
 import sprocketmq as rmq
+from sprocketmq.core.produce.route_table import RouteTable
 from sprocketmq.net.process.engine import Engine
 from sprocketmq.testing import PULLS, EmbeddedRocketMQ
 from sprocketmq.wire.bodies import RegisterBrokerBody
@@ -169,7 +170,8 @@ def test_the_limit_of_a_topic_is_shared_by_its_queues(
     assert max(consumer.process_queues[queue].count for queue in queues) <= 4
 
 
-def test_a_pull_goes_to_the_copy_that_the_last_answer_suggested() -> None:
+@pytest.mark.parametrize("route", ["known", "forgotten"])
+def test_a_pull_goes_to_the_copy_that_the_last_answer_suggested(route: str) -> None:
     """The slave is another broker of this name. It suggests the master, as each broker without ``slaveReadEnable``."""
     with EmbeddedRocketMQ(slaveReadEnable=True) as rocketmq, EmbeddedRocketMQ() as slave:
         at_slave: list[dict[str, str]] = []
@@ -188,9 +190,13 @@ def test_a_pull_goes_to_the_copy_that_the_last_answer_suggested() -> None:
             answer = Engine.shared().run(admin._async._api.invoke(rocketmq.namesrv_addr, command, 3_000))
             assert answer.code == 0, answer.remark
             recorder = Recorder()
-            with _consumer(rocketmq, recorder):
+            with _consumer(rocketmq, recorder) as consumer:
                 rocketmq.wait_until(lambda: len(rocketmq.broker.parked) > 0)
                 assert at_slave == []
+                if route == "forgotten":  # then it is asked for, and the suggestion still counts
+                    running = consumer._async._running
+                    assert running is not None
+                    running.instance.routes.table = RouteTable()
                 send_all(producer, ["0"])
                 rocketmq.wait_until(lambda: at_slave)
         assert (at_slave[0]["topic"], at_slave[0]["queueOffset"]) == ("flights", "1")
