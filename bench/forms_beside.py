@@ -14,7 +14,6 @@ import gc
 import logging
 import os
 import pickle
-import struct
 import subprocess
 import sys
 import tempfile
@@ -23,6 +22,8 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import IO, Any, Final
+
+from counting_peer import Peer
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 # As a broker's own process sets it (``sprocketmq broker``), so that a read's memory is not given back after each read.
@@ -35,50 +36,6 @@ _WARM: Final = 5  # reads
 
 # What a worker gets: name -> (frames, requests in them, answers, settings of the broker)
 _Forms = Mapping[str, tuple[bytes, int, int, Mapping[str, Any]]]
-
-
-class Peer:
-    """The transport of a connection that counts answers."""
-
-    def __init__(self) -> None:
-        self.count = self.awaited = 0
-        self.all_came = asyncio.Event()
-
-    def get_extra_info(self, name: str, default: object = None) -> object:
-        return {"peername": ("127.0.0.1", 45678), "sockname": ("127.0.0.1", 10911)}.get(name, default)
-
-    def set_write_buffer_limits(self, high: int) -> None: ...
-
-    def get_write_buffer_size(self) -> int:
-        return 0
-
-    def is_closing(self) -> bool:
-        return False
-
-    def pause_reading(self) -> None: ...
-
-    def resume_reading(self) -> None: ...
-
-    def write(self, data: bytes) -> None:
-        at = 0
-        while at < len(data):
-            self.count += 1
-            at += 4 + struct.unpack_from(">i", data, at)[0]
-        if self.count >= self.awaited:
-            self.all_came.set()
-
-    def writelines(self, chunks: list[bytes]) -> None:
-        self.write(b"".join(chunks))
-
-    async def feed(self, connection: Any, frames: bytes, answers: int) -> None:
-        """Give the connection one read, and wait for its answers."""
-        self.count, self.awaited = 0, answers
-        self.all_came.clear()
-        connection.data_received(frames)
-        if self.count < answers:
-            await asyncio.wait_for(self.all_came.wait(), 60)
-        elif not answers:
-            await asyncio.sleep(0)  # one-way requests for which the share of a read was not enough
 
 
 # -- a worker: one checkout ---------------------------------------------------------------------------------------------------------
@@ -103,19 +60,29 @@ async def work(given: IO[bytes], told: IO[bytes]) -> None:
             connection.connection_made(peer)  # type: ignore[arg-type]
             opened[name] = connection, peer
             if name.startswith("pull"):
-                await peer.feed(connection, forms["plain"][0], forms["plain"][1])
+                await _feed(connection, peer, forms["plain"][0], forms["plain"][1])
         gc.collect()
         gc.freeze()
         while line := given.readline():
             name = line.decode().rstrip()
             (frames, requests, answers, _), (connection, peer) = forms[name], opened[name]
             for _ in range(_WARM):  # not counted: the other processes left other caches
-                await peer.feed(connection, frames, answers)
+                await _feed(connection, peer, frames, answers)
             began_s = time.process_time()
-            await peer.feed(connection, frames, answers)
+            await _feed(connection, peer, frames, answers)
             pickle.dump((time.process_time() - began_s) / requests * 1e6, told)
             told.flush()
             await asyncio.sleep(0)
+
+
+async def _feed(connection: Any, peer: Peer, frames: bytes, answers: int) -> None:
+    """Give the connection one read, and wait for its answers."""
+    peer.expect(answers)
+    connection.data_received(frames)
+    if peer.count < answers:
+        await asyncio.wait_for(peer.all_came.wait(), 60)
+    elif not answers:
+        await asyncio.sleep(0)  # one-way requests for which the share of a read was not enough
 
 
 def _make_user(broker: Any) -> None:

@@ -14,7 +14,6 @@ import asyncio
 import gc
 import logging
 import random
-import struct
 import sys
 import tempfile
 import time
@@ -27,8 +26,8 @@ from typing import Any, Final, NamedTuple
 ROOT: Final = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "tests")]
 
+from counting_peer import Peer  # noqa: E402
 from golden.pipeline.scenes import PROPERTIES, element, pull, request, send, send_fields  # noqa: E402
-from inproc.broker.written_to import WrittenTo  # noqa: E402
 from producer_shapes import shapes  # noqa: E402
 from sprocketmq.broker import Broker, BrokerConfig  # noqa: E402
 from sprocketmq.net.connection import Connection  # noqa: E402
@@ -52,31 +51,6 @@ _FIRST_VERSION: Final = {
     "k": "unitMode",
     "m": "batch",
 }
-
-
-class Peer(WrittenTo):
-    """Counts answers."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.count = self.awaited = 0
-        self.all_came = asyncio.Event()
-
-    def expect(self, answers: int) -> None:
-        """Set ``all_came`` after this number of answers."""
-        self.count, self.awaited = 0, answers
-        self.all_came.clear()
-
-    def write(self, data: bytes) -> None:
-        at = 0
-        while at < len(data):
-            self.count += 1
-            at += 4 + struct.unpack_from(">i", data, at)[0]
-        if self.count >= self.awaited:
-            self.all_came.set()
-
-    def writelines(self, chunks: list[bytes]) -> None:
-        self.write(b"".join(chunks))
 
 
 class Form(NamedTuple):
