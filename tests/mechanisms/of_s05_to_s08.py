@@ -297,7 +297,7 @@ S05_TO_S08 = [
         "A computePullFromWhere < 0",
         "core/consume/consume_progress.py",
         f"{SHARING}::test_an_unknown_stored_offset_is_waited_for_not_guessed "
-        f"{SHARING}::test_an_end_that_cannot_be_asked_for_is_waited_for_not_guessed",
+        f"{SHARING}::test_a_start_that_cannot_be_computed_is_waited_for_not_guessed",
         function="decide_start",
     ),
     Mechanism(

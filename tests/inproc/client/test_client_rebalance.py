@@ -345,22 +345,6 @@ def test_a_start_that_cannot_be_computed_is_waited_for_not_guessed(
     rocketmq.wait_until(lambda: recorder.bodies == ["now"])
 
 
-def test_an_end_that_cannot_be_asked_for_is_waited_for_not_guessed(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
-) -> None:
-    _old_topic(rocketmq, producer)
-    rocketmq.faults.fail(RequestCode.QUERY_CONSUMER_OFFSET, 22, times=None)
-    fault = rocketmq.faults.fail(RequestCode.GET_MAX_OFFSET, 1, times=None)
-    recorder = Recorder()
-    consumer = consumers(recorder, consume_from_where=LAST)
-    assert fault.hits > 0
-    assert _queues(consumer) == []
-    fault.remove()
-    rocketmq.advance_until(lambda: _queues(consumer) == [0])
-    send_all(producer, ["now"])
-    rocketmq.wait_until(lambda: recorder.bodies == ["now"])
-
-
 def test_an_illegal_offset_is_corrected_and_consumption_goes_on(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
