@@ -37,7 +37,7 @@ from sys import getsizeof
 from time import perf_counter
 from typing import Any, Final, Protocol, cast
 
-from sprocketmq.errors import ConnectionLost, ProtocolError, RocketMQError
+from sprocketmq.errors import ConnectionLost, ProtocolError, RocketMQError, described
 from sprocketmq.net.address import joined_address
 from sprocketmq.net.output.queued_bytes import COUNTED_IN_BYTES, QueuedBytes
 from sprocketmq.net.process.fork import redirect_to_devnull
@@ -362,7 +362,7 @@ class Connection(RequestingProtocol):
         if isinstance(error, RocketMQError):
             return response(command, getattr(error, "code", ResponseCode.SYSTEM_ERROR), str(error))
         log.error("request code %d from %s failed", command.code, self.remote_address, exc_info=error)
-        return response(command, ResponseCode.SYSTEM_ERROR, f"{type(error).__name__}: {error}")
+        return response(command, ResponseCode.SYSTEM_ERROR, described(error))
 
 
 CLIENT_ANSWER_READERS: Final[Mapping[bytes, AnswerReader]] = {STORED_ANSWER_BEGINS: Connection.read_stored}

@@ -111,15 +111,12 @@ class Rebalancer:
 
             at_once = min(_TOPICS_AT_ONCE, len(topics))
             try:
-                ends = await asyncio.gather(*(rebalance_left() for _ in range(at_once)), return_exceptions=True)
+                ends = await _all_of(rebalance_left() for _ in range(at_once))
             finally:
                 asking, self._asking = list(self._asking.values()), {}
                 for task in asking:
                     task.cancel()
                 await asyncio.gather(*asking, return_exceptions=True)
-            for end in ends:
-                if isinstance(end, BaseException):
-                    raise end
             return self._leaving or (all(ends) and self.table.is_balanced)
 
     async def drop_all(self) -> None:

@@ -35,6 +35,7 @@ from sprocketmq.errors import (
     ProtocolError,
     RemoteError,
     RequestTimeout,
+    described,
 )
 from sprocketmq.wire import headers
 from sprocketmq.wire.bodies import SubscriptionData
@@ -271,7 +272,7 @@ class PullLoop:
             return pull_cursor.PullFailed(str(error))
         except Exception as error:  # a bug, ours or a hook's, costs a second; the end of this loop would cost 120
             log.exception("group %s: a pull of %s failed", self._group.name, self.queue)
-            return pull_cursor.PullFailed(f"{type(error).__name__}: {error}")
+            return pull_cursor.PullFailed(described(error))
         self._complaint = ""
         self._failing_since_ms = self._told_ms = None
         return pull_cursor.PullReturned(result.status, next_offset, messages)

@@ -342,7 +342,7 @@ class MessageExt(Message, Generic[V]):
         except Exception as error:
             raise ValueDeserializationError(
                 f"message {self.message_id} of topic {self.topic!r}: its body of {len(self.body)} bytes cannot be deserialized: "
-                f"{described(error)}"
+                + described(error)
             ) from error
 
     def __copy__(self) -> Self:
