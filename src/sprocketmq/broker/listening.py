@@ -116,7 +116,7 @@ def _with_file(config: NetworkConfig) -> NetworkConfig:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"tls.config.file {config.tls_config_file} cannot be read: {error}") from error
     ours = {field.encode_name for field in msgspec.structs.fields(config) if field.name.startswith("tls_")}
-    # A misspelt one is told of.
+    # Misspelt keys are kept, so that they are reported.
     of_file = {key: value for key, value in parse_properties(text).items() if key in ours or key.startswith("tls.")}
     known = type(config).from_properties(of_file)
     silent = {

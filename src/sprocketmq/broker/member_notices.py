@@ -24,7 +24,7 @@ _NOBODY: Final[tuple[Connection, ...]] = ()
 
 
 class MemberNotices:
-    """``tell(group)`` notifies the members of a group; at once, if this turn of the loop has not sent many notices yet."""
+    """``notify(group)`` notifies the members of a group; at once, if this turn of the loop has not sent many notices yet."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, ConsumerGroup] = {}

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Decisions: each mechanism of RocketMQ as a small state machine without I/O, clock, threads or randomness; ``now_ms`` is passed in.
 
-subscription      which messages a group wants           retry_schedule    delay levels, retry and dead letter topics
-allocation        which queues a member gets             queue_lock        locks for orderly consumption, both sides
-rebalance         the table of queues being read         orderly_turn      one turn of one queue, in order
-process_queue     messages between pull and progress     consume_result    what a concurrent listener's answer means
-flow_control      when to stop pulling                   consume_timeout   stuck messages
-pull_cursor       the pull loop, as decisions            consume_progress  offsets, and where a new group begins
-route_table       the client's view of routes            namesrv_table     the name server's tables
-long_poll         pulls that wait at the broker          send_latency      which queue to send to
-statistics        rolling numbers
+consume       messages of one queue between pull and progress     transactions  half messages, their decisions and checks
+group         allocation of queues, rebalance, subscriptions      cluster       tables of name servers, replication, handover
+produce       routes, choice of a queue, batches of sends         access        access control of 4.9 and 5.x
+retry         delay levels, retry and dead letter topics          sql92         SQL92 filters
+doctor        why a consumer group makes no progress              replay        recording and replaying a consumer's decisions
+
+lifecycle, callbacks, statistics: of clients      long_poll, timer_schedule, topic_attributes: of brokers
+buffer_budget, descriptor_budget: limits          coalesced_runs, resource_names, quantities, hex_dump: of both
 """

@@ -22,7 +22,7 @@ __all__ = ["MAPPING_TAKES_ONE", "DescriptorShares", "descriptor_shares"]
 MAPPING_TAKES_ONE: Final = sys.platform == "win32" or (
     sys.version_info < (3, 13) and not (sys.platform.startswith("linux") and sys.implementation.name == "cpython")
 )
-"""Whether a mapped file keeps a descriptor (see store.mapping)."""
+"""Whether a mapped file keeps a descriptor (see store.files.mapping)."""
 
 _LEAST_SPARE: Final = 64
 _MOST_SPARE: Final = 256

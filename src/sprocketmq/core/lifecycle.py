@@ -119,7 +119,7 @@ class Lifecycle:
             return ShutdownStep.JOIN
         return ShutdownStep.CANCEL_OPENING if before is LifeState.STARTING else ShutdownStep.CLOSE
 
-    # -- what became of the work -----------------------------------------------------------------------------------------------
+    # # -- results of the work -----------------------------------------------------------------------------------------------
 
     def opened(self) -> bool:
         """The opening succeeded. False: close what it opened, then call ``closed`` (laws 3 and 4)."""

@@ -16,8 +16,8 @@ Laws
        known, means yes).
     3. ``expire(now)`` yields exactly those with deadline <= now, earliest first.
     4. Cost of wake: the waiters of that one queue; of expire: log n per expired pull. Nothing depends on the number of topics.
-    5. Both look at one waiter each time they are asked for the next, so that the driver may let others in between: a waiter that has left
-       meanwhile is passed over; one that came meanwhile has seen the new messages.
+    5. Both are iterators that handle one waiter at each step, so that the driver may do other work between two steps. A waiter that has
+       left meanwhile is skipped; one that was parked meanwhile has seen the new messages.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class LongPoll(Generic[R]):
         self._owned: dict[object, int] = {}
         self._owned_bytes: dict[object, int] = {}
         self.total_bytes = 0
-        """What all waiters take in memory, as was said when they were parked."""
+        """The memory of all waiters: the sum of the ``size_bytes`` with which they were parked."""
         self._sequence = 0
         self._size = 0
 
@@ -134,7 +134,7 @@ class LongPoll(Generic[R]):
         return heap[0][0] if heap else None
 
     def discard(self, pull: ParkedPull[R]) -> bool:
-        """Forgets one waiter; False when it has left already."""
+        """Removes one waiter; False when it has left already."""
         if not pull.parked:
             return False
         self._leave(pull)
@@ -142,7 +142,7 @@ class LongPoll(Generic[R]):
         return True
 
     def discard_owner(self, owner: object) -> int:
-        """Forgets all waiters of a closed connection; costs one pass over all waiters, which a closing connection may."""
+        """Removes all waiters of a closed connection. This costs one pass over all waiters, which is acceptable once per connection."""
         gone = [pull for waiting in self.queues.values() for pull in waiting if pull.owner is owner]
         for pull in gone:
             self._leave(pull)

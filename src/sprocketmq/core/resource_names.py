@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names of topics, groups, brokers and clusters: which ones may be given, and which ones are never used (Java: TopicValidator).
 
-Two questions. A name that is about to come into being has Apache's characters and length. A name that is only looked up, or that an Apache
-broker made by itself (``%RETRY%group+topic`` of POP), may have others; but no name may be a way through the file system or hold a control
-character, whatever the request does with it.
+Two questions. A name that is about to be created must have Apache's characters and length. A name that is only looked up, or that an
+Apache broker made by itself (``%RETRY%group+topic`` of POP), may have others; but no name may contain a path or a control character,
+whatever the request does with it.
 """
 
 from __future__ import annotations

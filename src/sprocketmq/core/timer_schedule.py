@@ -15,7 +15,7 @@
 Laws
     1. ``slot_of(d) < d <= slot_of(d) + p``: an exact multiple of p belongs to the slot before it.
     2. A slot is read no earlier than p after its begin, so no message is delivered before the requested time.
-    3. ``place`` never answers a slot farther than the roll window, and a roll gains at least half of it: waiting ends.
+    3. ``place`` never returns a slot farther than the roll window, and a roll shortens the wait by at least half of it, so waiting ends.
 """
 
 from __future__ import annotations
@@ -59,21 +59,22 @@ def java_long(text: str) -> int | None:
 
 
 def is_timer(raw: bytes) -> bool:
-    """Whether these raw properties ask for a moment and nobody has parked the message yet. Java: HookUtils.checkIfTimerMessage."""
+    """Whether these raw properties ask for a delivery time and the message is not stored as a timer message yet. Java:
+    HookUtils.checkIfTimerMessage."""
     if props.get_property(raw, props.TIMER_OUT_MS) is not None:
         return False
     return any(props.get_property(raw, name) is not None for name in _ASKED)
 
 
 def without_timer(raw: bytes) -> bytes:
-    """``raw`` without what asks for a moment: a delay level wins over it."""
+    """``raw`` without the timer properties: a delay level has priority over them."""
     for name in _ASKED:
         raw = props.remove_property(raw, name)
     return raw
 
 
 def asked_deliver_ms(raw: bytes, now_ms: int) -> int:
-    """The moment that raw properties ask for.
+    """The delivery time that raw properties ask for.
 
     Raises:
         ConfigurationError: the property that counts is no number.

@@ -4,9 +4,9 @@
     "+message.type=FIFO,-reserve.time"  --parse_changes-->  {"+message.type": "FIFO", "-reserve.time": ""}  --alter-->  the new attributes
 
 Laws
-1. A change list is taken whole or not at all.
+1. A change list is applied completely or not at all.
 2. What is not in the list stays; "+" sets, "-" removes what is there; a new topic takes "+" only.
-3. An attribute that says how the topic's files look (queue.type, cleanup.policy) is chosen once, when the topic is made.
+3. An attribute that decides the form of the topic's files (queue.type, cleanup.policy) is set once, when the topic is created.
 """
 
 from __future__ import annotations

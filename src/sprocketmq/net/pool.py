@@ -35,7 +35,7 @@ __all__ = ["CONNECT_TIMEOUT_MS", "ConnectionPool", "RenewableCredentials", "spli
 
 # NettyClientConfig.connectTimeoutMillis
 CONNECT_TIMEOUT_MS: Final = 3_000
-# A note in the state of a connection: when it was opened, as long as nothing is known to have come.
+# A key of a connection's state: when it was opened, until something has arrived.
 _UNHEARD: Final = "unheard"
 _TLS_ONLY: Final = "it had answered nothing yet: if that port takes TLS only, connect with TLS, as with tls=True"
 # The response codes of refused requests: of 4.9 for every refusal, and of 5.x and ours.
@@ -320,7 +320,7 @@ def _connect_error(address: str, error: OSError, *, tls: bool) -> str:
             f"the certificate of {address} is not trusted: {error.verify_message}; trust the authority that signed it, and connect to a "
             "name that it is made out to"
         )
-    # Once connected, a server that was not meant to hear TLS closes, or answers something else.
+    # A server that does not speak TLS accepts the connection, and then closes it or answers something else.
     if tls and isinstance(error, ssl.SSLError | ConnectionResetError | ConnectionAbortedError | BrokenPipeError):
         reason = getattr(error, "reason", None) or error.strerror or "it closed the connection"
         return (

@@ -35,7 +35,7 @@ _ONEWAY_TIMEOUT_MS: Final = 15_000  # of waiting for a peer that does not read
 
 
 class RequestingProtocol(BoundedProtocol):
-    """The part of a Connection that asks, and that writes.
+    """The part of a Connection that sends requests, and that writes.
 
     Attributes:
         signer: adds fields and the signature of access control to each Command of this side; None: nothing is added.
@@ -45,7 +45,7 @@ class RequestingProtocol(BoundedProtocol):
 
     def __init__(self, queued: QueuedBytes, decoder: FrameDecoder, *, is_served: bool) -> None:
         super().__init__(queued, decoder, is_served=is_served)
-        self._waiting: WaitingRequests  # from connection_made on, without which nothing is asked
+        self._waiting: WaitingRequests  # set in connection_made, before the first request
         self._asked: list[bytes] = []  # requests that wait for the others of this turn of the loop (law 1)
         self._asked_bytes = 0
         self._opaque = 0
@@ -158,7 +158,7 @@ class RequestingProtocol(BoundedProtocol):
         self._ask(encode_command(command), 0)
 
     async def _turn(self, code: int, timeout_ms: int) -> int:
-        """Wait until more may be written; what is left of the time."""
+        """Wait until more may be written; returns the remaining time in ms."""
         began_s = self.now_s()
         if not await self._turns.take(timeout_ms):
             sentence = f"{self.remote_address} did not read for {timeout_ms} ms, so request code {code} was not sent"
@@ -200,7 +200,7 @@ class RequestingProtocol(BoundedProtocol):
             self._write(chunks)
 
     def gather(self) -> bool:
-        """What is sent from here on waits for ``write_gathered``, in the same turn; False: it waits for something else already."""
+        """Keep what is sent from now on for ``write_gathered``, in the same turn of the loop; False: another caller gathers already."""
         if self._out is not None:
             return False
         self._out = []
@@ -215,7 +215,7 @@ class RequestingProtocol(BoundedProtocol):
     def _write(self, chunks: list[Any]) -> None:
         if self._transport is None or self._transport.is_closing():
             return
-        if self._asked:  # what was asked before is not overtaken
+        if self._asked:  # earlier requests must not be overtaken
             chunks = [*self._asked, *chunks]
             self._asked = []
         if self.backs_up:

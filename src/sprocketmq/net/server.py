@@ -84,7 +84,7 @@ class Server:
         self._tls, self._limits = tls, limits or Limits()
         self._share = connection_share()
         self._connections: set[Connection] = set()
-        # For each connection that is behind: its backlog, and since when its peer has read hardly any of it.
+        # For each connection with a backlog: the backlog, and since when its peer has read hardly any of it.
         self._stalled: dict[Connection, tuple[tuple[int, int], float]] = {}
         self._refused, self._cut_off = RateLimitedLog(log), RateLimitedLog(log)
         self._server: asyncio.AbstractServer | None = None

@@ -9,7 +9,7 @@
 With pytest, take the fixture ``rocketmq``; it is there as soon as the package is installed.
 
 Names are imported when they are first used: the pytest plugin lives in this package and is loaded by every pytest run on the machine,
-which must not pay for a broker that it does not use.
+most of which use no broker.
 """
 
 from __future__ import annotations

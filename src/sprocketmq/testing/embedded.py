@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A whole RocketMQ inside the test's process: name server and broker on free ports of 127.0.0.1, up in milliseconds.
 
-Real sockets, real frames, the real broker; only time is the test's. Servers run on one loop on a thread of their own, clients made by the
-factories here on the process's shared client engine, all on the same clock. With the manual clock nothing that waits (retry delays, long
-polling, heartbeats, rebalance) happens until the test calls ``advance``, and then it happens at once and in order.
+Sockets, frames and broker are the real ones; only the clock belongs to the test. The servers run on one loop in a thread of their own.
+Clients made by the methods here run on the process's shared client engine. All use the same clock. With the manual clock nothing that
+waits (retry delays, long polling, heartbeats, rebalance) happens until the test calls ``advance``, and then it happens at once and in
+order.
 """
 
 from __future__ import annotations
@@ -41,15 +42,15 @@ if TYPE_CHECKING:
     )
     from sprocketmq.client.produce.producer import Producer
 
-    # Only type checkers need the default: a test names EmbeddedRocketMQ, and moves its clock. With clock="system" the clock is not checked
-    # (Any), so that fixtures and helpers that name EmbeddedRocketMQ take that one, too.
+    # The default is for type checkers only: ``EmbeddedRocketMQ`` alone means one with a clock that the test moves. With clock="system"
+    # the clock has the type Any, so that fixtures and helpers that name EmbeddedRocketMQ accept that one, too.
     C = typing_extensions.TypeVar("C", bound=Clock, default=ManualClock)
 else:
     C = TypeVar("C")
 
 __all__ = ["EmbeddedRocketMQ"]
 
-# How long a wait lets sockets and worker threads do their part, in real time, before the test has waited long enough.
+# The limit of a wait for sockets and worker threads, in real time.
 _PATIENCE_MS: Final = 30_000
 _POLL_S: Final = 0.002
 T = TypeVar("T")
@@ -201,7 +202,7 @@ class EmbeddedRocketMQ(Generic[C]):
     ) -> None:
         self.stop()
 
-    # -- what is there -----------------------------------------------------------------------------------------------------------
+    # # -- servers and messages -----------------------------------------------------------------------------------------------------------
 
     @property
     def broker(self) -> Broker:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults on demand: what a network or a sick broker does to a request, asked for by request code and counted.
+"""Faults for tests: what a network or a failing broker does to a request. A test asks for a fault by request code; the requests are
+counted.
 
 The injector sits in front of the request handlers of the embedded broker and name server (their codes do not overlap, so one injector
 serves both). A request is checked against the faults in the order they were asked for; the first that matches and has times left is
-applied, exactly one fault per request; without a match the request is handled as ever.
+applied, exactly one fault per request; without a match the request is handled as usual.
 
     with EmbeddedRocketMQ() as rocketmq:
         fault = rocketmq.faults.fail(SENDS, ResponseCode.SYSTEM_BUSY, "try later", times=2)
@@ -11,8 +12,8 @@ applied, exactly one fault per request; without a match the request is handled a
         assert fault.hits == 2
 
 Faults on the way there (the request is not handled): ``drop``, ``delay``, ``fail``, ``close_connection``. On the way back (it is):
-``drop_answer``, ``delay_answer``, ``repeat_answer``, ``mislabel_answer``, ``cut_answer``; these hold for every answer, whoever writes
-it and when: also for that of a pull that was parked.
+``drop_answer``, ``delay_answer``, ``repeat_answer``, ``mislabel_answer``, ``cut_answer``; these apply to every answer, also to one that is
+written later, such as that of a parked pull.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from sprocketmq.wire.frames.command import Command, decode_command, encode_comma
 
 __all__ = ["HEARTBEATS", "PULLS", "SENDS", "Fault", "FaultInjector"]
 
-# A client may use any of these codes for the same verb; a fault on the verb names them all.
+# A client may use any of these codes for the same operation; a fault for the operation names all of them.
 SENDS: Final = (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE)
 PULLS: Final = (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
 HEARTBEATS: Final = (RequestCode.HEART_BEAT,)
@@ -44,7 +45,7 @@ WriteAnswer = Callable[[Connection, bytes], None]
 
 
 class _Answering:
-    """A connection as a struck request's handler sees it: what it writes, now or later, goes through the fault."""
+    """The connection that the handler of an affected request gets: what it writes, now or later, goes through the fault."""
 
     def __init__(self, connection: Connection, write: WriteAnswer) -> None:
         self._connection, self._write = connection, write
@@ -60,7 +61,8 @@ class _Answering:
 
 
 class Fault:
-    """One fault that was asked for. ``hits`` counts the requests it struck; ``remove`` (or leaving its ``with``) ends it early."""
+    """One fault that was asked for. ``hits`` counts the requests that it was applied to; ``remove`` (or leaving its ``with``) ends it
+    early."""
 
     def __init__(
         self,
@@ -106,9 +108,9 @@ class Fault:
 class FaultInjector:
     """The faults of one embedded RocketMQ, at ``rocketmq.faults``.
 
-    Every verb takes ``code``: a :class:`RequestCode`, a number, or several of them (``SENDS``, ``PULLS``, ``HEARTBEATS``);
-    ``times``: how many requests it strikes, None for all until removed; ``when``: a function of the request that narrows it further, as
-    in ``when=lambda command: command.ext_fields.get("topic") == "flights"``. Each returns its :class:`Fault`.
+    Every method takes ``code``: a :class:`RequestCode`, a number, or several of them (``SENDS``, ``PULLS``, ``HEARTBEATS``);
+    ``times``: to how many requests it is applied, None for all until removed; ``when``: a function of the request that narrows it further,
+    as in ``when=lambda command: command.ext_fields.get("topic") == "flights"``. Each returns its :class:`Fault`.
 
     Args:
         clock: of the delays.
@@ -124,7 +126,7 @@ class FaultInjector:
 
         Args:
             code: of the requests: a RequestCode, a number, or several of them (``SENDS``, ``PULLS``, ``HEARTBEATS``).
-            times: how many requests it strikes; None is all until it is removed.
+            times: to how many requests it is applied; None is all until it is removed.
             when: a function of the request that narrows it further, as in ``when=lambda command: command.ext_fields.get("topic") ==
                 "flights"``; default all.
 
@@ -141,7 +143,7 @@ class FaultInjector:
 
         Args:
             code: of the requests: a RequestCode, a number, or several of them (``SENDS``, ``PULLS``, ``HEARTBEATS``).
-            times: how many requests it strikes; None is all until it is removed.
+            times: to how many requests it is applied; None is all until it is removed.
             when: a function of the request that narrows it further, as in ``when=lambda command: command.ext_fields.get("topic") ==
                 "flights"``; default all.
 
@@ -161,7 +163,7 @@ class FaultInjector:
         Args:
             code: of the requests: a RequestCode, a number, or several of them (``SENDS``, ``PULLS``, ``HEARTBEATS``).
             delay_ms: milliseconds of the clock.
-            times: how many requests it strikes; None is all until it is removed.
+            times: to how many requests it is applied; None is all until it is removed.
             when: a function of the request that narrows it further, as in ``when=lambda command: command.ext_fields.get("topic") ==
                 "flights"``; default all.
 
@@ -184,7 +186,7 @@ class FaultInjector:
 
         Args:
             code: of the requests: a RequestCode, a number, or several of them (``SENDS``, ``PULLS``, ``HEARTBEATS``).
-            times: how many requests it strikes; None is all until it is removed.
+            times: to how many requests it is applied; None is all until it is removed.
             when: a function of the request that narrows it further, as in ``when=lambda command: command.ext_fields.get("topic") ==
                 "flights"``; default all.
 
@@ -199,11 +201,11 @@ class FaultInjector:
         )
 
     def mislabel_answer(self, code: int | Iterable[int], times: int | None = 1, *, when: Match | None = None) -> Fault:
-        """Before the answer comes a copy of it with an opaque that nobody asked with.
+        """Before the answer comes a copy of it with an opaque that no request has.
 
         Args:
             code: of the requests: a RequestCode, a number, or several of them (``SENDS``, ``PULLS``, ``HEARTBEATS``).
-            times: how many requests it strikes; None is all until it is removed.
+            times: to how many requests it is applied; None is all until it is removed.
             when: a function of the request that narrows it further, as in ``when=lambda command: command.ext_fields.get("topic") ==
                 "flights"``; default all.
 
@@ -229,7 +231,7 @@ class FaultInjector:
         Args:
             code: of the requests: a RequestCode, a number, or several of them (``SENDS``, ``PULLS``, ``HEARTBEATS``).
             keep_bytes: how many bytes of the answer come; negative: all but so many.
-            times: how many requests it strikes; None is all until it is removed.
+            times: to how many requests it is applied; None is all until it is removed.
             when: a function of the request that narrows it further, as in ``when=lambda command: command.ext_fields.get("topic") ==
                 "flights"``; default all.
 
@@ -256,7 +258,7 @@ class FaultInjector:
         Args:
             code: of the requests: a RequestCode, a number, or several of them (``SENDS``, ``PULLS``, ``HEARTBEATS``).
             delay_ms: milliseconds of the clock.
-            times: how many requests it strikes; None is all until it is removed.
+            times: to how many requests it is applied; None is all until it is removed.
             when: a function of the request that narrows it further, as in ``when=lambda command: command.ext_fields.get("topic") ==
                 "flights"``; default all.
 
@@ -297,7 +299,7 @@ class FaultInjector:
             code: of the requests: a RequestCode, a number, or several of them (``SENDS``, ``PULLS``, ``HEARTBEATS``).
             response_code: a ResponseCode, or a number.
             remark: the server's words.
-            times: how many requests it strikes; None is all until it is removed.
+            times: to how many requests it is applied; None is all until it is removed.
             when: a function of the request that narrows it further, as in ``when=lambda command: command.ext_fields.get("topic") ==
                 "flights"``; default all.
 
@@ -318,7 +320,7 @@ class FaultInjector:
 
         Args:
             code: of the requests: a RequestCode, a number, or several of them (``SENDS``, ``PULLS``, ``HEARTBEATS``).
-            times: how many requests it strikes; None is all until it is removed.
+            times: to how many requests it is applied; None is all until it is removed.
             when: a function of the request that narrows it further, as in ``when=lambda command: command.ext_fields.get("topic") ==
                 "flights"``; default all.
 
@@ -341,7 +343,7 @@ class FaultInjector:
 
     @property
     def active(self) -> list[Fault]:
-        """Faults that can still strike."""
+        """Faults that can still be applied."""
         return [fault for fault in self._faults if fault.times_left != 0]
 
     def intercept(self, connection: Connection, command: Command, handler: RequestHandler) -> Command | None:

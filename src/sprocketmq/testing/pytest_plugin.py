@@ -6,7 +6,8 @@
     @pytest.mark.rocketmq(clock="system", messageDelayLevel="1s 2s")     # what EmbeddedRocketMQ takes
     def test_in_real_time(rocketmq): ...
 
-This module is imported by every pytest run on a machine that has the package, so it imports nothing of it until the fixture is used.
+This module is imported by every pytest run on a machine that has the package, so it imports nothing from the package until the fixture is
+used.
 """
 
 from __future__ import annotations

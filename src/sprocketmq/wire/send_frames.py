@@ -7,7 +7,7 @@ header.
 
 Laws
 1. A template's frame is, byte for byte, what ``encode_command`` makes of the same header with the same added fields and signature.
-2. An answer is read here as ``decode_command`` and ``Command.header`` read it, or not at all: None means that they are to be asked.
+2. An answer is read here as ``decode_command`` and ``Command.header`` read it, or not at all: after None, call them.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["STORED_ANSWER_BEGINS", "SendTemplate", "StoredAnswer", "read_stored_answer"]
 
 STORED_ANSWER_BEGINS: Final = b'0,"e'
-"""The four bytes behind ``{"code":`` of an answer with code 0 and fields; what else begins so is told apart by its fields."""
+"""The four bytes behind ``{"code":`` of an answer with code 0 and fields; other answers that begin with them differ in their fields."""
 
 _encode: Final = msgspec.json.Encoder().encode
 _pack_lengths: Final = struct.Struct(">ii").pack
@@ -106,7 +106,7 @@ _Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 
 
 class StoredAnswer(msgspec.Struct):
-    """The answer to a send that was stored, without a "but": ``code`` is 0.
+    """The answer to a send that was stored without any error: ``code`` is 0.
 
     Attributes:
         extFields: its header.

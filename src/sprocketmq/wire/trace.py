@@ -48,7 +48,7 @@ _NULL: Final = "null"
 
 
 class TraceType(str, Enum):
-    """What a record tells."""
+    """What a record is about."""
 
     PUB = "Pub"
     SUB_BEFORE = "SubBefore"

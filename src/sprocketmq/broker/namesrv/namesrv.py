@@ -138,13 +138,13 @@ class NameServer(Service):
     def _connection_closed(self, connection: Connection) -> None:
         self._forget_closed_brokers(self.table.connection_closed(connection), self._has_closed)
 
-    def _forget_closed_brokers(self, gone: Iterator[LiveBroker], tell: Callable[[LiveBroker], None]) -> None:
+    def _forget_closed_brokers(self, gone: Iterator[LiveBroker], report: Callable[[LiveBroker], None]) -> None:
         """One broker in each turn of the loop."""
         live = next(gone, None)
         if live is not None:
-            tell(live)
+            report(live)
             self.notify_min_broker_id_changes()
-            asyncio.get_running_loop().call_soon(self._forget_closed_brokers, gone, tell)
+            asyncio.get_running_loop().call_soon(self._forget_closed_brokers, gone, report)
 
     def _was_silent(self, live: LiveBroker) -> None:
         log.warning(
@@ -214,7 +214,7 @@ class NameServer(Service):
             offline_broker_addr=change.offline_address,
             ha_broker_addr=change.ha_address,
         )
-        for address in change.tell:
+        for address in change.notified:
             self.run_in_background(self._notify(self._pool, address, header))
 
     def run_in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:

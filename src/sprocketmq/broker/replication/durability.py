@@ -34,7 +34,7 @@ log = logging.getLogger("sprocketmq.broker")
 
 _WAITING_BYTES: Final = 2048  # an answer without its ids; the request is let go
 
-# End of the record, where to, the answer (None: nobody asks for one), since when, what the connection keeps for it.
+# End of the record, where to, the answer (None: the request was one-way), since when, what the connection keeps for it.
 # A tuple, as one is made for each message.
 _Waiting = tuple[int, Connection, Command | None, float, int]
 

@@ -53,7 +53,7 @@ _HOUSEKEEPING_MS: Final = 1_000
 class _Waiting:
     connection: Connection
     answer: Command | None
-    """None: nobody asks for one."""
+    """None: the request was one-way."""
     kept_bytes: int
 
 

@@ -101,7 +101,8 @@ class PlainAccessValidator:
     def refusal(self, connection: Connection, command: Command) -> str | None:
         """See :class:`~sprocketmq.broker.security.access.AccessValidator`."""
         asked = signed_request(command)
-        # An open request needs nothing, whatever it names: a decision about it would be remembered with names that nobody looked at.
+        # An open request needs no right, whatever it names. Its decision is not cached, because the key would have names that were not
+        # checked.
         key = no_key if command.code in self._open_codes else needs_key
         try:
             reason = self._acl.refusal(connection.peer[0], asked, command, self._needs, key)

@@ -77,8 +77,8 @@ _WIRE_NAMES: Final = {
     "slave_timeout_ms": "slaveTimeout",
 }
 
-# Keys of a working broker.conf / namesrv.conf that steer what a single embedded process does not have (threads, replication, page cache
-# tricks): accepted in silence, because warning about them would teach people to ignore warnings.
+# Keys of a working broker.conf / namesrv.conf for parts that a single embedded process does not have (threads, the controller, page cache
+# settings). They are accepted without a warning, because users would learn to ignore warnings.
 _WITHOUT_EFFECT: Final = re.compile(
     r"(authentication|authorization)(MetadataProvider|Provider|Strategy)|(user|acl|stateful)[A-Za-z]*Cache[A-Z].*|.*ThreadPoolNums|.*ThreadPoolQueueCapacity|.*ThreadPoolQueueNums|warmMapedFileEnable|transientStorePool.*"
     r"|useReentrantLockWhenPutMessage|server[A-Z].*|client[A-Z].*|useEpollNativeSelector"
@@ -164,7 +164,7 @@ class _Config(msgspec.Struct, kw_only=True, frozen=True, rename=_wire_name):
 
     @classmethod
     def takes(cls, key: str) -> bool:
-        """Whether a key means something here, or steers in Apache's servers what is not needed here."""
+        """Whether a key has a meaning here, or is for a part of Apache's servers that is not needed here."""
         known = cls.keys()
         return key in known or _WITHOUT_EFFECT.fullmatch(key) is not None
 

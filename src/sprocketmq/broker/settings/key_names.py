@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keys that are not quite those of a configuration: which one was meant.
+"""Misspelt configuration keys: suggests the key that was probably meant.
 
-unknown in --set, --set-file, the environment    refused: somebody who names one key wants it to count
+unknown in --set, --set-file, the environment    refused: a key that is given singly should have an effect
 unknown in a file of --config                    one warning: Apache's brokers have keys that mean nothing here
 """
 

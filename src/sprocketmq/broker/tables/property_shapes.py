@@ -33,7 +33,7 @@ _POP_CK: Final = f"{props.POP_CK}\x01".encode()
 TIMER_MARKS: Final = tuple(
     f"{name}\x01".encode() for name in (props.TIMER_DELAY_SEC, props.TIMER_DELAY_MS, props.TIMER_DELIVER_MS)
 )
-"""In properties that ask for a moment."""
+"""Each is contained in properties that ask for a delivery time."""
 _OTHER_MARKS: Final = (*TIMER_MARKS, _TRAN_MSG, _POP_CK)
 
 

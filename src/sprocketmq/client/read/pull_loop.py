@@ -132,7 +132,7 @@ class PullLoop:
         self._pause: asyncio.Future[None] | None = None
         self._wakes_on_settled = False
         self._stuck_at: int | None = -1  # no queue has it as its head
-        self._count_to_go_on = _ANY_COUNT
+        self._resume_count = _ANY_COUNT
         self._asked_under: SubscriptionData | None = None  # while the broker has our pull
         self._stopped = False
         self._complaint = ""
@@ -154,7 +154,7 @@ class PullLoop:
         """Messages left the process queue: check again if the loop waits for flow control."""
         if self._wakes_on_settled:
             process_queue = self.process_queue
-            if process_queue.count <= self._count_to_go_on and process_queue.min_offset != self._stuck_at:
+            if process_queue.count <= self._resume_count and process_queue.min_offset != self._stuck_at:
                 self.wake()
 
     def wake(self) -> None:
@@ -226,7 +226,7 @@ class PullLoop:
         self._stuck_at = self.process_queue.min_offset if later.cause is FlowControlCause.SPAN else -1
         limits = self.cursor.limits
         is_over_count = later.cause is FlowControlCause.COUNT and self.process_queue.count > limits.max_count
-        self._count_to_go_on = flow_control.count_to_go_on(limits) if is_over_count else _ANY_COUNT
+        self._resume_count = flow_control.resume_count(limits) if is_over_count else _ANY_COUNT
         timer = self._group.clock.call_later(later.delay_ms, self.wake)
         try:
             await self._pause

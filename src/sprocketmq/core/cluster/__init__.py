@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What name servers know of brokers; replication between the brokers of one group."""
+"""The tables of name servers, and replication between the brokers of one group."""

@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 __all__ = ["ROUND_LIMIT_MS", "Handover", "HandoverState", "MetadataKind"]
 
 ROUND_LIMIT_MS = 5_000
-"""The round of a slave takes milliseconds; a longer one is not that of a healthy slave."""
+"""The longest round of a healthy slave; normally it takes milliseconds."""
 
 
 class HandoverState(enum.Enum):
@@ -81,7 +81,7 @@ class Handover:
     def asked(
         self, kind: MetadataKind, host: str, topics_version: object, is_slave: bool, log_end: int, now_ms: int
     ) -> None:
-        """Somebody at ``host`` is about to be answered a request for metadata; ``is_slave``: a slave copies the log from there."""
+        """A request of ``host`` for metadata is about to be answered; ``is_slave``: a slave copies the log from there."""
         if kind is MetadataKind.TOPICS:
             self._topics[host] = topics_version
         elif kind is MetadataKind.OFFSETS and self.state is HandoverState.WAITING:

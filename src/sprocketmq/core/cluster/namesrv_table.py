@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a name server knows. Java: RouteInfoManager.
+"""The brokers and topics of a name server. Java: RouteInfoManager.
 
     broker --REGISTER_BROKER each 30 s--> add_topics, ... -----+-- clusters   cluster name -> broker names
                                                                +-- brokers    broker name  -> {id -> address}
@@ -14,8 +14,8 @@ Laws
     4. Only a master's topics count, or, for 5.x brokers without a master, those of the slave with the lowest id: a slave's copy may be old.
     5. A registration with an unchanged data version changes nothing that is there; it may bring back a topic that was deleted here.
     6. If two brokers claim one id, the one with the higher state version has it, and the other is unknown (5.x controllers count it up).
-    7. The first registration of an id brings more than one topic: with exactly one it is a 5.x broker's news of one topic, sent to a name
-       server that has forgotten the others, and is refused until the broker has sent them all.
+    7. The first registration of an id brings more than one topic: with exactly one it is a 5.x broker's update of one topic, sent to a
+       name server that has lost the others, and is refused until the broker has sent them all.
     8. No more than ``max_brokers`` addresses, and no more than ``max_topics`` pairs of topic and broker: what is more is refused.
     9. A registration may be processed in shares, with others in between. If a later one of its address has begun, or its broker has left,
        it adds no more topics. Its data version is stored after the last share, so that missing topics come with the next registration.
@@ -63,7 +63,7 @@ class _Broker(Struct):
     acting_master: bool = False
     zone: str | None = None
     topics: dict[str, None] = {}
-    """The keys are the topics that name it, so that a broker that goes costs no look at those of the others."""
+    """The keys are the topics of this broker, so that removing it does not search the topics of the others."""
 
 
 class NamesrvTable:
@@ -125,7 +125,7 @@ class NamesrvTable:
         known = self._live.get(address)
         self.check_capacity(broker_name, address, topic_count)
         if known is not None and known.broker_name != broker_name:
-            self._remove(known)  # law 1: somebody else lived at this address before
+            self._remove(known)  # law 1: another broker had this address before
             known = None
         broker = self._brokers.get(broker_name)
         held_by = None if broker is None else broker.addresses.get(broker_id)
@@ -229,9 +229,9 @@ class NamesrvTable:
     def _min_id_change(self, broker_name: str, offline: str | None, ha_address: str | None) -> MinIdChange:
         addresses = self._brokers[broker_name].addresses
         lowest = min(addresses)
-        # A newcomer knows of itself; when somebody left, or only one is there, all are told.
-        tell = [each for number, each in addresses.items() if offline or len(addresses) == 1 or number != lowest]
-        return MinIdChange(broker_name, lowest, addresses[lowest], offline, ha_address, tell)
+        # A broker that has just registered is not notified of itself. When one left, or there is only one, all are notified.
+        notified = [each for number, each in addresses.items() if offline or len(addresses) == 1 or number != lowest]
+        return MinIdChange(broker_name, lowest, addresses[lowest], offline, ha_address, notified)
 
     def unregister(self, cluster: str, broker_name: str, address: str) -> bool:
         """A broker unregisters; False: it was not known."""

@@ -26,7 +26,7 @@ class LiveBroker(Struct):
 
 class RegistrationResult(Struct, frozen=True):
     """Answer to a registration: for a slave the master's addresses, for a master empty. ``changed``: some route may look different.
-    ``lower_id``: the broker name has a lower lowest id now, what 5.x brokers can be told."""
+    ``lower_id``: set if the lowest id of the broker name is lower now; 5.x brokers can be notified of it."""
 
     master_address: str = ""
     ha_server_address: str = ""
@@ -48,11 +48,11 @@ class TopicRegistration(Struct):
 
 
 class MinIdChange(Struct, frozen=True):
-    """The broker with the lowest id of its name came or went. ``tell``: addresses of the brokers to be notified (5.x: 905)."""
+    """The broker with the lowest id of its name came or went. ``notified``: addresses of the brokers to notify (5.x: request 905)."""
 
     broker_name: str
     min_id: int
     min_address: str
     offline_address: str | None
     ha_address: str | None
-    tell: list[str]
+    notified: list[str]

@@ -5,8 +5,9 @@
                           |                  |
                           +--- 20 s silent --+-- a report that cannot be true --> closed
 
-A slave says, as a bare int64, up to which physical offset it holds the log. Its first report also says where to begin: 0, from one that
-holds nothing, means the start of our last file, because older files may be on their way out; any other number means exactly there.
+A slave reports, as a single int64, up to which physical offset it holds the log. Its first report also names the beginning: 0, from a
+slave that holds nothing, means the start of our last file, because older files may be deleted soon; any other number means exactly this
+offset.
 
 Laws
 1. An acknowledged offset was reported by a slave and lies inside the log. A slave that reports more than we have has another log.
@@ -140,11 +141,11 @@ class AckQueue(Generic[T]):
         return len(self._waiting)
 
     def add(self, item: T, end: int, deadline_ms: int) -> None:
-        """``item`` waits for ``end``, at most until ``deadline_ms``. Both never fall from one call to the next."""
+        """``item`` waits for ``end``, at most until ``deadline_ms``. Neither is smaller than in the call before."""
         self._waiting.append(_Waiting(end, deadline_ms, item))
 
     def acknowledged(self, replicated: int) -> list[T]:
-        """Takes out what ``replicated`` covers."""
+        """Remove and return the items whose end is at or before ``replicated``."""
         taken: list[T] = []
         waiting = self._waiting
         while waiting and waiting[0].end <= replicated:
@@ -152,7 +153,7 @@ class AckQueue(Generic[T]):
         return taken
 
     def expired(self, now_ms: int) -> list[T]:
-        """Takes out what has waited long enough."""
+        """Remove and return the items whose deadline has passed."""
         taken: list[T] = []
         waiting = self._waiting
         while waiting and waiting[0].deadline_ms <= now_ms:
@@ -163,6 +164,6 @@ class AckQueue(Generic[T]):
         return self._waiting[0].deadline_ms if self._waiting else None
 
     def take_all(self) -> Iterable[T]:
-        """Everything that waits, at the end."""
+        """Remove and return all items, at shutdown."""
         waiting, self._waiting = self._waiting, deque()
         return [one.item for one in waiting]

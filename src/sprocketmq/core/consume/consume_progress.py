@@ -13,8 +13,8 @@ Laws
     1. A concurrent result never moves an offset back; only a reset, an orderly commit or a correction may.
     2. A frozen offset (after OFFSET_ILLEGAL) takes no updates until the queue is removed: a late listener must not undo the correction.
     3. An unknown stored offset is not "no stored offset": guessing would skip or repeat a whole queue.
-    4. What is persisted is what is owned; queues that moved away are forgotten, for their new owner writes now.
-    5. Everything owned is persisted every time, also when unchanged: a broker that lost its last seconds of offsets is healed by it.
+    4. Only offsets of owned queues are persisted. Queues that moved away are removed, because their new owner writes their offsets now.
+    5. Everything owned is persisted every time, also when unchanged: a broker that lost the offsets of its last seconds gets them again.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class ConsumeProgress:
         return self._offsets.get(queue, OFFSET_NOT_FOUND)
 
     def remove(self, queue: MessageQueue) -> None:
-        """The queue went away (after it was persisted); thaws it too."""
+        """The queue went away (after it was persisted). Also ends the freeze."""
         self._offsets.pop(queue, None)
         self._frozen.discard(queue)
 

@@ -9,9 +9,9 @@
 Laws
     1. Every message of the batch is in exactly one of the parts, in order.
     2. ack_index counts only with CONSUME_SUCCESS; -1 means that none succeeded; above the last index means all.
-    3. Anything that is not CONSUME_SUCCESS is a failure: unclear must mean "again", not "done". So is a CONSUME_SUCCESS whose
-       ack_index is no number; a delay level that is none leaves the level to the broker.
-    4. Whatever a listener leaves in its context, what is read from it afterwards is a number: nothing it does can stop the settling.
+    3. Anything that is not CONSUME_SUCCESS is a failure: when the answer is unclear, the messages are delivered again. A CONSUME_SUCCESS
+       whose ack_index is not a number is a failure too. If the delay level is not a number, the broker chooses the level.
+    4. What is read from the context after the call is always a number, whatever the listener stored in it, so every batch can be settled.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def read_answer(returned: object, context: Any) -> tuple[ConsumeConcurrentlyStat
 
 
 def is_number(value: object) -> bool:
-    """An int that was meant as a number."""
+    """Whether ``value`` is an int and not a bool."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stuck messages: a consume timeout per message, precise and changeable while running.
 
-A listener that never returns holds the group's progress in its queue for ever (the lowest unfinished offset). The way out: send the
-message back for a later retry, then let progress pass it. Java (ConsumeMessageConcurrentlyService.cleanExpireMsg) scans each
-consumeTimeout minutes, so a message waits up to twice the limit, and a changed limit never reaches the scanner. Here every message has
-its own deadline, and the limit may change at any time.
+While a listener does not return, the group's progress in its queue (the lowest unfinished offset) cannot move. So its message is sent back
+for a later retry, and then progress passes it. Java (ConsumeMessageConcurrentlyService.cleanExpireMsg) scans each
+consumeTimeout minutes, so a message waits up to twice the limit, and a change of the limit has no effect on the scanner. Here every
+message has its own deadline, and the limit may change at any time.
 
     started --> RUNNING --deadline--> EXPIRED: send-back under way --sent_back--> gone      a late listener result: IGNORE
                    |                        |
@@ -17,8 +17,8 @@ Laws
     3. ``limit_ms`` may change at any time and holds at once for messages that already run.
     4. A result that comes while a send-back is under way waits for the send-back: sent -> ignored, failed -> settled.
 
-All messages share one limit, so deadlines are in the order of starts and an ordered dict of starts is the heap: O(1) per message, and
-nothing finished is kept (a deque with lazy deletion would hold every later message's body behind one stuck head).
+All messages share one limit, so deadlines are in the order of starts, and an ordered dict of starts takes the place of a heap: O(1) per
+message, and no finished message is kept (a deque with lazy deletion would keep the body of every message behind one that is stuck).
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class ConsumeTimeout(Generic[K]):
         return Settlement.IGNORE
 
     def expired(self, now_ms: int) -> list[K]:
-        """Messages over their limit, oldest first, each once: send each back, then say ``sent_back`` or ``send_back_failed``."""
+        """Messages over their limit, oldest first, each once: send each back, then call ``sent_back`` or ``send_back_failed``."""
         result = _pop_until(self._running, now_ms - self.limit_ms) if self.limit_ms > 0 else []
         result += _pop_until(self._retrying, now_ms)
         for key in result:

@@ -8,12 +8,11 @@
 Laws
     1. A limit is a "more than": the pull that reaches it is allowed, the next one is not.
     2. A limit per topic is shared out evenly over all process queues of the consumer, at least 1 each, at each rebalance.
-    3. The span is that of what is cached. So one stuck message with all later ones consumed slows its queue down to a pull each 50 ms and
-       does not stop it: what a crash would repeat grows slowly instead of fast (Java's behaviour; a limit that stopped would let one
-       message hold up all others for as long as the consume timeout). It never applies to orderly consumption, where the head is the
-       message being consumed.
-    4. Who waits for the count looks again when a quarter of many messages was settled, so that a few pulls in a row share one pause; of
-       few messages (below 256, where all workers could be idle meanwhile) when the first place is free. In 50 ms at the latest.
+    3. The span is that of what is cached. So if one message is stuck and all later ones are consumed, the queue is pulled only each 50 ms
+       but does not stop, as in Java. If it stopped, one message would delay all others until the consume timeout. The slower pulls limit
+       how much a crash would repeat. It never applies to orderly consumption, where the head is the message being consumed.
+    4. After a pause for the count, pulling resumes when a quarter of the limit was settled, so that a few pulls share one pause; with a
+       limit below 256, where all workers could become idle meanwhile, when one message was settled; and in 50 ms at the latest.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ __all__ = [
     "FlowLimits",
     "Paused",
     "check",
-    "count_to_go_on",
     "per_queue_limits",
+    "resume_count",
 ]
 
 FLOW_CONTROL_PAUSE_MS = 50
@@ -116,7 +115,7 @@ def check(process_queue: ProcessQueue, limits: FlowLimits, *, orderly: bool = Fa
     return None
 
 
-def count_to_go_on(limits: FlowLimits) -> int:
-    """A queue that is paused for its count is worth another look once it has no more messages than this (law 4)."""
+def resume_count(limits: FlowLimits) -> int:
+    """A queue that is paused for its count is checked again when it has no more messages than this (law 4)."""
     most = limits.max_count
     return most - most // 4 if most >= _MANY else most

@@ -140,7 +140,7 @@ class TurnEnded(msgspec.Struct, frozen=True):
 
 class DeadLetterNeeded(msgspec.Struct, frozen=True):
     """These are over the retry limit: send each to ``%RETRY%group`` with MAX_RECONSUME_TIMES (the broker, seeing the group's lock, stores
-    it in ``%DLQ%group``), then say ``dead_lettered``."""
+    it in ``%DLQ%group``), then call ``dead_lettered``."""
 
     messages: list[MessageExt]
 
@@ -199,7 +199,7 @@ class OrderlyTurn:
         if queue.dropped:
             return TurnEnded()
         if self.clustering and not queue.lock.is_valid(now_ms):
-            # In the middle of a turn Java hurries (10 ms), because a renewal is probably on its way; at entry it waits 100 ms.
+            # Within a turn Java waits 10 ms only, because a renewal is probably under way; at the beginning it waits 100 ms.
             return LockLater(LOCK_RETRY_DELAY_MS if self._begin_ms is None else RESUBMIT_DELAY_MS)
         if self.clustering and queue.tenure != queue.lock.tenure:
             return TurnEnded()

@@ -8,13 +8,14 @@
     life:  ACTIVE --drop--> DROPPED      (for good: a queue that comes back gets a new object)
 
 Laws
-    1. cached = pending + in flight, disjoint; ``count`` and ``size_bytes`` are those of cached, as they came: a listener may put another
-       body into its message, and flow control must not drift by it.
+    1. cached = pending + in flight, disjoint; ``count`` and ``size_bytes`` are those of the cached messages. The size of a message is
+       stored when it is put, because a listener may replace its body.
     2. The commit offset is the lowest cached queue offset, or the highest seen + 1 when nothing is cached. It never goes back
        (except when an offset below all others is put, which only a broker with a rewound queue can cause, or a poll that is taken back).
     3. An offset is cached at most once: a second copy of the same offset is ignored while the first is here.
     4. Messages are taken in the order of their offsets; put-back messages come first again.
-    5. After ``restart`` nothing from before it counts: no message, no highest offset, and what a listener still answers settles nothing.
+    5. After ``restart`` nothing from before it counts: no message, no highest offset, and an answer of a listener that comes later settles
+       nothing.
     6. After drop nothing is taken and no commit offset is given: the next owner starts from what was committed before, so a message
        may come twice and never be lost.
 
@@ -144,7 +145,7 @@ class ProcessQueue:
         return len(cached) - before
 
     def _insert_late(self, late: list[MessageExt]) -> None:
-        # Only after a rewind on the broker: rebuild in order, which costs O(n) and keeps the common path plain.
+        # Only after a rewind on the broker: rebuild in order. This costs O(n), but the common case needs no sorting.
         self._pending = deque(sorted([*self._pending, *late], key=_offset))
         self._offsets = deque(sorted(self._cached))
 
@@ -182,7 +183,7 @@ class ProcessQueue:
         self.size_bytes -= size
         if not known or self.dropped:
             return None
-        offsets = self._offsets  # min_offset in line: this runs once per message when batches are of one
+        offsets = self._offsets  # min_offset inlined: with batches of one message this runs once for each message
         while offsets and offsets[0] not in cached:
             offsets.popleft()
         return offsets[0] if offsets else self.max_offset_seen + 1
@@ -211,7 +212,7 @@ class ProcessQueue:
         self.put_back(list(self._in_flight.values()))
 
     def drop(self) -> None:
-        """The queue is no longer ours (or its offset was illegal). Law 6 holds from now on."""
+        """The queue belongs to another member now, or its offset was illegal. Law 6 applies from now on."""
         self.dropped = True
 
     def clear(self) -> None:
@@ -223,7 +224,8 @@ class ProcessQueue:
         self.size_bytes = 0
 
     def restart(self, tenure: int) -> None:
-        """Forgets everything: another member consumed here meanwhile, and we begin anew where it ended (orderly consumption)."""
+        """Forgets everything: another member consumed this queue meanwhile, and reading starts again where it ended (orderly
+        consumption)."""
         self.clear()
         self.max_offset_seen = -1
         self.tenure = tenure

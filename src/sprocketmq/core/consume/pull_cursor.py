@@ -19,15 +19,15 @@
 
 Laws
     1. At most one pull is in flight per queue.
-    2. next_offset is always that of the answer, the broker's next_begin_offset: no arithmetic here.
-    3. A dropped queue yields no effect but the end; what a late answer brings is thrown away (it will be pulled again by the owner).
+    2. next_offset is always the broker's next_begin_offset from the answer; it is never computed here.
+    3. A dropped queue yields no effect but the end. The messages of a late answer are discarded; the new owner pulls them again.
     4. No own back-off on NO_MATCHED_MSG: the broker stops scanning after 800 entries and expects to be asked again at once.
     5. Orderly: no pull without a valid lock, and the offset is read again once in each tenure of the lock, because the owner before us may
-       have committed after we were assigned. When we had the lock before (Java reads once per assignment): has nobody gone past our
-       progress meanwhile, we go on with what is cached; else all of it is forgotten and we begin where the other ended, so that no
-       message comes after its successors.
+       have committed after we were assigned. (Java reads it once per assignment.) If we had the lock before and no other member has moved
+       the progress past ours, we continue with the cached messages. Otherwise they are removed and reading starts where the other member
+       ended, so that no message comes after a later one.
     6. An answer to a pull that was asked under another subscription than the one in force changes nothing: it is asked again from the
-       same offset. (Java filters it by the old one and goes on behind it: what matches only the new one is skipped.)
+       same offset. (Java filters it by the old one and continues after it, so messages that match only the new one are skipped.)
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ EXCEPTION_DELAY_MS = 1_000
 PAUSED_DELAY_MS = 1_000
 BROKER_FLOW_CONTROL_DELAY_MS = 20
 BROKER_PULL_BYTES = 256 * 1024
-"""Java: pullBatchSizeInBytes, and maxTransferBytesOnMessageInMemory of a broker: where both say the same, it need not be said."""
+"""Java: pullBatchSizeInBytes, and maxTransferBytesOnMessageInMemory of a broker. A request that wants this default need not contain it."""
 BROKER_SUSPEND_MS = 15_000
 """suspendTimeoutMillis of a push consumer's pull."""
 PULL_TIMEOUT_MS = 30_000
@@ -132,7 +132,7 @@ class PullFailed(msgspec.Struct, frozen=True):
 
 
 class PullOutdated(msgspec.Struct, frozen=True):
-    """The subscription changed while the broker held the pull: the answer says nothing about what is wanted now."""
+    """The subscription changed while the broker held the pull: the answer was made for a subscription that is no longer valid."""
 
 
 PullEvent = PullDue | OffsetRead | PullReturned | PullFailed | PullOutdated
@@ -262,7 +262,7 @@ class PullCursor:
         if self.in_flight:
             return []  # law 1: a second PullDue (resume, rebalance) while the broker holds our pull
         queue = self.process_queue
-        queue.last_pull_ms = now_ms  # also when we only look: rebalance asks whether the loop is alive
+        queue.last_pull_ms = now_ms  # also without a pull: rebalance reads it to see whether the loop is alive
         if not event.running:
             return [PullLater(self.exception_delay_ms, "the consumer is not running")]
         if event.paused:

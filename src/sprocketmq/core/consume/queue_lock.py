@@ -6,8 +6,8 @@
        |---renew every 20 s------------------------->|
        `---UNLOCK_BATCH_MQ after the last turn------>'
 
-The client trusts a grant for half as long as the broker keeps it, so that its clock and the broker's may run apart and a renewal may
-fail once, and still no two clients consume at a time. Each group has its own locks: groups do not disturb each other.
+The client uses a grant for half as long as the broker keeps it. So two clients never consume at the same time, even if the clocks differ
+or one renewal fails. Each group has its own locks.
 
 Laws of the table
     1. One (group, queue) has at most one owner whose lock has not expired.
@@ -17,7 +17,7 @@ Laws of the pair
     4. A client whose local lock is valid is the owner at the broker (30 s < 60 s, counted from before the request was sent), also
        when its clock is set back meanwhile.
     5. Between two grants of one tenure nobody else can have owned the lock: a grant after a refusal, or after more than 60 s, begins a
-       new tenure. What was known of the queue under an earlier one may be out of date (core.pull_cursor finds out).
+       new tenure. What is cached of the queue from an earlier tenure may be out of date (core.consume.pull_cursor checks it).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ LOCAL_LOCK_MAX_LIVE_MS = 30_000
 LOCK_RENEW_INTERVAL_MS = 20_000
 """``rocketmq.client.rebalance.lockInterval``."""
 UNLOCK_DELAY_MS = 20_000
-"""``rocketmq.client.unlockDelayTimeMills``: how long a queue stays locked that was given up with messages cached."""
+"""``rocketmq.client.unlockDelayTimeMills``: how long a queue that was dropped with cached messages stays locked."""
 
 
 class _Lock(Struct):
@@ -57,7 +57,7 @@ class QueueLockTable:
 
     Args:
         max_live_ms: a lock is free again when it was not renewed for longer than this.
-        max_locks: how many there may be; nobody says that the queues exist.
+        max_locks: how many there may be; a request may name queues that do not exist.
     """
 
     def __init__(self, max_live_ms: int = BROKER_LOCK_MAX_LIVE_MS, max_locks: int = 100_000) -> None:
@@ -93,7 +93,7 @@ class QueueLockTable:
         return [queue for queue in queues if self.try_lock(group, queue, client_id, now_ms)]
 
     def unlock(self, group: str, queue: MessageQueue, client_id: str) -> bool:
-        """Gives one lock back; False when it was not the caller's (law 3)."""
+        """Releases one lock; False when it was not the caller's (law 3)."""
         locks = self._groups.get(group, {})
         lock = locks.get(queue)
         if lock is None or lock.client_id != client_id:
@@ -105,7 +105,7 @@ class QueueLockTable:
         return True
 
     def unlock_batch(self, group: str, queues: Iterable[MessageQueue], client_id: str) -> list[MessageQueue]:
-        """Gives back those of ``queues`` that the caller owns, and names them."""
+        """Releases those of ``queues`` that the caller owns, and returns them."""
         return [queue for queue in queues if self.unlock(group, queue, client_id)]
 
     def owner(self, group: str, queue: MessageQueue, now_ms: int) -> str | None:
@@ -121,7 +121,7 @@ class QueueLockTable:
         return any(not self._is_expired(lock, now_ms) for lock in self._groups.get(group, {}).values())
 
     def sweep(self, now_ms: int) -> int:
-        """Forgets expired locks, so that groups that left take no room; returns how many."""
+        """Removes expired locks, so that groups that left take no memory; returns how many."""
         removed = 0
         for group in list(self._groups):
             locks = self._groups[group]
@@ -159,28 +159,29 @@ class LocalQueueLock:
         self.tenure = 0
 
     def granted(self, asked_ms: int) -> None:
-        """The broker granted or renewed; ``asked_ms`` is when the request was SENT, or law 4 would lean on a fast network."""
+        """The broker granted or renewed the lock. ``asked_ms`` is when the request was sent: counted from the answer, law 4 would not
+        hold."""
         if not self.is_ours(asked_ms):
             self.tenure += 1
         self.locked = True
         self.last_lock_ms = asked_ms
 
     def lost(self) -> None:
-        """The broker refused, or we gave it back."""
+        """The broker refused, or the lock was released."""
         self.locked = False
 
     def is_expired(self, now_ms: int) -> bool:
-        """Too old to be trusted, or from the future: the clock was set back by more than the lock's age. (By less is harmless: the age is
-        30 s at most, and what the clock takes off it the broker's 60 s cover.)"""
+        """Whether the lock is too old, or in the future because the clock was set back by more than its age. (A smaller step is harmless:
+        it adds 30 s at most, and the broker keeps the lock for 60 s.)"""
         return not 0 <= now_ms - self.last_lock_ms <= LOCAL_LOCK_MAX_LIVE_MS
 
     def is_valid(self, now_ms: int) -> bool:
-        """May we consume now?"""
+        """Whether messages may be consumed now."""
         return self.locked and not self.is_expired(now_ms)
 
     def is_ours(self, now_ms: int) -> bool:
-        """Whether the broker cannot have given the lock to anybody else yet: longer than we may begin anything new, and as long as what
-        was begun may still be written down."""
+        """Whether the broker cannot have granted the lock to another client yet. This lasts longer than :meth:`is_valid`: no new message
+        may be consumed, but the progress of consumed ones may still be committed."""
         return self.locked and 0 <= now_ms - self.last_lock_ms <= BROKER_LOCK_MAX_LIVE_MS
 
     def __repr__(self) -> str:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why a consumer group does not move: what can be seen of it, and one verdict."""
+"""Finds out why a consumer group makes no progress: what can be observed of it, and one verdict."""

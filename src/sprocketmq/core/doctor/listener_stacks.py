@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where listeners stand, read out of a member's stacks (ConsumerRunningInfo.jstack; Java: UtilAll.jstack, ours in the same layout).
+"""The line that each listener executes, read from a member's stacks (ConsumerRunningInfo.jstack; Java: UtilAll.jstack, ours in the same
+layout).
 
     ConsumeMessageThread_1                  TID: 41 STATE: TIMED_WAITING
     ConsumeMessageThread_1                  java.lang.Thread.sleep(Native Method)                          innermost first
     ConsumeMessageThread_1                  com.acme.Delays.consumeMessage(Delays.java:31)                 <- this line
     ConsumeMessageThread_1                  org.apache.rocketmq...ConsumeMessageConcurrentlyService$ConsumeRequest.run(...)
 
-A thread is in a listener when a frame of the user's is below (called by) a frame that calls listeners. What is told is the innermost frame
-that is neither of the language's own library nor of RocketMQ's.
+A thread is in a listener when a frame of the user's is below (called by) a frame that calls listeners. The line returned is the innermost
+frame that belongs neither to the language's own library nor to RocketMQ.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _HEAD: Final = re.compile(r"TID: \S+ STATE: ")
 
 
 def listener_stacks(jstack: str) -> tuple[str, ...]:
-    """A line for each listener that is at work."""
+    """A line for each listener that is running."""
     return tuple(line for frames in _threads(jstack) if (line := _listener_line(frames)) is not None)
 
 

@@ -15,8 +15,8 @@ Laws (for every strategy, over all members of one group)
     3. The result is a function of the arguments alone; the order of the arguments decides, so callers go through :func:`allocate`.
     4. A client that is not in the list gets nothing.
 
-Any difference from Java double-assigns queues in a group of Java and Python members, hence no improvements here.
-CONFIG is not subject to laws 1 and 2, because the user names the queues.
+With any difference from Java, queues in a group of Java and Python members would be assigned twice. So the strategies are not improved
+here. CONFIG is not subject to laws 1 and 2, because the user names the queues.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ __all__ = [
 class AllocationStrategy(Protocol):
     """A callable ``(group, client_id, queues, client_ids) -> queues``: the classes here, or a function of the user's.
 
-    Called in every round, with both lists sorted as all members sort them. It must answer from its arguments alone, and alike in all
-    members: only then no queue is read twice or by nobody. An attribute ``name`` is shown in logs and asked for by brokers.
+    Called in every round, with both lists sorted as all members sort them. The result must depend on the arguments alone and be the same
+    in all members; otherwise a queue is read twice or by no member. The attribute ``name`` is shown in logs and reported to brokers.
     """
 
     def __call__(
@@ -62,7 +62,8 @@ class AllocationStrategy(Protocol):
 
 
 class MachineRoomResolver(Protocol):
-    """Says in which machine room who stands; no answer may be empty. Java: AllocateMachineRoomNearby.MachineRoomResolver."""
+    """Returns the machine room of a queue's broker or of a client; it must not be empty. Java:
+    AllocateMachineRoomNearby.MachineRoomResolver."""
 
     def broker_deploy_in(self, queue: MessageQueue, /) -> str: ...
 
@@ -70,7 +71,7 @@ class MachineRoomResolver(Protocol):
 
 
 def strategy_name(strategy: AllocationStrategy) -> str:
-    """Java's name of a strategy; a function goes by its own."""
+    """Java's name of a strategy; for a function its own name."""
     return str(getattr(strategy, "name", None) or getattr(strategy, "__name__", None) or type(strategy).__name__)
 
 
@@ -91,7 +92,7 @@ def allocate(
 
     Args:
         strategy: one of the classes of this module, or the user's own.
-        group: consumer group, for strategies that care.
+        group: consumer group, for strategies that use it.
         client_id: our own id, as sent in heartbeats.
         queues: all subscribe queues of one topic, in any order.
         client_ids: all members of the group as the broker lists them, in any order.
@@ -100,7 +101,7 @@ def allocate(
         Our queues; empty when there is nothing to share, or the broker does not list us yet.
 
     Raises:
-        ConfigurationError: the strategy gave something else than queues. Whatever a strategy raises itself comes through.
+        ConfigurationError: the strategy returned something else than queues. Exceptions that the strategy raises are not caught.
     """
     all_queues = sorted(set(queues), key=queue_order)
     all_ids = sorted(set(client_ids), key=java_order)
@@ -153,7 +154,7 @@ class AllocateAveragelyByCircle(Struct, frozen=True):
 
 
 class AllocateByConfig(Struct, frozen=True):
-    """CONFIG: always the given queues, whoever else is there. Java: AllocateMessageQueueByConfig."""
+    """CONFIG: always the given queues, whatever other members there are. Java: AllocateMessageQueueByConfig."""
 
     queues: tuple[MessageQueue, ...]
     name: ClassVar[str] = "CONFIG"
@@ -167,7 +168,7 @@ class AllocateByConfig(Struct, frozen=True):
 class AllocateByMachineRoom(Struct, frozen=True):
     """MACHINE_ROOM: shares only queues whose broker is called ``room@name`` with a room in ``rooms``.
 
-    Java: AllocateMessageQueueByMachineRoom. Other queues are read by nobody of this group.
+    Java: AllocateMessageQueueByMachineRoom. Other queues are read by no member of this group.
     """
 
     rooms: frozenset[str]
@@ -198,8 +199,8 @@ class AllocateMachineRoomNearby(Struct, frozen=True):
 
     Args:
         strategy: x.
-        broker_room: the room a queue's broker stands in.
-        consumer_room: the room a client id stands in.
+        broker_room: the room of a queue's broker.
+        consumer_room: the room of a client id.
 
     Java: AllocateMachineRoomNearby with its MachineRoomResolver.
     """
@@ -283,7 +284,7 @@ def _java_text(queue: MessageQueue) -> str:
 
 
 def _ring_hash(key: str) -> int:
-    from hashlib import md5  # few choose this strategy
+    from hashlib import md5  # imported here because few consumers use this strategy
 
     return int.from_bytes(md5(key.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest()[:4], "big")
 

@@ -20,7 +20,7 @@ Laws
     3. A dropped queue never becomes active again: it leaves, and comes back as a new process queue.
     4. Without events under way, the table holds exactly the allocated queues.
     5. A topic no longer subscribed is dropped whole.
-    6. Drops come before Adds: what we give up is free for others as soon as possible.
+    6. Drops come before Adds, so that dropped queues are free for other members as soon as possible.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ class DropReason(Enum):
 
 
 class Drop(msgspec.Struct, frozen=True):
-    """The queue was marked dropped. Persist and forget its progress, unlock it (orderly), then say ``removed`` or ``removal_refused``."""
+    """The queue was marked dropped. Persist and forget its progress, unlock it (orderly), then call ``removed`` or ``removal_refused``."""
 
     queue: MessageQueue
     reason: DropReason
 
 
 class Add(msgspec.Struct, frozen=True):
-    """Lock the queue (orderly), forget stale progress, find its start offset, then say ``added`` or ``add_failed``."""
+    """Lock the queue (orderly), forget stale progress, find its start offset, then call ``added`` or ``add_failed``."""
 
     queue: MessageQueue
 

@@ -11,7 +11,8 @@ Laws
     2. Whatever ``matches_tags`` accepts, ``tags_code_matcher`` accepts (the broker never withholds a wanted message).
     3. A message without a tag has code 0 and matches only law 1.
     4. ``sub_version`` is the time; the broker goes by the newest subscription of any member, and refuses pulls that are newer than the one
-       it knows (code 25). So a member says again what it wants, with a newer version, whenever another one may have said otherwise.
+       it knows (code 25). So a member sends its subscription again, with a newer version, whenever another member may have sent a
+       different one.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def sql92(expression: str) -> FilterExpression:
     """A SQL92 filter over message properties, evaluated by the broker (which must have ``enablePropertyFilter=true``).
 
     Args:
-        expression: for example ``"distance > 1000 AND carrier = 'UA'"``. It is carried as it is; the broker judges its grammar.
+        expression: for example ``"distance > 1000 AND carrier = 'UA'"``. It is sent as it is; the broker checks its grammar.
 
     Returns:
         What ``subscribe`` takes.
@@ -76,7 +77,7 @@ def sql92(expression: str) -> FilterExpression:
 
 
 TAG_TYPES: Final[frozenset[str | None]] = frozenset((None, "", TAG))
-"""How an expression of tags calls its type; old clients leave it out. Java: ExpressionType.isTagType."""
+"""The types of a tag expression; old clients send none. Java: ExpressionType.isTagType."""
 
 
 def is_tag_type(expression_type: str | None) -> bool:
@@ -146,8 +147,7 @@ def _check_readable(expression: str) -> None:
 
 
 def tags_code_matcher(subscription: SubscriptionData) -> Callable[[int], bool] | None:
-    """The broker's test, on the low 32 bits of the consume queue's tagsCode; None means that everything matches. Not for SQL92 (see the
-    module comment)."""
+    """The broker's test, on the low 32 bits of the consume queue's tagsCode; None means that everything matches. Not for SQL92."""
     if subscription.sub_string == SUB_ALL or subscription.class_filter_mode:
         return None
     if not is_tag_type(subscription.expression_type):

@@ -9,8 +9,8 @@ Laws
     1. Queues come in the order broker name, queue id: producers that hash a sharding key depend on it.
     2. An address is known as long as some route names it; a broker no route names is offline and gets no heartbeat.
     3. ``update`` is False when nothing a user of the table can see has changed.
-    4. A route's numbers of queues become lists, so a route with numbers that no broker has is refused (``checked_route``) before anybody
-       sees it: a name server takes any number from whoever registers.
+    4. A route with more queues than a broker may have is refused (``checked_route``) before it is used: a name server accepts any number
+       of queues from whoever registers, and here each queue becomes an object.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ __all__ = [
 ]
 
 MASTER_ID = 0
-_MOST_DIGITS = 9  # int() must not be asked about thousands
+_MOST_DIGITS = 9  # int() is slow with thousands of digits
 PERM_READ = 4
 PERM_WRITE = 2
 DEFAULT_TOPIC = "TBW102"
@@ -185,7 +185,7 @@ class RouteTable:
         )  # may raise: before any change
         self._routes[topic] = route
         self._publish[topic], self._subscribe[topic] = publish, subscribe
-        if known is None:  # nothing that was known ends with it: 1,000 topics are not collected 1,000 times
+        if known is None:  # no address can be lost, so the brokers need not be collected again from all topics
             self._add_brokers(self._brokers, route)
         else:
             self._collect_brokers(last=topic)
@@ -238,8 +238,8 @@ class RouteTable:
         return BrokerAddress(addresses[first], first)
 
     def any_address(self, topic: str, choice: int = 0) -> str | None:
-        """Some broker of the topic, for questions any of them can answer (who is in the group). ``choice`` picks one; the driver's random
-        choice."""
+        """Some broker of the topic, for requests that any of them can answer (the members of a group). ``choice`` picks one; the driver's
+        random choice."""
         route = self._routes.get(topic)
         datas = [data for data in route.broker_datas if data.broker_addrs] if route else []
         if not datas:

@@ -101,7 +101,7 @@ class _Fault(msgspec.Struct):
 
 
 class LatencyFaultTable:
-    """How brokers did lately (``send_latency_fault_enable``)."""
+    """Recent send latencies and failures of brokers (``send_latency_fault_enable``)."""
 
     __slots__ = ("_faults",)
 

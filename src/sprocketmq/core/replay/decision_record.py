@@ -10,13 +10,13 @@
     {"at": ms, "state": [[name, class, {...}], ...]}                                          all machines, where a later part begins
 
 Values: what JSON has is itself; all else is an object with one key that says what it is, as in {"queue": "flights/broker-a/0"},
-{"message": 17}, {"Drop": {...}}, {"DropReason": "REASSIGNED"}, {"machine": name}. A message is spelt out where it is first mentioned
-and is its number from then on: n, its number; UNIQ_KEY; queue offset; commit log offset; bytes of the body; two times in ms;
-reconsume_times; its own topic; tags; keys.
+{"message": 17}, {"Drop": {...}}, {"DropReason": "REASSIGNED"}, {"machine": name}. A message is written in full where it is first
+mentioned; after that only its number is written. In full it is: n, its number; UNIQ_KEY; queue offset; commit log offset; bytes of the
+body; two times in ms; reconsume_times; its own topic; tags; keys.
 
 Laws
 1. What is written can be read back: ``encode(decode(encode(value))) == encode(value)`` for every value of a machine.
-2. A message's body never enters a record, nor do its user properties; its size, id, keys, tags and places do.
+2. A record never contains a message's body or its user properties; it contains its size, id, keys, tags and offsets.
 3. Every method of a machine that changes it is in :data:`MACHINES`, so no input can be missed.
 4. A torn last line (the process died while writing) costs that line only; a broken line in the middle is an error that names it.
 """
@@ -137,18 +137,18 @@ class Codec:
         self, name_of: Callable[[object], str | None], machine_named: Callable[[str], object] | None = None
     ) -> None:
         self._name_of, self._machine_named = name_of, machine_named
-        self._token, self._numbers = next(_TOKENS), itertools.count(1)  # numbers alone: a message must stay picklable
+        self._token, self._numbers = next(_TOKENS), itertools.count(1)  # numbers: a message must stay picklable
         self._part = 0
         self.messages: dict[int, MessageExt] = {}
 
     def new_part(self) -> None:
-        """Messages are spelt out once more: what was said in an earlier part may be gone."""
+        """Messages are written in full once more, because the earlier part may be deleted."""
         self._part += 1
 
     # -- to JSON ---------------------------------------------------------------------------------------------------------------
 
     def encode(self, value: object) -> Any:
-        """JSON of any value; of what has no form here only the name of its class, so that recording never fails."""
+        """JSON of any value. A value of an unknown class becomes the name of its class, so that recording never fails."""
         kind = type(value)
         if kind in _PLAIN:
             return value
@@ -239,7 +239,7 @@ class Codec:
             raise ProtocolError(f"this version knows no {kind} of {content!r}") from error
 
     def message(self, content: int | dict[str, Any]) -> MessageExt:
-        """The message of a number, or of its first mention; one that was never spelt out has offset -1."""
+        """The message of a number, or of its first mention; one that was never written in full has offset -1."""
         if isinstance(content, int):
             number, spelt = content, {}
         else:
@@ -257,7 +257,7 @@ class Codec:
             message.born_timestamp_ms, message.store_timestamp_ms = spelt["born"], spelt["stored"]
             message.reconsume_times = spelt["tries"]
             message.properties.update(_spelt_properties(spelt))
-            message.body = cast(bytes, _BODY[: spelt["size"]])  # only its length is ever asked for
+            message.body = cast(bytes, _BODY[: spelt["size"]])  # only its length is used
         return message
 
 

@@ -4,8 +4,8 @@
     line --"new", "state"--> machine          line --"with"--> that machine, here --effects--> equal to "gives"? else a Difference
 
 Laws
-1. A record of the same version replays without a difference: machines know no clock, no chance and no thread, so all they go by is in
-   the record.
+1. A record of the same version replays without a difference: machines use no clock, no random numbers and no threads, so the record
+   contains all of their input.
 2. A difference is reported with both answers and never hidden; what follows it may be its consequence, so the first one counts.
 3. Replaying touches nothing outside: no network, no file, no listener.
 
@@ -234,7 +234,7 @@ class Replay:
 
 
 def _by_number(value: Any) -> Any:
-    """Messages that are spelt out become their numbers: an effect names them as an input does."""
+    """Replace messages that are written in full by their numbers, so that effects can be compared."""
     if isinstance(value, list):
         return [_by_number(item) for item in value]
     if isinstance(value, dict):

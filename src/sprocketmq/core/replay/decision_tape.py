@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Machines that tell what they do: subclasses which hand each input and its effects to a :class:`Tape`.
+"""Machines that record what they do: subclasses that pass each input and its effects to a :class:`Tape`.
 
     driver --call--> recorded machine --the same call--> the machine itself --effects--> driver
                             |                                                    |
                             `---- {"on", "do", "with": input, "gives": effects} -'--> write(line)
 
-A driver that records makes its machines here instead of by their classes; nothing else differs. So a consumer that does not record
-runs the plain classes, and pays nothing.
+A driver that records makes its machines here instead of by their classes; nothing else differs. So a consumer that does not record uses
+the machines' own classes, at no cost.
 
 Laws
-1. Only the outermost call is recorded: what a machine does to another one inside (a cursor puts messages into its process queue) is its own
-   doing and comes about again when the outer call is replayed.
+1. Only the outermost call is recorded: calls that a machine makes to another one (a cursor puts messages into its process queue) are
+   repeated when the outer call is replayed.
 2. Input is written down as it was before the call, effects as they were right after it.
 3. A call that repeats the one before and changed nothing is left out: an empty take, the same assignment again, one more look at a
-   queue that is held back (of those the last one is kept, with how often).
+   queue that is held back (the last one of these is recorded, with their number).
 4. ``state`` is complete: a record that begins with it can be replayed without what came before.
 
 Not thread-safe but for ``note``: machines belong to the consumer's loop, listeners run in workers.
@@ -58,7 +58,7 @@ class Tape:
         self._turns = 0
         self._same: dict[object, object] = {}
         self._wants: dict[str, Any] = {}  # of each topic the last assignment that still counts
-        self._progress: dict[str, Line] = {}  # the last that was said of each queue's progress, or, under "", of all
+        self._progress: dict[str, Line] = {}  # the last call about a queue's progress; under "", about all
         self._held: dict[str, Line] = {}  # subject -> the last look at a queue that is held back, not written yet
 
     # -- machines --------------------------------------------------------------------------------------------------------------
@@ -101,7 +101,7 @@ class Tape:
     def _make(self, kind: type[M], name: str, subject: str, args: Sequence[Any], named: Mapping[str, Any]) -> M:
         recorded: Any = _RECORDED[kind]
         machine = recorded.__new__(recorded)
-        inside, self._inside = self._inside, True  # its own first settings are no inputs
+        inside, self._inside = self._inside, True  # what the constructor sets is not an input
         machine._record_tape, machine._record_name, machine._record_subject = self, name, subject
         try:
             machine.__init__(*args, **named)
@@ -142,7 +142,7 @@ class Tape:
     def call(
         self, machine: Any, do: str, original: Callable[..., Any], args: Sequence[Any], named: dict[str, Any]
     ) -> Any:
-        """Let ``machine`` do it, and write it down. Used by the recorded machines only."""
+        """Call the method of ``machine``, and record it. Used by the recorded machines only."""
         if self._inside:
             return original(machine, *args, **named)
         args = [list(arg) if isinstance(arg, Iterator) else arg for arg in args]

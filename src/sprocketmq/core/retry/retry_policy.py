@@ -10,7 +10,7 @@ Remoting clients of Java know only the last line; the first two reach only clien
 time, so a wait is rounded up to the next level.
 
 Laws
-    1. A policy that is missing, unknown or nonsense is the schedule's own: a wrong setting must not stop retries.
+    1. If a policy is missing, unknown or invalid, the schedule decides, so that a wrong setting does not stop retries.
     2. A wait is never shorter than the policy says, unless the policy says more than the longest level.
     3. The index starts at the third entry, as the levels do (3 + n): Java's default policy and the default levels give the same waits.
 """

@@ -10,7 +10,7 @@ Laws
        its own evaluator are in the tests.
     2. Logic has three values: a property that is missing makes a comparison neither true nor false, and only true finds a message.
     3. A value that cannot be converted to what it is compared with makes the whole expression not match, wherever it stands (Java throws).
-    4. Any text is answered, with a predicate or with one sentence: length and nesting have limits, no recursion follows the text.
+    4. Any text gives a predicate or an error of one sentence: length and nesting have limits, and no recursion is as deep as the text.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ seen, because a property is always text and a constant is what it is.
 
 Laws
     1. A tree that was made is allowed: each factory below refuses what Apache refuses while it parses.
-    2. ``depth`` is at most MAX_DEPTH: whoever walks a tree by recursion is safe. Chains of AND and of OR count once, however long.
+    2. ``depth`` is at most MAX_DEPTH: a tree may be walked by recursion. Chains of AND and of OR count once, however long.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ Predicate = Callable[[bytes], bool]
 # Apache has no limits but its stack and heap. The length bounds the time that one request may take of the loop, the depth the stack.
 MAX_LENGTH = 16_384
 MAX_DEPTH = 200
-# Words cost more than characters, to compile, to keep, and to ask about each message. An IN list is one question, so its texts and commas
-# do not count: some 500 conditions, or lists as long as MAX_LENGTH lets them be. CONTAINS counts as twenty.
+# Words cost more than characters, to compile, to store, and to evaluate for each message. An IN list is one look-up, so its texts and
+# commas do not count: some 500 conditions, or lists as long as MAX_LENGTH lets them be. CONTAINS counts as twenty.
 MAX_WORDS = 2_000
 
 Value: TypeAlias = str | int | float | bool | None
@@ -82,7 +82,7 @@ class Constant:
 
     @staticmethod
     def of_decimal(text: str) -> Constant:
-        """``5`` is an Integer, ``5000000000`` a Long, and so is nothing else: a trailing L only passes."""
+        """``5`` is an Integer, ``5000000000`` a Long. A trailing L is accepted and has no effect."""
         digits = text.rstrip("lL")
         if len(digits) > 19 or int(digits) > _LONG_MAX:
             refuse(f"the number {digits[:20]} is too large, at most {_LONG_MAX} is allowed")
@@ -129,7 +129,7 @@ class Negate:
 
     @staticmethod
     def of(operand: Expression) -> Negate:
-        # Worked out once: asked again at each level, it would double with each sign.
+        # Computed once: computed again at each level, the work would double with each sign.
         depth = _above(operand)
         if isinstance(operand, Constant | Negate) and operand.kind in _NUMBERS:
             assert isinstance(operand.value, int | float)

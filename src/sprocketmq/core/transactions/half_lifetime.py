@@ -39,14 +39,14 @@ class HalfLifetime:
         check_max: ``transactionCheckMax``.
         interval_ms: ``transactionCheckInterval``.
         reserved_ms: ``fileReservedTime``, after which a half is given up without a question.
-        is_told: whether the broker told any setting; else all of them are assumed.
+        is_reported: whether the broker's answer had any of them; else all are Apache's defaults.
     """
 
     timeout_ms: int = 6_000
     check_max: int = 15
     interval_ms: int = 30_000
     reserved_ms: int = 72 * _HOUR_MS
-    is_told: bool = True
+    is_reported: bool = True
 
     @classmethod
     def of(cls, settings: Mapping[str, str]) -> HalfLifetime:
@@ -79,7 +79,7 @@ class HalfLifetime:
             f"transactionTimeOut={self.timeout_ms}, transactionCheckMax={self.check_max}, "
             f"transactionCheckInterval={self.interval_ms}"
         )
-        if self.is_told:
+        if self.is_reported:
             return settings
         return (
             f"{settings}, Apache's defaults: this account may not read the broker's settings; allow it GET_BROKER_CONFIG "

@@ -63,7 +63,7 @@ _SYS_FLAGS = {
 
 
 def local_transaction_state(answer: object) -> tuple[LocalTransactionState, bool]:
-    """What a callback's answer means, and whether such an answer is allowed. Whatever is none counts as UNKNOWN, as in Java."""
+    """What a callback's answer means, and whether it is allowed. Anything that is not a state counts as UNKNOWN, as in Java."""
     if isinstance(answer, LocalTransactionState):
         return answer, True
     return LocalTransactionState.UNKNOWN, False

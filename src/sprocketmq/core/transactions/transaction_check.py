@@ -123,8 +123,8 @@ def half_offsets_of_op(body: bytes) -> list[int]:
 
 
 class TransactionId(bytes):
-    """What a half and all its copies share, and no two transactions: sixteen bytes, however long their names are, since thousands of
-    ended transactions are kept in mind, and anybody may make them."""
+    """What a half and all its copies share, and no two transactions: sixteen bytes, however long their names are, since thousands of ended
+    transactions are remembered, and any client may create them."""
 
     __slots__ = ()
 
@@ -132,7 +132,7 @@ class TransactionId(bytes):
     def of(
         cls, unique_key: str, born_timestamp_ms: int, born_host: tuple[bytes, int], real_topic: str, body_crc: int
     ) -> TransactionId:
-        # Neither text is from elsewhere than a property, and no property contains \x02: so no two transactions have the same facts.
+        # Both texts come from properties, and no property contains \x02, so the joined texts of two transactions differ.
         ip, port = born_host
         facts = f"{unique_key}\x02{real_topic}\x02{born_timestamp_ms} {ip.hex()} {port} {body_crc}"
         return cls(blake2b(facts.encode("utf-8", "surrogatepass"), digest_size=16).digest())
@@ -156,7 +156,7 @@ class TransactionTable:
 
     Args:
         half_progress, op_progress: where the last run stopped.
-        remembered: how many ended transactions are kept in mind, for ENDs that come twice.
+        remembered: how many ended transactions are remembered, for ENDs that come twice.
     """
 
     def __init__(self, half_progress: int, op_progress: int, *, remembered: int = 10_000) -> None:
@@ -177,7 +177,7 @@ class TransactionTable:
         """An op message of the op queue, in its order; those before ``op_progress`` serve to know an END that comes again.
 
         Marks beyond ``half_end`` belong to halves that a crash took; they mean nothing. ``set_aside``: it is the mark of a half that has
-        a newer copy, so it tells of no end.
+        a newer copy, so it does not mean that the transaction ended.
         """
         for offset in half_offsets:
             if self.half_progress <= offset < half_end:

@@ -35,7 +35,7 @@ class Clock(Protocol):
         ...
 
     def steady_ms(self) -> int:
-        """Milliseconds that nobody can set: for how long something is silent. At the process's start it is :meth:`now_ms`."""
+        """Milliseconds of a clock that cannot be set, to measure how long a peer is silent. At the process's start it is :meth:`now_ms`."""
         ...
 
     def call_later(self, delay_ms: float, callback: Callable[[], object]) -> Timer: ...
@@ -101,7 +101,7 @@ class ManualClock:
         return int(self._now_ms)
 
     def steady_ms(self) -> int:
-        """Milliseconds that nobody can set: for how long something is silent.
+        """Milliseconds of a clock that cannot be set, to measure how long a peer is silent.
 
         Returns:
             The time.

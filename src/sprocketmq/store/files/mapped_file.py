@@ -256,7 +256,7 @@ class MemoryFile(StoreFile):
 
 
 class MappedFile(StoreFile):
-    """A file on disk. The constructor only sets its path; ``create`` creates the file, ``open_existing`` checks it, ``view`` maps it.
+    """A file on disk. The constructor only sets its path; ``create`` creates the file, ``view`` checks its length and maps it.
 
     With ``read_only`` (store check) nothing is created, extended or written.
     """

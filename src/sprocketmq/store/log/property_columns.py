@@ -10,8 +10,8 @@ The first letters of a pair are one number, so looking for a name is one compari
 from one running sum: with weights of falling powers of 31, the difference of two sums is the hash of what lies between them, times a power
 that is known. 31 has an inverse modulo 2^32, so nothing is lost.
 
-Texts that are not ASCII are turned into UTF-16, the characters that Java's String.hashCode counts, and read in the same way. They are
-read apart from the others, so they cost nobody else.
+Texts that are not ASCII are turned into UTF-16, the characters that Java's String.hashCode counts, and read in the same way. They are read
+separately, so that other texts cost no more.
 
 Laws
 1. ``values`` finds for each record what ``properties.get_property`` finds in its text.
@@ -162,7 +162,7 @@ class PropertyTexts:
     def columns(self, count: int) -> Iterator[PropertyColumns]:
         """Of the first ``count`` records: ASCII apart from other texts, and not too many bytes at once.
 
-        The hashes of each have to be taken before the next are asked for: they share their memory.
+        Take the hashes of each before the next is requested, because they share their memory.
         """
         # New pages for each batch would cost more than the sums.
         try:

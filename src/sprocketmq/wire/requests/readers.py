@@ -20,7 +20,7 @@ _REQUESTS: Final = (
     messages.PULL_MESSAGE,
     messages.LITE_PULL_MESSAGE,
 )
-# What is another value in each request of one client (see ``wire.frames.header_shapes``).
+# The two fields with a new value in each request of one client (see ``wire.frames.header_shapes``).
 _VARYING: Final[Mapping[type[Any], tuple[str, str]]] = {
     SendMessageRequestHeader: ("born_timestamp", "properties"),
     SendMessageRequestHeaderV2: ("born_timestamp", "properties"),

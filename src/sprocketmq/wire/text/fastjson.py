@@ -105,7 +105,7 @@ def decode(data: Buffer, as_type: type[T], max_odd_bytes: int | None = None) -> 
     """A JSON text of either dialect as ``as_type``. Unknown fields are ignored, a null field counts as absent, numbers may be quoted.
 
     Args:
-        max_odd_bytes: how long a text may be that is not standard JSON of exactly this shape; None: as long as it likes.
+        max_odd_bytes: how long a text may be that is not standard JSON of exactly this shape; None: no limit.
 
     Raises:
         ProtocolError: no such text, or a required field is missing or of the wrong kind.
@@ -190,7 +190,8 @@ class _Parser:
             self.fail("the text should end")
 
     def fields(self, most_chars: int) -> Iterator[Any]:
-        """The keys of an object, ``at`` behind the colon: who asks for the next one has read the value. Each pair ends within its limit."""
+        """The keys of an object, ``at`` behind the colon: the caller reads the value before it requests the next key. Each pair ends
+        within its limit."""
         text_end = len(self.text)
         self.end = min(text_end, self.at + most_chars)
         if self.skip() != "{":
@@ -388,7 +389,7 @@ def _key_order(pair: tuple[Any, Any]) -> tuple[bool, Any]:
 
 
 def dumps(value: Any, *, pretty: bool = False) -> bytes:
-    """``value`` in the dialect: what a Java peer would write. ``pretty`` with tabs and newlines, as its config files are.
+    """``value`` in the dialect, as a Java peer would write it. ``pretty``: with tabs and newlines, as in its config files.
 
     Takes structs, mappings (keys: text, int, MessageQueue), lists, sets, enums and scalars.
     """
@@ -437,7 +438,7 @@ def _key(key: Any) -> bytes:
 
 
 def dumps_standard(value: Any) -> bytes:
-    """``value`` in standard JSON: integer keys quoted. For routes when the asker wants them so.
+    """``value`` in standard JSON: integer keys quoted. For routes, if the client requests them in this form.
 
     Raises:
         TypeError: it holds a mapping with object keys, which standard JSON cannot say.

@@ -247,11 +247,11 @@ def test_an_acting_master_reads_only_and_stands_in_the_routes_as_master() -> Non
     assert perms(table) == [4]
     assert addresses(table) == {"a": {0: "a2:1"}}
     [change] = table.min_id_changes
-    assert (change.min_id, change.min_address, change.offline_address, change.tell) == (2, "a2:1", "a0:1", ["a2:1"])
+    assert (change.min_id, change.min_address, change.offline_address, change.notified) == (2, "a2:1", "a0:1", ["a2:1"])
     lower = take(table, 1, acting=True)
     assert lower is not None
     assert lower.lower_id is not None
-    assert (lower.lower_id.min_id, lower.lower_id.tell) == (1, ["a2:1"])
+    assert (lower.lower_id.min_id, lower.lower_id.notified) == (1, ["a2:1"])
 
 
 def test_without_acting_masters_a_group_without_master_shows_none() -> None:

@@ -10,8 +10,8 @@ from sprocketmq.core.consume.flow_control import (
     FlowControlCause,
     FlowLimits,
     check,
-    count_to_go_on,
     per_queue_limits,
+    resume_count,
 )
 from sprocketmq.core.consume.process_queue import ProcessQueue
 from sprocketmq.errors import ConfigurationError
@@ -90,4 +90,4 @@ def test_limits_out_of_range_are_refused(name: str, value: int) -> None:
 
 
 def test_of_many_messages_a_quarter_goes_before_the_next_look_and_of_few_one() -> None:
-    assert [count_to_go_on(FlowLimits(max_count=most)) for most in (1, 10, 255, 256, 1000)] == [1, 10, 255, 192, 750]
+    assert [resume_count(FlowLimits(max_count=most)) for most in (1, 10, 255, 256, 1000)] == [1, 10, 255, 192, 750]
