@@ -133,26 +133,30 @@ def test_what_ended_is_recorded_before_each_writing(
         return list(queues) if is_ours.is_set() else []
 
     _send(producer)
-    consumer = consumers(listener, kind="orderly", start=False, allocate_strategy=strategy)
-    consumer.subscribe("weather")
+    consumer = consumers(
+        listener, kind="orderly", start=False, allocate_strategy=strategy, mq_client_api_timeout_ms=120_000
+    )
+    consumer.subscribe("weather")  # does not exist: a round begins each second
     consumer.start()
     try:
         assert first.running.wait(20)
-        rocketmq.advance_until(lambda: _stored(rocketmq) == 5)  # the rounds of the beginning are over
+        consumer.persist_offsets()
+        rocketmq.wait_until(lambda: _stored(rocketmq) == 5)
         if way == "give up":  # by a round that waits for the broker while the calls go on
-            is_ours.clear()
             held = rocketmq.faults.delay(RequestCode.GET_CONSUMER_LIST_BY_GROUP, 1_000)
-            rocketmq.advance_until(lambda: held.hits == 1, patience_ms=500)
+            rocketmq.advance_until(lambda: held.hits == 1, step_ms=500)  # shorter than the delay: it is held still
+            is_ours.clear()  # not sooner: the round before, if it goes on yet, would give the queue up
         first.release.set()
         assert second.running.wait(20)
         if way == "persist":
             consumer.persist_offsets()
         elif way == "unsubscribe":
             consumer.unsubscribe("flights")
+            rocketmq.advance_until(lambda: QUEUE not in consumer.assigned_queues, patience_ms=500)
         else:
             rocketmq.advance(1_000)
-        # Before the next periodic writing, which would record it as well.
-        rocketmq.advance_until(lambda: _stored(rocketmq) == LAST, limit_ms=2_000, patience_ms=500)
+        # Without the clock: the next periodic writing would record it as well.
+        rocketmq.wait_until(lambda: _stored(rocketmq) == LAST)
     finally:
         first.release.set()
         second.release.set()
