@@ -290,6 +290,35 @@ def test_a_lock_that_comes_back_begins_where_the_other_member_ended_and_never_se
     rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 6)
 
 
+@pytest.mark.parametrize("most_cached", [1_000, 1], ids=["the broker holds a pull", "the cache is full"])
+def test_what_is_cached_is_consumed_as_soon_as_the_lock_comes_back(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, most_cached: int
+) -> None:
+    """Although its pull loop has to look first where another member ended."""
+    rocketmq.create_topic("flights", queues=1)
+    producer.send_batch([rmq.Message("flights", str(n).encode()) for n in range(6)])
+    held = rocketmq.faults.drop(
+        RequestCode.PULL_MESSAGE,
+        times=None,
+        when=lambda command: command.ext_fields["topic"] == "flights" and command.ext_fields["queueOffset"] == "6",
+    )
+    go_on = threading.Event()
+    recorder = OrderlyRecorder(
+        lambda message, context: Status.SUCCESS if go_on.is_set() else Status.SUSPEND_CURRENT_QUEUE_A_MOMENT
+    )
+    consumer = consumers(recorder, kind="orderly", pull_threshold_for_queue=most_cached)
+    rocketmq.wait_until(lambda: recorder.seen and consumer.process_queues[QUEUE].count == 6)
+    if most_cached > 6:
+        rocketmq.wait_until(lambda: held.hits == 1)
+    _give_the_lock_to_somebody(rocketmq, consumer)
+    go_on.set()
+    tries = recorder.bodies
+    rocketmq.broker.locks.unlock("delays", QUEUE, "somebody@else")
+    # After 120 s a round would take a queue without a pull up anew.
+    rocketmq.advance_until(lambda: recorder.bodies == [*tries, *map(str, range(6))], limit_ms=60_000, patience_ms=100)
+    rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 6)
+
+
 def test_progress_from_before_a_lock_was_lost_is_not_written_after_it_came_back_either(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:

@@ -54,6 +54,7 @@ class Rebalancer:
         changed: called with a topic when this member's queues of it changed, or the members that share it.
         heartbeat: tells the broker at this address who we are.
         record_ended: records progress of the listener calls that have ended; after a drop it would be too late.
+        locked_again: called with a process queue when its lock is ours again and another member may have had it meanwhile.
         spawn: runs work that ends with the consumer.
         start_timestamp_ms: for CONSUME_FROM_TIMESTAMP.
     """
@@ -69,13 +70,14 @@ class Rebalancer:
         changed: Callable[[str], None],
         heartbeat: Callable[[str], Awaitable[None]],
         record_ended: Callable[[], None],
+        locked_again: Callable[[ProcessQueue], None],
         spawn: Callable[[Coroutine[Any, Any, Any]], object],
         start_timestamp_ms: int | None = None,
     ) -> None:
         self._group, self._api, self._routes = group, api, routes
         self._locks_needed = orderly and group.clustering
         self._start_loop, self._changed, self._heartbeat = start_loop, changed, heartbeat
-        self._record_ended, self._spawn = record_ended, spawn
+        self._record_ended, self._locked_again, self._spawn = record_ended, locked_again, spawn
         self._start_timestamp_ms = start_timestamp_ms
         self._process_queues: dict[MessageQueue, ProcessQueue] = {}  # read, or being given up
         self._unlocks: dict[MessageQueue, Timer] = {}  # queues that were given up and are still locked
@@ -433,9 +435,11 @@ class Rebalancer:
 
     def _granted(self, queue: MessageQueue, process_queue: ProcessQueue, asked_ms: int) -> None:
         """Note a grant. If another member may have had the lock since the last one, its progress counts, and ours is forgotten."""
-        if not process_queue.lock.is_ours(asked_ms):
-            self._group.offset_store.progress.remove(queue)
+        is_ours = process_queue.lock.is_ours(asked_ms)
         process_queue.lock.granted(asked_ms)
+        if not is_ours:
+            self._group.offset_store.progress.remove(queue)
+            self._locked_again(process_queue)
 
     def forget_progress_of_others(self) -> None:
         """Forget progress of queues whose lock another member may have by now. Writing it could overwrite the progress of that member."""

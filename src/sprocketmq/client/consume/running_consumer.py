@@ -163,6 +163,7 @@ class RunningConsumer:
             changed=self._queues_changed,
             heartbeat=instance.heartbeats.send_to,
             record_ended=self.service.record_ended,
+            locked_again=self._locked_again,
             spawn=self._spawn,
             start_timestamp_ms=consume_timestamp_ms(timestamp) if timestamp else None,
         )
@@ -463,6 +464,11 @@ class RunningConsumer:
 
     async def _lock_queue(self, process_queue: ProcessQueue) -> bool:
         return await self.rebalancer.lock_one(process_queue)
+
+    def _locked_again(self, process_queue: ProcessQueue) -> None:
+        loop = self._loops.get(process_queue)
+        if loop is not None:
+            loop.locked_again()
 
     def _settled(self, process_queue: ProcessQueue) -> None:
         loop = self._loops.get(process_queue)

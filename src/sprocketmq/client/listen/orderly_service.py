@@ -365,7 +365,7 @@ class OrderlyService:
     def _may_write_progress(self, process_queue: ProcessQueue) -> bool:
         """Whether no other member can have the lock, or has had it since these messages came (law 4)."""
         lock = process_queue.lock
-        return lock.is_ours(self._clock.now_ms()) and process_queue.tenure == lock.tenure
+        return lock.is_ours(self._clock.now_ms()) and not process_queue.awaits_offset
 
     async def _dead_letter(self, turn: _Turn, needed: orderly_turn.DeadLetterNeeded, reason: str) -> None:
         sent: list[MessageExt] = []

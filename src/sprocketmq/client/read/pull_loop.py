@@ -164,6 +164,14 @@ class PullLoop:
 
     def subscription_changed(self) -> None:
         """The filter changed: a pull that the broker holds is sent again with the new one."""
+        self._end_outdated()
+
+    def locked_again(self) -> None:
+        """Look now where another member ended: until then nothing is consumed, and the broker may hold our pull for long."""
+        self.wake()
+        self._end_outdated()
+
+    def _end_outdated(self) -> None:
         if self._task is not None and self._asked_under is not None and self._is_outdated(self._asked_under):
             self._task.cancel()  # ``_answer`` knows why
 
@@ -295,12 +303,12 @@ class PullLoop:
             )
 
     async def _answer(self, offset: int, subscription: SubscriptionData) -> PullResult | None:
-        """The broker's answer; None if the subscription changed meanwhile."""
+        """The broker's answer; None if the subscription changed or the lock came back meanwhile."""
         self._asked_under = subscription
         try:
             result = await self._ask(offset, subscription)
         except asyncio.CancelledError:
-            # By subscription_changed, unless the loop is stopped as well: two cancellations before its next step come as one.
+            # By _end_outdated, unless the loop is stopped as well: two cancellations before its next step come as one.
             if self._stopped or not self._is_outdated(subscription):
                 raise
             task = asyncio.current_task()
@@ -312,6 +320,8 @@ class PullLoop:
         return None if self._is_outdated(subscription) else result
 
     def _is_outdated(self, subscription: SubscriptionData) -> bool:
+        if self.cursor.orderly and self.process_queue.awaits_offset:
+            return True
         now = self._owner.subscription(self.queue.topic)
         return now is not subscription and (now is None or not same_subscription(subscription, now))
 

@@ -201,7 +201,7 @@ class OrderlyTurn:
         if self.clustering and not queue.lock.is_valid(now_ms):
             # Within a turn Java waits 10 ms only, because a renewal is probably under way; at the beginning it waits 100 ms.
             return LockLater(LOCK_RETRY_DELAY_MS if self._begin_ms is None else RESUBMIT_DELAY_MS)
-        if self.clustering and queue.tenure != queue.lock.tenure:
+        if self.clustering and queue.awaits_offset:
             return TurnEnded()
         if self._begin_ms is None:
             self._begin_ms = now_ms

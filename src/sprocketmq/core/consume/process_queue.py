@@ -278,6 +278,11 @@ class ProcessQueue:
         return message.queue_offset in self._in_flight
 
     @property
+    def awaits_offset(self) -> bool:
+        """The lock came back and the pull loop has not yet looked where another member ended (orderly consumption)."""
+        return self.tenure != self.lock.tenure
+
+    @property
     def span(self) -> int:
         """Distance between the highest and the lowest cached offset; a crash may repeat so many messages."""
         lowest, highest = self.min_offset, self.max_offset

@@ -6,8 +6,8 @@
        |                                                                                     v
        `------------- the driver hands PullDue in again, at once or after delay_ms        the loop ends
 
-    checks, in this order: dropped -> (loop ends) | not running -> 1 s | paused -> 1 s | the consumer is full (lite pull) -> 1 s, or until
-                           it has room again | flow control -> 50 ms
+    checks, in this order: dropped -> (loop ends) | not running -> 1 s | orderly: locked again -> ReadOffset, then OffsetRead
+                           | paused -> 1 s | the consumer is full (lite pull) -> 1 s, or until it has room again | flow control -> 50 ms
                            | orderly: not locked -> 1 s; first time locked -> ReadOffset, then OffsetRead
                            | no subscription -> 1 s
 
@@ -25,9 +25,11 @@ Laws
     5. Orderly: no pull without a valid lock, and the offset is read again once in each tenure of the lock, because the owner before us may
        have committed after we were assigned. (Java reads it once per assignment.) If we had the lock before and no other member has moved
        the progress past ours, we continue with the cached messages. Otherwise they are removed and reading starts where the other member
-       ended, so that no message comes after a later one.
-    6. An answer to a pull that was asked under another subscription than the one in force changes nothing: it is asked again from the
-       same offset. (Java filters it by the old one and continues after it, so messages that match only the new one are skipped.)
+       ended, so that no message comes after a later one. Until then no message of the queue is consumed (core.orderly_turn). So this is
+       done before pauses and flow control: otherwise a full queue would stay full.
+    6. An answer to a pull that was asked under another subscription than the one in force, or under an earlier tenure of the lock, changes
+       nothing: it is asked again from the same offset. (Java filters it by the old subscription and continues after it, so messages that
+       match only the new one are skipped.)
 """
 
 from __future__ import annotations
@@ -132,7 +134,7 @@ class PullFailed(msgspec.Struct, frozen=True):
 
 
 class PullOutdated(msgspec.Struct, frozen=True):
-    """The subscription changed while the broker held the pull: the answer was made for a subscription that is no longer valid."""
+    """The subscription changed, or the lock came back, while the broker held the pull: the answer is no longer valid."""
 
 
 PullEvent = PullDue | OffsetRead | PullReturned | PullFailed | PullOutdated
@@ -265,6 +267,8 @@ class PullCursor:
         queue.last_pull_ms = now_ms  # also without a pull: rebalance reads it to see whether the loop is alive
         if not event.running:
             return [PullLater(self.exception_delay_ms, "the consumer is not running")]
+        if self.orderly and self.previously_locked and queue.awaits_offset and queue.lock.is_valid(now_ms):
+            return [ReadOffset()]  # law 5
         if event.paused:
             return [PullLater(PAUSED_DELAY_MS, "the consumer is paused")]
         if event.full:
@@ -274,7 +278,7 @@ class PullCursor:
         if self.orderly:
             if not queue.lock.is_valid(now_ms):
                 return [PullLater(self.exception_delay_ms, f"{queue.queue} is not locked at the broker")]
-            if not self.previously_locked or queue.tenure != queue.lock.tenure:
+            if not self.previously_locked:
                 return [ReadOffset()]
         if not event.subscribed:
             return [PullLater(self.exception_delay_ms, "there is no subscription for the topic")]
@@ -285,7 +289,7 @@ class PullCursor:
         if event.offset < 0:
             return [PullLater(self.exception_delay_ms, "the stored offset could not be read")]
         queue = self.process_queue
-        known, queue.tenure = self.previously_locked and queue.tenure != queue.lock.tenure, queue.lock.tenure
+        known, queue.tenure = self.previously_locked and queue.awaits_offset, queue.lock.tenure
         self.previously_locked = True
         if known:
             ours = queue.commit_offset

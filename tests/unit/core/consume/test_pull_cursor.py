@@ -212,6 +212,18 @@ def test_an_offset_that_cannot_be_read_keeps_what_is_cached_for_the_next_try() -
     assert one.handle(OffsetRead(one.own_offset), 100_020)[0] == CorrectOffset(3)
 
 
+@pytest.mark.parametrize(
+    "due", [PullDue(), PullDue(paused=True), PullDue(full=True)], ids=["full queue", "paused", "full consumer"]
+)
+def test_nothing_that_stops_pulls_keeps_a_lock_that_came_back_from_reading_the_offset(due: PullDue) -> None:
+    """Nothing is consumed before, so that a full queue would stay full."""
+    one = locked_again()
+    one.limits = FlowLimits(max_count=3)  # 4 are cached
+    assert one.handle(due, 100_010) == [ReadOffset()]
+    one.handle(OffsetRead(3), 100_020)
+    assert delays(one, due, 100_030) == [50 if due == PullDue() else 1_000]
+
+
 def test_concurrent_pulls_need_no_lock_and_orderly_ones_no_span() -> None:
     concurrent, orderly = cursor(), cursor(orderly=True)
     orderly.process_queue.lock.granted(0)
