@@ -132,11 +132,9 @@ class Rebalancer:
     async def drop_at(self, queue: MessageQueue, offset: int) -> None:
         """Drop one queue and set its progress to ``offset``; the next round adds it again from there."""
         async with self._gate:
-            effects = self.table.drop(queue, DropReason.OFFSET_ILLEGAL)
-            if queue in self._process_queues:  # also of one whose listener has refused the drop so far
+            effects = self.table.drop(queue, DropReason.OFFSET_ILLEGAL)  # also of one whose listener has refused a drop
+            if queue in self._process_queues:
                 self._group.offset_store.progress.update_and_freeze(queue, offset)
-                if not effects:
-                    await self._group.offset_store.persist(queue)
             await self._run(effects)
 
     def seek(self, queue: MessageQueue, offset: int) -> bool:

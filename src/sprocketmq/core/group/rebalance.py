@@ -145,10 +145,8 @@ class RebalanceTable:
             self._forget(queue)
 
     def drop(self, queue: MessageQueue, reason: DropReason) -> list[Drop | Add]:
-        """Drop one queue now, whatever the allocation says (offset illegal, reset, shutdown)."""
-        if queue not in self._entries or self._is_dropping(queue):
-            return []
-        return [self._drop(queue, reason)]
+        """Drop one queue now, whatever the allocation says (offset illegal, reset, shutdown); again if that was refused."""
+        return self._drops([queue], reason) if queue in self._entries else []
 
     def drop_all(self, reason: DropReason = DropReason.SHUTDOWN) -> list[Drop | Add]:
         """Shutdown: everything goes, nothing is wanted any more."""
@@ -198,9 +196,6 @@ class RebalanceTable:
 
     def _sorted(self, topic: str) -> list[MessageQueue]:
         return sorted(self._by_topic.get(topic, ()), key=queue_order)
-
-    def _is_dropping(self, queue: MessageQueue) -> bool:
-        return self._entries[queue].life is QueueLife.DROPPING
 
     def _add(self, queue: MessageQueue, now_ms: int) -> Add:
         self._entries[queue] = _Entry(self.new_process_queue(queue, now_ms))

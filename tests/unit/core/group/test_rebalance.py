@@ -159,7 +159,11 @@ def test_an_illegal_offset_drops_one_queue_and_shutdown_all() -> None:
     table = RebalanceTable()
     add(table, A, B)
     assert table.drop(A, DropReason.OFFSET_ILLEGAL) == [Drop(A, DropReason.OFFSET_ILLEGAL)]
-    assert table.drop(A, DropReason.OFFSET_ILLEGAL) == []
+    assert table.drop(A, DropReason.OFFSET_ILLEGAL) == [], "that is under way"
+    table.removal_refused(A)
+    assert table.drop(A, DropReason.OFFSET_ILLEGAL) == [Drop(A, DropReason.OFFSET_ILLEGAL)], (
+        "as a second reset asks for"
+    )
     assert table.removed(A, 1) == [Add(A)]
     table.added(A, 1)
     shutdown = DropReason.SHUTDOWN
