@@ -260,7 +260,8 @@ S09_TO_S11 = [
         "core/consume/queue_lock.py",
         f"{LOCKS}::test_a_tenure_lasts_as_long_as_nobody_else_can_have_had_the_lock "
         f"{ORDERLY}::test_a_lock_that_comes_back_begins_where_the_other_member_ended_and_never_sets_it_back "
-        f"{ORDERLY}::test_a_lock_that_comes_back_goes_on_with_what_is_cached_when_nobody_consumed",
+        f"{ORDERLY}::test_a_lock_that_comes_back_goes_on_with_what_is_cached_when_nobody_consumed "
+        f"{ORDERLY}::test_what_is_cached_is_consumed_as_soon_as_the_lock_comes_back",
         function="LocalQueueLock.granted",
     ),
     Mechanism(
