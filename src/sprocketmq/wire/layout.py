@@ -53,12 +53,15 @@ class Layout:
         """How many bytes a field has."""
         return struct.calcsize(">" + self.types[name])
 
-    def subset(self, *names: str) -> struct.Struct:
-        """Only these fields, in the table's order. It begins where the layout begins and ends with the last of them."""
+    def subset(self, *names: str, signed: bool = True) -> struct.Struct:
+        """Only these fields, in the table's order. It begins where the layout begins and ends with the last of them.
+
+        With ``signed=False`` the fields, which are numbers, have no sign.
+        """
         parts, place = [], 0
         for name, kind in self.types.items():
             if name in names:
-                parts.append(f"{self.at[name] - place}x{kind}")
+                parts.append(f"{self.at[name] - place}x{kind if signed else kind.upper()}")
                 place = self.at[name] + self.width(name)
         return struct.Struct(">" + "".join(parts))
 

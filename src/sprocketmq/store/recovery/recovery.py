@@ -22,7 +22,6 @@ The module has slightly more than 500 lines, because its four steps share the be
 from __future__ import annotations
 
 import logging
-import zlib
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -37,6 +36,7 @@ from sprocketmq.store.queue.consume_queue_ext import ConsumeQueueExtTable, is_ex
 from sprocketmq.store.queue.consume_queue_table import ConsumeQueueTable
 from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT, UNIT_SIZE_BYTES, unit_type
 from sprocketmq.store.recovery.entry_repair import confirms, find_record, repair_entry
+from sprocketmq.wire.records.checksum import crc32
 from sprocketmq.wire.records.properties import TAGS
 from sprocketmq.wire.records.record import RecordView
 from sprocketmq.wire.records.record_layout import BODY_CRC_MASK
@@ -323,7 +323,7 @@ class Recovery:
         for length, indexes in groups(batch.topic_bytes):
             whole[indexes] &= (rows(batch.data, batch.topic_at[indexes], length) != 0).all(axis=1)
         if self._check_crc:
-            data, crc32 = batch.data, zlib.crc32
+            data = batch.data
             bodies = zip(
                 batch.body_at.tolist(),
                 (batch.body_at + batch.body_bytes).tolist(),

@@ -11,12 +11,11 @@ Every decoder here is safe for hostile bytes: it raises only ProtocolError, and 
 from __future__ import annotations
 
 import copy
-import zlib
 from typing import Any, Final
-from zlib import crc32
 
 from sprocketmq.errors import ConfigurationError, ProtocolError
 from sprocketmq.wire.records.batch import split_batch
+from sprocketmq.wire.records.checksum import crc32
 from sprocketmq.wire.records.compression import decompress as decompress_body
 from sprocketmq.wire.records.message import MessageExt
 from sprocketmq.wire.records.properties import MAX_PROPERTIES_BYTES
@@ -139,7 +138,7 @@ def encode_record(
             head.pack(
                 size,
                 MAGIC_V2 if v2 else MAGIC_V1,
-                zlib.crc32(body) & BODY_CRC_MASK,
+                crc32(body) & BODY_CRC_MASK,
                 queue_id,
                 flag,
                 queue_offset,
@@ -398,7 +397,7 @@ def check_record(buffer: Buffer, at: int = 0, check_crc: bool = True) -> RecordV
     """
     view = RecordView(buffer, at)
     if check_crc:
-        crc = zlib.crc32(view.body) & BODY_CRC_MASK
+        crc = crc32(view.body) & BODY_CRC_MASK
         # Java writes the masked value, and accepts only that.
         if crc != view.body_crc:
             raise ProtocolError(

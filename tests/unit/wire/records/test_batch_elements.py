@@ -138,6 +138,20 @@ def test_tags_at_another_place_than_in_the_first_message_have_their_code(raws: t
         assert BatchElements.of(body_of(batch)).tags_codes() == expected
 
 
+@pytest.mark.parametrize("size", [0, -1, -40, 60])
+@pytest.mark.parametrize("body_bytes", [-1, -20, -40, -(1 << 31)])
+def test_negative_lengths_are_refused(size: int, body_bytes: int) -> None:
+    # With these lengths, the bytes between "body" and end look like the tail of an element, at different places.
+    first = bytearray(element(b"", b"\0\0" * 20))
+    first[ELEMENT.span("size")] = size.to_bytes(4, "big", signed=True)
+    first[ELEMENT.span("body_length")] = body_bytes.to_bytes(4, "big", signed=True)
+    data = bytes(first) + element(b"body", b"")
+    problem, _ = what_split_batch_says(data)
+    assert problem is not None
+    with pytest.raises(ProtocolError, match=f"^{re.escape(problem)}$"):
+        BatchElements.of(data)
+
+
 @pytest.mark.parametrize("field", ["size", "body_length", "properties_length"])
 @pytest.mark.parametrize("difference", [-1, 1, 256])
 @pytest.mark.parametrize("number", [0, 5, 9])
