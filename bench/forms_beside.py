@@ -34,8 +34,9 @@ _MALLOC: Final = {
 }
 _WARM: Final = 5  # reads
 
-# What a worker gets: name -> (frames, requests in them, answers, settings of the broker)
+# What a worker gets: name -> (frames, requests in them, answers, settings of the broker). It imports nothing else of this checkout.
 _Forms = Mapping[str, tuple[bytes, int, int, Mapping[str, Any]]]
+_USER: Final = ("other-producer", "87654321-secret")  # OTHER in send_forms.py
 
 
 # -- a worker: one checkout ---------------------------------------------------------------------------------------------------------
@@ -86,12 +87,11 @@ async def _feed(connection: Any, peer: Peer, frames: bytes, answers: int) -> Non
 
 
 def _make_user(broker: Any) -> None:
-    from send_forms import OTHER
     from sprocketmq.wire.bodies import PolicyEntryInfo, PolicyInfo, UserInfo
 
-    broker.users.table.create_user(UserInfo(*OTHER))
+    broker.users.table.create_user(UserInfo(*_USER))
     entry = PolicyEntryInfo("Topic:plain", ["Pub"], None, "Allow")
-    broker.users.table.update_acl(OTHER[0], [PolicyInfo("Custom", [entry])])
+    broker.users.table.update_acl(_USER[0], [PolicyInfo("Custom", [entry])])
 
 
 # -- the process that compares ------------------------------------------------------------------------------------------------------
@@ -164,8 +164,9 @@ def main() -> None:
     if args.work:
         asyncio.run(work(sys.stdin.buffer, sys.stdout.buffer))
         return
-    from send_forms import forms
+    from send_forms import OTHER, forms
 
+    assert OTHER == _USER
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         begins = tuple(part for part in args.forms.split(",") if part)

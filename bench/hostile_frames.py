@@ -72,7 +72,7 @@ def write_corpus(path: Path, seed: int, count: int) -> None:
         for asked, frame in spoilt_frames(seed, count):
             try:
                 whole, spans = FrameDecoder().cut(frame)
-                for begin, end in spans:
+                for begin, end, _ in spans:
                     decode_command(memoryview(whole)[begin:end])
                 breaks = 0
             except RocketMQError:

@@ -11,4 +11,6 @@ def decoded(decoder: FrameDecoder, data: bytes | bytearray | memoryview) -> list
     """The commands that are complete with ``data``."""
     whole, spans = decoder.cut(data)
     view = memoryview(whole)
-    return [decode_command(view[at:stop]) for at, stop in spans]
+    for at, _, word in spans:
+        assert word == int.from_bytes(view[at : at + 4], "big")
+    return [decode_command(view[at:stop]) for at, stop, _ in spans]

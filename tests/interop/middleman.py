@@ -146,7 +146,7 @@ class Middleman:
         with contextlib.suppress(ProtocolError):
             whole, spans = decoder.cut(data)
             now_s = time.monotonic()
-            for at, stop in spans:
+            for at, stop, _ in spans:
                 command = decode_command(memoryview(whole)[at:stop])
                 if not command.flag & 1:
                     command.body = bytes(command.body) if len(command.body) < _CHUNK_BYTES else b""

@@ -129,10 +129,11 @@ class BoundedProtocol(asyncio.Protocol):
         elif not self.is_closed and (kind in self._newest or len(self._newest) < _MOST_KINDS):
             self._newest[kind] = frame
 
-    def _keep_unread(self, whole: bytes, spans: list[tuple[int, int]]) -> None:
+    def _keep_unread(self, whole: bytes, spans: list[Span]) -> None:
         if self._unread is not None:
             first, kept = self._unread
-            whole, spans = first + whole, kept + [(at + len(first), stop + len(first)) for at, stop in spans]
+            moved = len(first)
+            whole, spans = first + whole, kept + [(at + moved, stop + moved, word) for at, stop, word in spans]
         self._unread = None if self._is_aborted else (whole, spans)
         self._note()
 

@@ -31,7 +31,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-import struct
 from collections.abc import Callable, Collection, Iterable, Mapping
 from sys import getsizeof
 from time import perf_counter
@@ -46,12 +45,15 @@ from sprocketmq.net.requesting_protocol import RequestingProtocol
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import (
     FLAG_ONEWAY,
+    PREFIX,
+    SERIALIZE_JSON,
+    TYPE_SHIFT,
     Command,
     decode_command,
     encode_command,
     response,
 )
-from sprocketmq.wire.frames.frame import MAX_FRAME_BYTES, FrameDecoder
+from sprocketmq.wire.frames.frame import MAX_FRAME_BYTES, FrameDecoder, Span
 from sprocketmq.wire.frames.raw_command import HeaderReader, RawCommand
 from sprocketmq.wire.send_frames import STORED_ANSWER_BEGINS
 
@@ -86,7 +88,7 @@ AnswerReader = Callable[["Connection", memoryview, int, int], bool]
 
 _NONE: Final[Mapping[bytes, Any]] = {}
 _MAX_REQUEST_HEADER_BYTES: Final = 256 * 1024  # a million fields in one header take a second to read
-_WORD: Final = struct.Struct(">i").unpack_from
+_pack_prefix = PREFIX.pack
 _BINARY: Final = 1 << 24  # of the word in front of a header, whose upper 8 bits are its encoding
 _CODE_AT: Final = 4 + len('{"code":')
 # Copying up to so much costs less than giving each record to the socket, and holds no view of the log for a slow reader.
@@ -173,7 +175,7 @@ class Connection(RequestingProtocol):
         if self._noted_in or self._decoder.pending_bytes >= COUNTED_IN_BYTES:
             self._note()
 
-    def _serve(self, whole: bytes, spans: list[tuple[int, int]]) -> None:
+    def _serve(self, whole: bytes, spans: list[Span]) -> None:
         if self._is_stopped or self._unread is not None:  # bytes that arrived while reading was being paused
             self._keep_unread(whole, spans)
             return
@@ -188,7 +190,7 @@ class Connection(RequestingProtocol):
             if out:
                 self._write(out)
 
-    def _take(self, whole: bytes, spans: list[tuple[int, int]]) -> None:
+    def _take(self, whole: bytes, spans: list[Span]) -> None:
         view, readers, out = memoryview(whole), self._readers, self._out
         answer_readers, handler = self._answer_readers, self._handler
         assert out is not None
@@ -200,18 +202,17 @@ class Connection(RequestingProtocol):
             ends_s = now_s + self._queued.share_s
             # A slow request ends after the share, unless the threshold is below the share.
             look_s = ends_s if slow_s >= self._queued.share_s else now_s
-        for at, stop in spans:
+        for at, stop, word in spans:
             if self._out_bytes > _MAX_GATHERED_BYTES:
                 self._out_bytes = 0
                 self._write(out)
                 out.clear()
             if self._is_stopped:
-                self._keep_unread(whole, spans[spans.index((at, stop)) :])
+                self._keep_unread(whole, spans[spans.index((at, stop, word)) :])
                 return
             command = None
             header_at = at + 4
-            (encoding_and_length,) = _WORD(whole, at)
-            if encoding_and_length < _BINARY:  # JSON
+            if word < _BINARY:  # JSON
                 code_at = at + _CODE_AT
                 code = whole[code_at : code_at + 4]
                 if (
@@ -220,10 +221,10 @@ class Connection(RequestingProtocol):
                     and read_answer(self, view, at, stop)
                 ):
                     continue
-                reader, header_bytes = readers.get(code), encoding_and_length
+                reader, header_bytes = readers.get(code), word
             else:
-                reader, header_bytes = readers.get(whole[header_at : at + 6]), encoding_and_length - _BINARY
-            if reader is not None and 0 <= header_bytes <= max_header_bytes:
+                reader, header_bytes = readers.get(whole[header_at : at + 6]), word - _BINARY
+            if reader is not None and header_bytes <= max_header_bytes:
                 body_at = header_at + header_bytes
                 if body_at <= stop:
                     body = view[body_at:stop] if body_at < stop else _NO_BODY
@@ -247,10 +248,10 @@ class Connection(RequestingProtocol):
                         if now_s - began_s >= slow_s:
                             self._note_slow(command, began_s, now_s)
                         if now_s >= ends_s and stop != last:
-                            self._let_others_in(whole, spans[spans.index((at, stop)) + 1 :])
+                            self._let_others_in(whole, spans[spans.index((at, stop, word)) + 1 :])
                             return
 
-    def _let_others_in(self, whole: bytes, spans: list[tuple[int, int]]) -> None:
+    def _let_others_in(self, whole: bytes, spans: list[Span]) -> None:
         """Keep the rest of the frames, and handle them after other connections had their turn (law 5)."""
         assert self._loop is not None
         self._stop()
@@ -295,18 +296,24 @@ class Connection(RequestingProtocol):
         self.send(command)
         return True
 
-    def send_with_body(self, head: bytes, body: Iterable[Any], body_bytes: int) -> None:
+    def send_with_body(
+        self, header: bytes, body: Iterable[Any], body_bytes: int, serialize_type: int = SERIALIZE_JSON
+    ) -> None:
         """Send an answer whose body is in pieces (views of the commit log); large bodies go to the socket without being joined.
 
-        ``head`` is the frame without its body (``encode_head``, ``frame_head``).
+        ``header`` is encoded as ``serialize_type`` says (``Command.header_bytes``).
         """
+        header_bytes = len(header)
+        prefix = _pack_prefix(4 + header_bytes + body_bytes, serialize_type << TYPE_SHIFT | header_bytes)
         self._out_bytes += body_bytes
         if body_bytes > _COPIED_BYTES:
-            self.send_raw([head, *body])
-        elif self._out is not None:
-            self._out.append(b"".join((head, *body)))
+            self.send_raw([prefix + header, *body])
+            return
+        frame = b"".join((prefix, header, *body))
+        if self._out is not None:
+            self._out.append(frame)
         else:
-            self.send_raw([b"".join((head, *body))])
+            self.send_raw([frame])
 
     def set_socket_buffers(self, send_bytes: int, receive_bytes: int) -> None:
         """Set the sizes of the system's buffers; 0 leaves one unchanged."""

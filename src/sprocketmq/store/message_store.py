@@ -199,7 +199,7 @@ class BatchAppendResult(AppendResult, frozen=True, gc=False):
     physical_offsets: NDArray[np.int64]
 
 
-class ReadResult(msgspec.Struct):
+class ReadResult(msgspec.Struct, gc=False):
     """Outcome of ``read``.
 
     ``chunks`` are views of whole records, in order, ready for a socket. They stay valid after the file is deleted, but hold its memory:

@@ -9,6 +9,7 @@ Law: both return the same bytes and the same next offset.
 from __future__ import annotations
 
 import functools
+import struct
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from itertools import accumulate, repeat
@@ -30,13 +31,21 @@ _FEW = 64  # above this, neighbours are returned as one chunk even if not all re
 _NO_VIEW = memoryview(b"")
 _iter_units = UNIT.iter_unpack
 _HEAD = RECORD.subset("size", "queue_id", "queue_offset")
-_unpack_offset = UNIT_LAYOUT.subset("physical_offset").unpack_from
+_END = UNIT_LAYOUT.row_format("physical_offset", "size")
 
 
 @functools.lru_cache(maxsize=128)
 def _sizes_of(count: int) -> Callable[[memoryview | bytes, int], tuple[Any, ...]]:
     """A function that reads the sizes of so many units."""
     return UNIT_LAYOUT.repeated("size", count).unpack_from
+
+
+@functools.lru_cache(maxsize=128)
+def _ends_of(count: int) -> Callable[[memoryview | bytes, int], tuple[Any, ...]]:
+    """A function that reads the sizes of so many units, with the physical offsets of the first and the last in front of their sizes."""
+    return struct.Struct(
+        ">" + (_END + UNIT_LAYOUT.row_format("size") * (count - 2) + _END if count > 1 else _END)
+    ).unpack_from
 
 
 @functools.lru_cache(maxsize=128)
@@ -51,36 +60,38 @@ def read_at_once(log: CommitLog, queue: ConsumeQueue, result: ReadResult, max_me
     Returns False, and changes nothing, in any other case; then :func:`read_one_by_one` reads them.
     """
     offset = result.next_offset
-    count = min(max_messages, queue.max_offset - offset)
+    count = queue.max_offset - offset
+    if count > max_messages:  # not min(), a call for each pull
+        count = max_messages
     if not 0 < count <= _MOST_AT_ONCE:
         return False
     units, at = queue.units_at(offset, count)
     if at + count * UNIT_SIZE_BYTES > len(units):
         return False
-    sizes = _sizes_of(count)(units, at)
-    total = sum(sizes)
+    ends = _ends_of(count)(units, at)
+    first, last = ends[0], ends[-2]
+    total = sum(ends) - first - last if count > 1 else ends[1]
     if max_bytes < total < FILLER_SIZE:
-        count = bisect_right(list(accumulate(sizes)), max_bytes)
-        sizes = sizes[:count]
-        total = sum(sizes)
+        count = bisect_right(list(accumulate(_sizes_of(count)(units, at))), max_bytes)
         if not count:
             return False
-    (first,) = _unpack_offset(units, at)
-    (last,) = _unpack_offset(units, at + (count - 1) * UNIT_SIZE_BYTES)
-    end = last + sizes[-1]
+        ends = _ends_of(count)(units, at)
+        last = ends[-2]
+        total = sum(ends) - first - last if count > 1 else ends[1]
+    end = last + ends[-1]
     files = log.files.files
     file = files[-1] if files and first >= files[-1].start else log.files.file_at(first)  # mostly the newest
     if file is None or total >= FILLER_SIZE or end > log.start + log.at or end > file.start + file.size_bytes:
         return False
     data = file.readable[first - file.start : end - file.start]
     if offset < queue.written_from and not _confirmed(
-        data, queue.queue_id, offset, sizes, _offsets_of(count)(units, at)
+        data, queue.queue_id, offset, _sizes_of(count)(units, at), _offsets_of(count)(units, at)
     ):
         return False
     if end - first == total:  # neighbours in the log, as offsets grow (law 2 of the consume queue)
         result.chunks = [data]
     else:
-        places = _offsets_of(count)(units, at)
+        sizes, places = _sizes_of(count)(units, at), _offsets_of(count)(units, at)
         if count > _FEW:
             chunks = [data[begin - first : stop - first] for begin, stop in _runs(places, sizes)]
         else:

@@ -28,7 +28,15 @@ from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.connection import Connection, RequestHandler
 from sprocketmq.net.process.clock import Clock
 from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.frames.command import Command, decode_command, encode_command, response
+from sprocketmq.wire.frames.command import (
+    PREFIX,
+    SERIALIZE_JSON,
+    TYPE_SHIFT,
+    Command,
+    decode_command,
+    encode_command,
+    response,
+)
 
 __all__ = ["HEARTBEATS", "PULLS", "SENDS", "Fault", "FaultInjector"]
 
@@ -56,8 +64,11 @@ class _Answering:
     def send(self, command: Command) -> None:
         self._write(self._connection, encode_command(command))
 
-    def send_with_body(self, head: bytes, body: Iterable[Any], body_bytes: int) -> None:
-        self._write(self._connection, b"".join([head, *body]))
+    def send_with_body(
+        self, header: bytes, body: Iterable[Any], body_bytes: int, serialize_type: int = SERIALIZE_JSON
+    ) -> None:
+        prefix = PREFIX.pack(4 + len(header) + body_bytes, serialize_type << TYPE_SHIFT | len(header))
+        self._write(self._connection, b"".join((prefix, header, *body)))
 
 
 class Fault:

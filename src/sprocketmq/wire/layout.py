@@ -71,8 +71,12 @@ class Layout:
 
     def repeated(self, name: str, count: int) -> struct.Struct:
         """One field of each of ``count`` rows."""
-        before, behind = self.at[name], self.size - self.at[name] - self.width(name)
-        return struct.Struct(">" + f"{before}x{self.types[name]}{behind}x" * count)
+        return struct.Struct(">" + self.row_format(name) * count)
+
+    def row_format(self, *names: str) -> str:
+        """The format of a row of which only these fields are read, in the table's order; it has no sign of the byte order, ``>``."""
+        only = self.subset(*names)
+        return f"{only.format[1:]}{self.size - only.size}x"
 
     def values(self, *names: str) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
         """A function that takes only these fields, two or more values, out of the result of ``struct.unpack``."""

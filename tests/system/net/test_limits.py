@@ -16,7 +16,7 @@ from sprocketmq.net.output.queued_bytes import HIGH_WATER_BYTES, QueuedBytes
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.net.process.engine import Engine
 from sprocketmq.net.server import Limits, Server
-from sprocketmq.wire.frames.command import Command, encode_command, encode_head, request, response
+from sprocketmq.wire.frames.command import Command, encode_command, request, response
 
 ECHO, LARGE = 900, 904
 LARGE_BYTES = 256 * 1024
@@ -43,8 +43,8 @@ class Servant:
         if connection not in self.connections:
             self.connections.append(connection)
         if command.code == LARGE:
-            head = encode_head(response(command), LARGE_BYTES)
-            connection.send_with_body(head, [memoryview(bytes(LARGE_BYTES))], LARGE_BYTES)
+            header = response(command).header_bytes()
+            connection.send_with_body(header, [memoryview(bytes(LARGE_BYTES))], LARGE_BYTES)
             return None
         return response(command, body=bytes(command.body))
 

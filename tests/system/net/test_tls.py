@@ -22,7 +22,7 @@ from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.net.process.engine import Engine
 from sprocketmq.net.server import Limits, Server
 from sprocketmq.net.tls import ServerTls, TlsSettings
-from sprocketmq.wire.frames.command import Command, encode_command, encode_head, request, response
+from sprocketmq.wire.frames.command import Command, encode_command, request, response
 from sprocketmq.wire.frames.frame import MAX_FRAME_BYTES, FrameDecoder
 
 CA = trustme.CA()
@@ -349,7 +349,7 @@ def test_a_peer_that_never_reads_does_not_grow_our_memory(engine: Engine, tmp_pa
 
     def serve(connection: Connection, command: Command) -> Command | None:
         connections.append(connection)
-        connection.send_with_body(encode_head(response(command), len(large)), [large], len(large))
+        connection.send_with_body(response(command).header_bytes(), [large], len(large))
         return None
 
     def deaf_peer(port: int) -> ssl.SSLSocket:

@@ -52,7 +52,7 @@ class Transport(asyncio.Transport):
         found = []
         for write in self.writes:
             whole, spans = decoder.cut(write)
-            found.append([decode_command(memoryview(whole)[at:stop]).opaque for at, stop in spans])
+            found.append([decode_command(memoryview(whole)[at:stop]).opaque for at, stop, _ in spans])
         return found
 
 

@@ -11,7 +11,7 @@ from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.process.clock import ManualClock
 from sprocketmq.testing.faults import PULLS, SENDS, Fault, FaultInjector
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.frames.command import Command, decode_command, encode_command, encode_head, request, response
+from sprocketmq.wire.frames.command import Command, decode_command, encode_command, request, response
 
 
 class RecordingConnection:
@@ -92,7 +92,7 @@ class Writing(Served):
         if self.how == "returned":
             return answer
         if self.how == "with body":
-            connection.send_with_body(encode_head(answer, 6), [b"re", b"cord"], 6)
+            connection.send_with_body(answer.header_bytes(), [b"re", b"cord"], 6)
         elif self.how == "later":
             self.later.append(lambda: connection.send(answer))
         return None
@@ -101,7 +101,9 @@ class Writing(Served):
 def _whole(how: str) -> bytes:
     """What is written without a fault."""
     answer = response(request(RequestCode.PULL_MESSAGE))
-    return encode_head(answer, 6) + b"record" if how == "with body" else encode_command(answer)
+    if how == "with body":
+        answer.body = b"record"
+    return encode_command(answer)
 
 
 def _strike(fault: Callable[[FaultInjector], Fault], how: str, clock: Any = None) -> RecordingConnection:

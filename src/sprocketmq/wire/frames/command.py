@@ -30,10 +30,12 @@ __all__ = [
     "BINARY_HEAD",
     "FLAG_ONEWAY",
     "FLAG_RESPONSE",
+    "PREFIX",
     "SECURITY_TOKEN",
     "SERIALIZE_JSON",
     "SERIALIZE_ROCKETMQ",
     "SIGNATURE",
+    "TYPE_SHIFT",
     "Command",
     "Header",
     "binary_field",
@@ -41,8 +43,6 @@ __all__ = [
     "decode_fields",
     "decode_header",
     "encode_command",
-    "encode_head",
-    "frame_head",
     "request",
     "response",
 ]
@@ -197,10 +197,12 @@ _encode_json = msgspec.json.Encoder().encode
 _FIXED = struct.Struct(">hbhii")
 BINARY_HEAD: Final = struct.Struct(">hbhiiii")
 """The begin of a ROCKETMQ header without a remark: code, language, version, opaque, flag, 0 for the remark, bytes of the ext fields."""
-_pack_prefix = struct.Struct(">ii").pack
+PREFIX: Final = struct.Struct(">ii")
+"""What stands in front of a header: the length of the frame without this number, and the encoding and length of the header."""
+_pack_prefix = PREFIX.pack
 _I32 = struct.Struct(">i")
 _I16 = struct.Struct(">h")
-_TYPE_SHIFT = 24
+TYPE_SHIFT = 24
 _HEADER_LENGTH_MASK = 0xFFFFFF
 
 
@@ -208,19 +210,8 @@ def encode_command(command: Command) -> bytes:
     """Return the whole frame, body included, ready to write."""
     header, body = command.raw_header or command.header_bytes(), command.body
     size = len(header)
-    word = (command.serialize_type << _TYPE_SHIFT) | size
+    word = (command.serialize_type << TYPE_SHIFT) | size
     return _pack_prefix(4 + size + len(body), word) + header + body if body else _pack_prefix(4 + size, word) + header
-
-
-def encode_head(command: Command, body_bytes: int) -> bytes:
-    """Return the frame without its body. A pull answer is then sent as this head and views of the commit log, without a copy."""
-    return frame_head(command.raw_header or command.header_bytes(), body_bytes, command.serialize_type)
-
-
-def frame_head(header: bytes, body_bytes: int, serialize_type: int) -> bytes:
-    """The same of an encoded header."""
-    size = len(header)
-    return _pack_prefix(4 + size + body_bytes, (serialize_type << _TYPE_SHIFT) | size) + header
 
 
 def _encode_text(command: Command) -> bytes:
@@ -265,7 +256,7 @@ def decode_command(frame: memoryview, max_header_bytes: int = _HEADER_LENGTH_MAS
     if len(frame) < 4:
         raise ProtocolError(f"a frame of {len(frame)} bytes has no room for its header length")
     (word,) = _I32.unpack_from(frame, 0)
-    serialize_type, header_length = (word >> _TYPE_SHIFT) & 0xFF, word & _HEADER_LENGTH_MASK
+    serialize_type, header_length = (word >> TYPE_SHIFT) & 0xFF, word & _HEADER_LENGTH_MASK
     if header_length > len(frame) - 4:
         raise ProtocolError(f"header length {header_length} exceeds the frame's {len(frame) - 4} bytes")
     if header_length > max_header_bytes:

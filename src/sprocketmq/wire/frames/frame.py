@@ -20,8 +20,11 @@ MAX_FRAME_BYTES: Final = 16_777_216
 # Reads below this size are gathered: a peer that sends byte by byte must not use forty times as much memory.
 _SMALL_BYTES: Final = 8192
 _LENGTH: Final = struct.Struct(">i").unpack_from
+_LENGTH_AND_WORD: Final = struct.Struct(">iI").unpack_from
+_SMALLEST_BYTES: Final = 8  # of a frame with its length word
 
-Span = tuple[int, int]
+# Begin and end of a frame without its length word, and its first four bytes as a number: encoding and length of its header.
+Span = tuple[int, int, int]
 
 
 class FrameDecoder:
@@ -56,8 +59,10 @@ class FrameDecoder:
     def _spans(self, whole: bytes) -> list[Span]:
         spans: list[Span] = []
         at, end, most = 0, len(whole), self._max_frame_bytes - 4
-        while end - at >= 4:
-            (length,) = _LENGTH(whole, at)
+        last = end - _SMALLEST_BYTES
+        self._need = 4
+        while at <= last:
+            length, word = _LENGTH_AND_WORD(whole, at)
             if not 4 <= length <= most:
                 raise _wrong_length(length, most)
             begin = at + 4
@@ -65,10 +70,14 @@ class FrameDecoder:
             if stop > end:
                 self._need = 4 + length
                 break
-            spans.append((begin, stop))
+            spans.append((begin, stop, word))
             at = stop
         else:
-            self._need = 4
+            if end - at >= 4:  # a length word, and less than the header's length
+                (length,) = _LENGTH(whole, at)
+                if not 4 <= length <= most:
+                    raise _wrong_length(length, most)
+                self._need = 4 + length
         if at < end:
             rest = memoryview(whole)[at:]
             # A view keeps all of the read in memory, so it must be most of it.

@@ -15,7 +15,7 @@ Laws
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
 
@@ -119,14 +119,14 @@ T = TypeVar("T")
 def header_reader(code: int, header_type: type[T]) -> HeaderReader:
     """A reader of JSON headers of requests with ``code``.
 
-    It returns None for headers that ``decode_command`` has to read: another code, an answer, numbers in place of texts, bytes that are not
+    It returns None for headers that ``decode_command`` has to read: another code, numbers in place of texts, bytes that are not
     JSON.
     """
 
     header_struct = msgspec.defstruct(
         "Header",
         [
-            ("code", int),
+            ("code", Literal[code]),
             ("extFields", header_type),
             ("flag", _Int32, 0),
             ("language", str, "JAVA"),
@@ -144,8 +144,6 @@ def header_reader(code: int, header_type: type[T]) -> HeaderReader:
             if not header.isascii():
                 header.decode()  # what is skipped is UTF-8 as well
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            return None
-        if known.code != code or known.flag & 1:
             return None
         return RawCommand(
             code,

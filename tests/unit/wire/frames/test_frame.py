@@ -18,7 +18,6 @@ from sprocketmq.wire.frames.command import (
     Command,
     decode_command,
     encode_command,
-    encode_head,
     request,
     response,
 )
@@ -221,11 +220,6 @@ def test_deep_nesting_in_a_header_is_a_protocol_error() -> None:
 def test_codes_beyond_16_bits_are_not_written_in_binary() -> None:
     with pytest.raises(ProtocolError, match="16 bits"):
         encode_command(Command(200050, serialize_type=1))
-
-
-def test_head_and_body_may_travel_apart() -> None:
-    command = Command(11, body=b"abc")
-    assert encode_head(command, 3) + b"abc" == encode_command(command)
 
 
 def test_a_response_mirrors_opaque_and_encoding() -> None:

@@ -18,7 +18,7 @@ from sprocketmq.broker.lazy_imports import Library, once_loaded
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.frames.command import Command, encode_head, response
+from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.headers import (
     UNIQUE_KEY_QUERY,
     QueryMessageRequestHeader,
@@ -65,7 +65,8 @@ def query_message(broker: BrokerController, connection: Connection, command: Com
         return response(command, ResponseCode.QUERY_NOT_FOUND, remark, ext)
     if not command.is_oneway:
         size_bytes = sum(map(len, records))
-        connection.send_with_body(encode_head(response(command, header=ext), size_bytes), records, size_bytes)
+        answer = response(command, header=ext)
+        connection.send_with_body(answer.header_bytes(), records, size_bytes, answer.serialize_type)
     return None
 
 
@@ -76,7 +77,8 @@ def view_message(broker: BrokerController, connection: Connection, command: Comm
         remark = f"no message begins at commit log offset {offset}, or it expired"
         return response(command, ResponseCode.SYSTEM_ERROR, remark)
     if not command.is_oneway:
-        connection.send_with_body(encode_head(response(command), len(record)), [record], len(record))
+        answer = response(command)
+        connection.send_with_body(answer.header_bytes(), [record], len(record), answer.serialize_type)
     return None
 
 

@@ -28,7 +28,6 @@ from sprocketmq.wire.frames.command import (
     SERIALIZE_JSON,
     SERIALIZE_ROCKETMQ,
     Command,
-    frame_head,
     response,
 )
 from sprocketmq.wire.frames.raw_command import raw_answer
@@ -57,6 +56,13 @@ _JSON_ANSWER: Final = (
     b'{"code":%d,"extFields":{"suggestWhichBrokerId":"%b","nextBeginOffset":"%d","minOffset":"%d","maxOffset":"%d",'
     b'"topicSysFlag":"%d","groupSysFlag":"%d"},"flag":1,"language":"PYTHON","opaque":%d,"remark":"%b",'
     b'"serializeTypeCurrentRPC":"JSON","version":' + b"%d}" % ANNOUNCED_VERSION
+)
+# The same for messages that are found, from a topic and a group without flags and read from the master: nearly all answers.
+_JSON_FOUND: Final = (
+    _JSON_ANSWER.replace(b'{"code":%d', b'{"code":0')
+    .replace(b'BrokerId":"%b"', b'BrokerId":"0"')
+    .replace(b'SysFlag":"%d"', b'SysFlag":"0"')
+    .replace(b'"remark":"%b"', b'"remark":"FOUND"')
 )
 # The remark of an answer, because Enum.name takes a microsecond.
 _REMARK: Final = {status: status.name.encode() for status in ReadStatus}
@@ -91,8 +97,9 @@ def handle_pull(
         return moved
     config = broker.config
     limit, limit_bytes = config.max_transfer_count_in_memory, config.max_transfer_bytes_in_memory
-    if header.max_msg_nums < limit:
-        limit = max(header.max_msg_nums, 1)
+    most = header.max_msg_nums
+    if most < limit:
+        limit = most if most > 0 else 1
     if header.max_msg_bytes is not None and 0 < header.max_msg_bytes < limit_bytes:
         limit_bytes = header.max_msg_bytes
     if wanted is NO_FILTER:
@@ -117,14 +124,17 @@ def handle_pull(
     topic_flag, group_flag = broker.topics.table[topic].topic_sys_flag, broker.groups.table[group].group_sys_flag
     opaque, serialize_type = command.opaque, command.serialize_type
     next_offset, low, high = result.next_offset, result.min_offset, result.max_offset
-    fields = (code, suggested, next_offset, low, high, topic_flag, group_flag, opaque, remark)
-    text = _JSON_ANSWER % fields if serialize_type == SERIALIZE_JSON else _binary_answer(*fields)
+    if not (code or topic_flag or group_flag or serialize_type) and suggested is _MASTER:
+        text = _JSON_FOUND % (next_offset, low, high, opaque)
+    else:
+        fields = (code, suggested, next_offset, low, high, topic_flag, group_flag, opaque, remark)
+        text = _JSON_ANSWER % fields if serialize_type == SERIALIZE_JSON else _binary_answer(*fields)
     if code:
         return raw_answer(opaque, text, serialize_type, code, remark.decode())
     size_bytes = result.bytes
     broker.counters.pulled_by(topic, group, result.count, size_bytes)
     if not command.flag & FLAG_ONEWAY:
-        connection.send_with_body(frame_head(text, size_bytes, serialize_type), result.chunks, size_bytes)
+        connection.send_with_body(text, result.chunks, size_bytes, serialize_type)
     return None
 
 
