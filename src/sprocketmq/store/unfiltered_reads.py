@@ -9,7 +9,6 @@ Law: both return the same bytes and the same next offset.
 from __future__ import annotations
 
 import functools
-import struct
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from itertools import accumulate, repeat
@@ -31,7 +30,6 @@ _FEW = 64  # above this, neighbours are returned as one chunk even if not all re
 _NO_VIEW = memoryview(b"")
 _iter_units = UNIT.iter_unpack
 _HEAD = RECORD.subset("size", "queue_id", "queue_offset")
-_END = UNIT_LAYOUT.row_format("physical_offset", "size")
 
 
 @functools.lru_cache(maxsize=128)
@@ -43,9 +41,7 @@ def _sizes_of(count: int) -> Callable[[memoryview | bytes, int], tuple[Any, ...]
 @functools.lru_cache(maxsize=128)
 def _ends_of(count: int) -> Callable[[memoryview | bytes, int], tuple[Any, ...]]:
     """A function that reads the sizes of so many units, with the physical offsets of the first and the last in front of their sizes."""
-    return struct.Struct(
-        ">" + (_END + UNIT_LAYOUT.row_format("size") * (count - 2) + _END if count > 1 else _END)
-    ).unpack_from
+    return UNIT_LAYOUT.repeated("size", count, "physical_offset").unpack_from
 
 
 @functools.lru_cache(maxsize=128)

@@ -69,12 +69,16 @@ class Layout:
         """One field, for use at its position."""
         return struct.Struct(">" + self.types[name])
 
-    def repeated(self, name: str, count: int) -> struct.Struct:
-        """One field of each of ``count`` rows."""
-        return struct.Struct(">" + self.row_format(name) * count)
+    def repeated(self, name: str, count: int, *of_ends: str) -> struct.Struct:
+        """One field of each of ``count`` rows; of the first and the last row the fields ``of_ends``, too."""
+        rows = self._row(name) * count
+        if of_ends:
+            end = self._row(name, *of_ends)
+            rows = end if count == 1 else end + self._row(name) * (count - 2) + end
+        return struct.Struct(">" + rows)
 
-    def row_format(self, *names: str) -> str:
-        """The format of a row of which only these fields are read, in the table's order; it has no sign of the byte order, ``>``."""
+    def _row(self, *names: str) -> str:
+        """The format of a whole row of which only these fields are read."""
         only = self.subset(*names)
         return f"{only.format[1:]}{self.size - only.size}x"
 
