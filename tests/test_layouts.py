@@ -18,13 +18,12 @@ NUMPY_TYPE = re.compile(r"[<>][iufV]\d+")
 # File -> why its formats are its own. None of them is of something that another file writes or reads, but of remoting's frames.
 OWN_FORMATS = {
     "wire/layout.py": "makes the formats of all tables",
-    "wire/frames/frame.py": "the length of a frame",
+    "wire/frames/frame.py": "the lengths of a frame and of its header",
     "wire/frames/command.py": "a frame: its lengths, and the fixed part of a binary header",
     "wire/send_frames.py": "a frame's two lengths",
     "wire/end_frames.py": "a frame's two lengths",
     "wire/bodies/register_broker.py": "the length of each part of a compressed registration",
     "wire/hashing.py": "Java's characters: UTF-16",
-    "net/connection.py": "the length of a frame's header",
     "net/ha_connection.py": "the two heads of replication, which are written and read there alone",
     "broker/tables/stamps.py": "offsets within ids, of which a batch has many",
     "core/group/allocation.py": "four bytes of a digest",
