@@ -14,6 +14,7 @@ import gc
 import logging
 import os
 import pickle
+import random
 import subprocess
 import sys
 import tempfile
@@ -158,6 +159,7 @@ def main() -> None:
     parser.add_argument("checkouts", type=Path, nargs="*")
     parser.add_argument("--rounds", type=int, default=400)
     parser.add_argument("--forms", default="", help="only forms that begin with one of these, by commas")
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="of the random forms")
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     logging.disable(logging.WARNING)  # no broker has a name server
@@ -167,11 +169,13 @@ def main() -> None:
     from send_forms import OTHER, forms
 
     assert OTHER == _USER
+    print(f"seed {args.seed}")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         begins = tuple(part for part in args.forms.split(",") if part)
         found = {
-            key: (form.frames, form.requests, form.answers, dict(form.settings)) for key, form in forms(folder).items()
+            key: (form.frames, form.requests, form.answers, dict(form.settings))
+            for key, form in forms(folder, args.seed).items()
         }
         chosen = {key: form for key, form in found.items() if not begins or key == "plain" or key.startswith(begins)}
         checkouts = [*(path.resolve() for path in args.checkouts), ROOT]

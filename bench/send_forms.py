@@ -80,8 +80,44 @@ def signed(keys: tuple[str, str]) -> bytes:
     return b"".join(found)
 
 
-def forms(folder: Path) -> dict[str, Form]:
-    """The forms by name; the first is a plain send."""
+def any_sends(seed: int, keys: tuple[str, str] | None = None) -> bytes:
+    """Sends in which what a client chooses is random: group, queue, times, keys, properties, sizes. Signed with ``keys``."""
+    dice = random.Random(seed)
+    found = []
+    for _ in range(IN_ONE_READ):
+        properties = {"UNIQ_KEY": f"{dice.getrandbits(128):032X}", "WAIT": "true"}
+        for name in dice.sample(("KEYS", "TAGS", "trace", "user", "größe"), dice.randrange(5)):
+            properties[name] = "".join(dice.choices("abcXYZ-_09 ßé", k=dice.randint(1, 40)))
+        fields = send_fields(
+            a=f"group-{dice.randrange(8)}",
+            e=str(dice.randrange(4)),
+            g=str(dice.randrange(10**12, 2 * 10**12)),
+            h=str(dice.randrange(-5, 1 << dice.randrange(1, 31))),
+            i="".join(f"{name}\x01{value}\x02" for name, value in properties.items()),
+        )
+        body = dice.randbytes(dice.choice((10, 100, 1_000, 4_000)) + dice.randrange(100))
+        found.append(request(310, fields if keys is None else signed_fields(fields, body, *keys), body))
+    return b"".join(found)
+
+
+def any_pulls(seed: int) -> bytes:
+    """Pulls of random groups, offsets and sizes."""
+    dice = random.Random(seed)
+    return b"".join(
+        pull(
+            consumerGroup=f"g{dice.randrange(4)}",
+            queueId="1",
+            queueOffset=str(dice.randrange(24)),
+            maxMsgNums=str(dice.choice((1, 8, 32))),
+            commitOffset=str(dice.randrange(24)),
+            sysFlag=str(dice.choice((4, 5, 6, 7))),
+        )
+        for _ in range(IN_ONE_READ)
+    )
+
+
+def forms(folder: Path, seed: int = 0) -> dict[str, Form]:
+    """The forms by name; the first is a plain send. ``seed``: of the forms that are random."""
     accounts = folder / "accounts.yml"
     accounts.write_text(
         f"accounts:\n- accessKey: {ADMIN[0]}\n  secretKey: {ADMIN[1]}\n  admin: true\n"
@@ -113,6 +149,11 @@ def forms(folder: Path) -> dict[str, Form]:
         "SYNC_FLUSH, no disk": Form(sends(), settings={"flush_disk_type": "SYNC_FLUSH"}),
         "pull of 8": Form(pull(queueId="1", maxMsgNums="8") * IN_ONE_READ),
         "pull of 8, binary": Form(pull(queueId="1", maxMsgNums="8", binary=True) * IN_ONE_READ),
+        "random": Form(any_sends(seed)),
+        "random, accounts": Form(any_sends(seed, OTHER), settings=with_accounts),
+        "random, users": Form(any_sends(seed, ADMIN), settings=users),
+        "random, SYNC_FLUSH, no disk": Form(any_sends(seed), settings={"flush_disk_type": "SYNC_FLUSH"}),
+        "pull, random": Form(any_pulls(seed)),
         **{name: Form(batch * 4, 4, 4) for name, batch in batches().items()},
         "batch, 32 x 1 KB, on the disk": Form(batches()["batch, 32 x 1 KB"] * 4, 4, 4, on_disk),
     }
@@ -141,12 +182,12 @@ def batches() -> dict[str, bytes]:
     return {name: send(b"".join(parts), code=320, i="", m="true") for name, parts in made.items()}
 
 
-async def measure(folder: Path, rounds: int) -> dict[str, float]:
+async def measure(folder: Path, rounds: int, seed: int) -> dict[str, float]:
     """The processor time per request of each form, in microseconds, the best of all rounds."""
     best: dict[str, float] = {}
     peers: dict[str, tuple[Form, Connection, Peer]] = {}
     async with AsyncExitStack() as started:
-        for name, form in forms(folder).items():
+        for name, form in forms(folder, seed).items():
             broker = await started.enter_async_context(Broker(port=0, config=BrokerConfig(**form.settings)))
             broker.topics.create_if_absent("plain", 4, broker.clock.now_ms())
             if name == "users, policies":
@@ -185,10 +226,12 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=random.randrange(1 << 32), help="of the random forms")
     args = parser.parse_args()
+    print(f"seed {args.seed}")
     logging.disable(logging.WARNING)  # there is no name server
     with tempfile.TemporaryDirectory() as folder:
-        best = asyncio.run(measure(Path(folder), args.rounds))
+        best = asyncio.run(measure(Path(folder), args.rounds, args.seed))
     for name, each_us in best.items():
         print(f"{name:32} {each_us:8.2f} us   {each_us / best['plain']:6.2f} of a plain send")
 

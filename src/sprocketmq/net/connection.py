@@ -54,7 +54,7 @@ from sprocketmq.wire.frames.command import (
     response,
 )
 from sprocketmq.wire.frames.frame import MAX_FRAME_BYTES, FrameDecoder, Span
-from sprocketmq.wire.frames.raw_command import HeaderReader, RawCommand
+from sprocketmq.wire.frames.raw_command import HeaderReader
 from sprocketmq.wire.send_frames import STORED_ANSWER_BEGINS
 
 __all__ = [
@@ -392,8 +392,9 @@ def bytes_while_waiting(command: Command) -> int:
 
 def text_bytes(command: Command) -> int:
     """The memory of a command's texts. An empty field counts, too: its name and its place take a hundred bytes."""
-    if isinstance(command, RawCommand) and command.raw_header is not None:
-        return len(command.raw_header)
+    raw = command.raw_header
+    if raw is not None:
+        return len(raw)
     fields = command.ext_fields
     size = len(fields) * _FIELD_BYTES + sum(map(getsizeof, fields)) + sum(map(getsizeof, fields.values()))
     return size + getsizeof(command.language) + getsizeof(command.remark)

@@ -94,8 +94,11 @@ class DurableAnswers:
             self._flushing = False
             return
         end = self._waiting[-1][0]
-        loop = asyncio.get_running_loop()
         future = self._store.when_durable(end)
+        if future.done():  # a store in memory, or a flush that another asked for: the loop need not be woken
+            self._flushed(end, future)
+            return
+        loop = asyncio.get_running_loop()
 
         def done(_: concurrent.futures.Future[None]) -> None:
             try:

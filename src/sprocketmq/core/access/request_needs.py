@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from functools import cache
+from typing import Final
 
 from sprocketmq.core.access.need_readers import Place, Reader, names_alone, reader_of
 from sprocketmq.core.access.rights import Need
 from sprocketmq.errors import ProtocolError
 from sprocketmq.wire import requests
 from sprocketmq.wire.frames.command import Command
-from sprocketmq.wire.frames.raw_command import RawCommand
 from sprocketmq.wire.headers.ext_header import ExtHeader
 from sprocketmq.wire.requests.declaration import Peer
 
@@ -40,16 +40,21 @@ def needs_key(command: Command) -> Hashable | None:
 
     Two requests with the same key have the same needs.
     """
-    if type(command) is not RawCommand or command.typed_header is None:
+    header, code = command.typed_header, command.code
+    if header is None:
         return None
-    names = _names().get(command.code)
-    return None if names is None else (command.code, names(command.typed_header))
+    names = (_NAMES or _find_names()).get(code)
+    return None if names is None else (code, names(header))
 
 
-@cache
-def _names() -> dict[int, Callable[[ExtHeader], Hashable]]:
-    found = {int(one.code): names_alone(one.access or (), one.header) for one in requests.served_by(Peer.BROKER)}
-    return {code: names for code, names in found.items() if names is not None}
+# By the code: a function that returns the names in a typed header. Filled when the first request is checked.
+_NAMES: Final[dict[int, Callable[[ExtHeader], Hashable] | None]] = {}
+
+
+def _find_names() -> dict[int, Callable[[ExtHeader], Hashable] | None]:
+    for one in requests.served_by(Peer.BROKER):
+        _NAMES[int(one.code)] = names_alone(one.access or (), one.header)
+    return _NAMES
 
 
 @cache

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from hmac import compare_digest
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 from msgspec.structs import astuple
 
 from sprocketmq.wire.frames.acl_signature import SigningKey, signed_text
 from sprocketmq.wire.frames.command import ACCESS_KEY, SECURITY_TOKEN, SERIALIZE_JSON, SIGNATURE, Buffer, Command
-from sprocketmq.wire.frames.raw_command import RawCommand
 
 __all__ = ["SignedRequest", "signed_request"]
 
@@ -41,8 +40,7 @@ class SignedRequest(msgspec.Struct, gc=False):
     def is_signed_with(self, key: SigningKey, body: Buffer) -> bool:
         """Return whether the signature of the request, which has this body, was made with ``key``."""
         texts = astuple(self)
-        given: str = texts[-1]
-        return given != "" and compare_digest(key.signature("".join(texts[:-1]), body), given.encode())
+        return compare_digest(key.signature("".join(texts[:-1]), body), texts[-1].encode())
 
 
 class _OfFields(SignedRequest, gc=False):
@@ -64,24 +62,28 @@ class _OfFields(SignedRequest, gc=False):
 
 def signed_request(command: Command) -> SignedRequest:
     """Read the access key and the signature of ``command``. The command keeps its header."""
-    if type(command) is RawCommand and command.serialize_type == SERIALIZE_JSON:
-        raw, header_type = command.raw_header, type(command.typed_header)
-        if raw is not None:
-            decode = _decoders.get(header_type) or _new_decoder(header_type)
-            try:
-                found: SignedRequest = decode(raw).extFields
-            except (msgspec.MsgspecError, RecursionError):
-                pass
-            else:
-                return found
+    raw = command.raw_header
+    if raw is not None and command.serialize_type == SERIALIZE_JSON:
+        header_type = type(command.typed_header)
+        decode = _decoders.get(header_type) or _new_decoder(header_type)
+        try:
+            return decode(raw).extFields
+        except (msgspec.MsgspecError, RecursionError):
+            pass
     fields = command.fields
     return _OfFields(access_key=fields.get(ACCESS_KEY, ""), fields=fields)
 
 
-_decoders: Final[dict[type[Any], Callable[[bytes], Any]]] = {}  # by the type of the header
+class _Header(Protocol):
+    """The part of a JSON header that is read."""
+
+    extFields: SignedRequest  # noqa: N815 - wire name
 
 
-def _new_decoder(header_type: type[Any]) -> Callable[[bytes], Any]:
+_decoders: Final[dict[type[Any], Callable[[bytes], _Header]]] = {}  # by the type of the header
+
+
+def _new_decoder(header_type: type[Any]) -> Callable[[bytes], _Header]:
     """Return a decoder of JSON headers whose ``extFields`` are those of ``header_type``, as texts, the signature last.
 
     The decoder raises MsgspecError for other fields, and for values that are not texts.
@@ -97,5 +99,6 @@ def _new_decoder(header_type: type[Any]) -> Callable[[bytes], Any]:
         gc=False,
     )
     header = msgspec.defstruct("Header", [("extFields", signed)], gc=False)
-    _decoders[header_type] = decode = msgspec.json.Decoder(header).decode
+    decode: Callable[[bytes], Any] = msgspec.json.Decoder(header).decode
+    _decoders[header_type] = decode
     return decode
