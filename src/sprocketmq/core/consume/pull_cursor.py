@@ -204,6 +204,7 @@ class PullCursor:
     """
 
     __slots__ = (
+        "_reading_tenure",
         "exception_delay_ms",
         "in_flight",
         "limits",
@@ -232,6 +233,7 @@ class PullCursor:
         self.exception_delay_ms = exception_delay_ms
         self.in_flight = False
         self.previously_locked = False
+        self._reading_tenure = 0  # of the lock, when the offset was last asked for
 
     @property
     def queue(self) -> MessageQueue | None:
@@ -268,7 +270,7 @@ class PullCursor:
         if not event.running:
             return [PullLater(self.exception_delay_ms, "the consumer is not running")]
         if self.orderly and self.previously_locked and queue.awaits_offset and queue.lock.is_valid(now_ms):
-            return [ReadOffset()]  # law 5
+            return self._read_offset()  # law 5
         if event.paused:
             return [PullLater(PAUSED_DELAY_MS, "the consumer is paused")]
         if event.full:
@@ -279,16 +281,22 @@ class PullCursor:
             if not queue.lock.is_valid(now_ms):
                 return [PullLater(self.exception_delay_ms, f"{queue.queue} is not locked at the broker")]
             if not self.previously_locked:
-                return [ReadOffset()]
+                return self._read_offset()
         if not event.subscribed:
             return [PullLater(self.exception_delay_ms, "there is no subscription for the topic")]
         self.in_flight = True
         return [SendPull(self.next_offset)]
 
+    def _read_offset(self) -> list[PullEffect]:
+        self._reading_tenure = self.process_queue.lock.tenure
+        return [ReadOffset()]
+
     def _offset_read(self, event: OffsetRead) -> list[PullEffect]:
         if event.offset < 0:
             return [PullLater(self.exception_delay_ms, "the stored offset could not be read")]
         queue = self.process_queue
+        if queue.lock.tenure != self._reading_tenure:
+            return [PullNow(self.next_offset)]  # the lock was away meanwhile: read it again
         known, queue.tenure = self.previously_locked and queue.awaits_offset, queue.lock.tenure
         self.previously_locked = True
         if known:

@@ -212,6 +212,16 @@ def test_an_offset_that_cannot_be_read_keeps_what_is_cached_for_the_next_try() -
     assert one.handle(OffsetRead(one.own_offset), 100_020)[0] == CorrectOffset(3)
 
 
+def test_an_offset_that_was_asked_for_before_the_lock_was_away_again_is_read_again() -> None:
+    one = locked_again()
+    one.process_queue.lock.lost()
+    one.process_queue.lock.granted(100_005)
+    assert one.handle(OffsetRead(3), 100_010) == [PullNow(7)], "another member may have gone past us since"
+    assert one.handle(PullDue(), 100_010) == [ReadOffset()]
+    assert one.handle(OffsetRead(5), 100_020) == [PullNow(5)]
+    assert one.process_queue.count == 0
+
+
 @pytest.mark.parametrize(
     "due", [PullDue(), PullDue(paused=True), PullDue(full=True)], ids=["full queue", "paused", "full consumer"]
 )
