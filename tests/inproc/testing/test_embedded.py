@@ -11,6 +11,7 @@ import pytest
 
 import sprocketmq as rmq
 from sprocketmq.errors import ClosedError, ConfigurationError, RocketMQError, SystemBusy
+from sprocketmq.net.process.engine import Engine
 from sprocketmq.testing import SENDS, EmbeddedRocketMQ, RequestCode, ResponseCode
 
 FIRST = rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
@@ -192,6 +193,16 @@ def test_wrong_use_is_one_sentence() -> None:
         _ = EmbeddedRocketMQ().namesrv_addr
     with EmbeddedRocketMQ(clock="system") as rocketmq, pytest.raises(ConfigurationError, match="manual clock"):
         rocketmq.advance(1)
+
+
+def test_the_clock_does_not_run_ahead_of_a_loop_that_has_work(rocketmq: EmbeddedRocketMQ) -> None:
+    """As on a busy machine, where a request and its answer take longer than a test has patience."""
+    rocketmq.create_topic("flights", queues=1)
+    with rocketmq.producer("ops") as producer:
+        producer.send(rmq.Message("flights", b"first"))
+        Engine.shared().call(lambda: threading.Event().wait(0.05))
+        future = producer.send_async(rmq.Message("flights", b"x"))
+        assert rocketmq.advance_until(future.done, patience_ms=0) == 0
 
 
 def test_a_wait_that_is_in_vain_says_so(rocketmq: EmbeddedRocketMQ) -> None:

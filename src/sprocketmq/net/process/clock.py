@@ -8,10 +8,12 @@ Network timeouts guard a socket and always use the event loop's own time.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import heapq
 import itertools
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from typing import Protocol
 
@@ -89,6 +91,7 @@ class ManualClock:
         self._now_ms: float = float(time.time_ns() // 1_000_000 if start_ms is None else start_ms)
         self._jumped_ms = 0.0
         self._timers: list[_ManualTimer] = []
+        self._loops: weakref.WeakSet[asyncio.AbstractEventLoop] = weakref.WeakSet()  # those that have used this clock
         self._numbers = itertools.count()
         self._lock = threading.Lock()
 
@@ -122,6 +125,7 @@ class ManualClock:
         with self._lock:
             timer = _ManualTimer(self._now_ms + max(0.0, delay_ms), next(self._numbers), loop, callback)
             heapq.heappush(self._timers, timer)
+            self._loops.add(loop)
         return timer
 
     async def sleep(self, delay_ms: float) -> None:
@@ -148,6 +152,22 @@ class ManualClock:
             self._now_ms = max(self._now_ms, timer.due_ms)
             self._run(timer)
         self._now_ms = target_ms
+
+    def turn_loops(self, limit_s: float) -> None:
+        """Wait until each running event loop that uses this clock has done what it can do now. Not for a thread that runs one of them.
+
+        Args:
+            limit_s: seconds of real time, for a loop that something blocks.
+        """
+        with self._lock:
+            loops = list(self._loops)
+        end_s = time.monotonic() + limit_s
+        for loop in loops:
+            done = threading.Event()
+            with contextlib.suppress(RuntimeError):  # it closed
+                if loop.is_running():
+                    loop.call_soon_threadsafe(done.set)
+                    done.wait(max(0.0, end_s - time.monotonic()))
 
     def jump(self, delta_ms: float) -> None:
         """Set the clock forward or back as an administrator does.
