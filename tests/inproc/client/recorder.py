@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import sprocketmq as rmq
+from sprocketmq.testing import EmbeddedRocketMQ
 
 # How long a listener waits to be let go. Longer than ``wait_until``: a call that ended by itself would look like one that was dealt with.
 HELD_S: Final = 120
@@ -36,6 +37,18 @@ class Recorder:
 
     def __len__(self) -> int:
         return len(self.messages)
+
+
+def waits_ms(rocketmq: EmbeddedRocketMQ, group: str = "delays") -> list[int]:
+    """How long each failed message waited at the broker for its next delivery, by the times that the broker stored.
+
+    How far a test has moved the clock by then says less: on a busy machine it is some steps ahead.
+    """
+    sent_back, again = (
+        sorted(message.store_timestamp_ms for message in rocketmq.messages(topic))
+        for topic in ("SCHEDULE_TOPIC_XXXX", f"%RETRY%{group}")
+    )
+    return [end_ms - begin_ms for begin_ms, end_ms in zip(sent_back, again, strict=False)]
 
 
 def send_all(producer: rmq.Producer, bodies: list[str], topic: str = "flights", **how: Any) -> list[rmq.SendResult]:

@@ -191,7 +191,7 @@ def test_a_bug_in_one_pull_costs_a_second_and_not_the_queue(
     recorder = Recorder()
     consumers(recorder)
     send_all(producer, ["0"])
-    assert rocketmq.advance_until(lambda: recorder.bodies == ["0"]) < 20_000
+    assert rocketmq.advance_until(lambda: recorder.bodies == ["0"]) < 120_000, "a round took the queue up anew"
 
 
 def test_a_consumer_that_does_not_keep_up_lets_the_broker_keep_the_messages(

@@ -126,7 +126,11 @@ def test_a_failed_message_blocks_its_queue_and_comes_again_after_the_pause(
 ) -> None:
     rocketmq.create_topic("flights", queues=1)
 
+    called_ms: list[int] = []
+
     def answer(message: rmq.MessageExt, context: rmq.ConsumeOrderlyContext) -> Any:
+        if message.body == b"2":
+            called_ms.append(rocketmq.clock.now_ms())
         if message.body == b"2" and message.reconsume_times < 2:
             if failure == "raise":
                 raise ValueError("not yet")
@@ -134,12 +138,14 @@ def test_a_failed_message_blocks_its_queue_and_comes_again_after_the_pause(
         return Status.SUCCESS
 
     recorder = OrderlyRecorder(answer)
-    consumer = consumers(recorder, kind="orderly", suspend_current_queue_time_ms=500)
+    consumer = consumers(
+        recorder, kind="orderly", suspend_current_queue_time_ms=2_000
+    )  # longer than without the option
     send_all(producer, ["0", "1", "2", "3", "4"])
     rocketmq.wait_until(lambda: len(recorder.seen) == 3)
     assert _committed(rocketmq, consumer) <= 2
-    assert rocketmq.advance_until(lambda: len(recorder.seen) == 4, step_ms=100, patience_ms=50) in (500, 600)
-    rocketmq.advance_until(lambda: len(recorder.seen) == 7, step_ms=100)
+    rocketmq.advance_until(lambda: len(recorder.seen) == 7, step_ms=500)
+    assert all(later - earlier >= 2_000 for earlier, later in itertools.pairwise(called_ms))
     assert recorder.seen == [("0", 0), ("1", 0), ("2", 0), ("2", 1), ("2", 2), ("3", 0), ("4", 0)]
     rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 5)
     assert rocketmq.messages("SCHEDULE_TOPIC_XXXX") == []

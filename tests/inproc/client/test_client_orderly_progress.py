@@ -270,7 +270,7 @@ def test_a_queue_that_comes_back_keeps_its_lock(
     given_up_ms = _given_up(rocketmq, consumer)
     rocketmq.wait_until(lambda: QUEUE not in consumer._async._running.rebalancer.kept())  # type: ignore[union-attr]
     consumer.subscribe("flights")
-    rocketmq.advance_until(lambda: QUEUE in consumer.assigned_queues, limit_ms=10_000)
+    rocketmq.advance_until(lambda: QUEUE in consumer.assigned_queues, limit_ms=10_000, patience_ms=1_000)
     asked: list[tuple[int, int]] = []
     lock_codes = (RequestCode.LOCK_BATCH_MQ, RequestCode.UNLOCK_BATCH_MQ)
 
