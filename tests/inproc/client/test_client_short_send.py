@@ -10,8 +10,8 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
+from short_tries import only_this_try
 
 import sprocketmq as rmq
 from secured_broker import Secured, secured_broker
@@ -216,15 +216,7 @@ def test_a_try_without_an_answer_ends_with_its_own_limit_and_the_next_one_stores
 ) -> None:
     async def scenario(producer: rmq.AsyncProducer) -> None:
         tries.clear()
-        sender = producer._sender
-        assert sender is not None
-
-        def only_this_try(command: Command) -> bool:
-            """The next one is answered, and a busy machine may need longer than 50 ms for that."""
-            sender.settings = msgspec.structs.replace(sender.settings, send_msg_max_timeout_per_request_ms=-1)
-            return True
-
-        lost = rocketmq.faults.drop(SENDS, times=1, when=only_this_try)
+        lost = rocketmq.faults.drop(SENDS, times=1, when=only_this_try(producer, 50))
         result = await producer.send(rmq.Message("flights", b"x"), timeout_ms=30_000)
         assert (result.status, lost.hits, tries) == (rmq.SendStatus.SEND_OK, 1, ["taken up"])
         lost = rocketmq.faults.drop(SENDS, times=None)
@@ -233,7 +225,7 @@ def test_a_try_without_an_answer_ends_with_its_own_limit_and_the_next_one_stores
         with pytest.raises(rmq.ConfigurationError, match="timeout_ms is 0"):
             await producer.send(rmq.Message("flights", b"z"), timeout_ms=0)
 
-    with_a_producer(rocketmq, scenario, send_msg_max_timeout_per_request_ms=50)
+    with_a_producer(rocketmq, scenario)
     assert bodies(rocketmq) == [b"first", b"x"]
 
 
@@ -280,13 +272,13 @@ def test_a_send_that_is_cancelled_is_forgotten(rocketmq: EmbeddedRocketMQ) -> No
 
 def test_what_is_sent_again_is_what_was_sent_first(rocketmq: EmbeddedRocketMQ) -> None:
     async def scenario(producer: rmq.AsyncProducer) -> None:
-        with rocketmq.faults.drop(SENDS, times=1) as lost:
+        with rocketmq.faults.drop(SENDS, times=1, when=only_this_try(producer, 50)) as lost:
             message = rmq.Message("flights", b"x", tags="before")
             sending = asyncio.ensure_future(producer.send(message, timeout_ms=30_000))
             await until(lambda: bool(lost.hits))
             message.body, message.tags = b"changed meanwhile", "after"
             await sending
 
-    with_a_producer(rocketmq, scenario, send_msg_max_timeout_per_request_ms=100)
+    with_a_producer(rocketmq, scenario)
     assert bodies(rocketmq) == [b"first", b"x"]
     assert {message.tags for message in rocketmq.messages("flights")} == {None, "before"}

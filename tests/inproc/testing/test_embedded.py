@@ -104,8 +104,11 @@ def test_a_lost_answer_makes_a_duplicate(rocketmq: EmbeddedRocketMQ) -> None:
     with rocketmq.producer(send_msg_max_timeout_per_request_ms=300) as producer:
         rocketmq.faults.drop_answer(SENDS)
         producer.send(rmq.Message("orders", b"order"), timeout_ms=5_000)
-    first, second = rocketmq.messages("orders")
-    assert first.message_id == second.message_id
+    first, *copies = rocketmq.messages(
+        "orders"
+    )  # more than one when the machine is busy: the next try must be answered in 300 ms
+    assert copies
+    assert {copy.message_id for copy in copies} == {first.message_id}
 
 
 def test_a_delayed_request_is_answered_when_the_clock_got_there(rocketmq: EmbeddedRocketMQ) -> None:
