@@ -17,6 +17,7 @@ from recorder import HELD_S, Recorder, send_all
 
 import sprocketmq as rmq
 from sprocketmq.broker import Broker
+from sprocketmq.client.consume import rebalancer
 from sprocketmq.client.consume.rebalancer import Rebalancer
 from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.client.remoting.instance import ClientInstance
@@ -660,10 +661,47 @@ def test_a_topic_that_takes_long_holds_up_no_other_and_one_that_fails_ends_the_r
         with contextlib.suppress(LookupError):  # unless the broker's notice began the first round
             await consumer.start()
         assert set(failed_with) == {0}, "a round ended while others of it were under way"
-        assert 2 <= most <= 16
+        assert most >= len(NAMES), "all of them at once"
         await consumer.shutdown()
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize("step", ["_add", "_remove"])
+@pytest.mark.parametrize("topics", [1, 3, 40])
+def test_no_more_queues_of_a_broker_are_taken_up_or_given_up_at_once_than_allowed(
+    rocketmq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch, topics: int, step: str
+) -> None:
+    for name in NAMES[:topics]:
+        rocketmq.create_topic(name, queues=40 // topics)
+    monkeypatch.setattr(rebalancer, "_TOPICS_AT_ONCE", 4)
+    monkeypatch.setattr(rebalancer, "_QUEUES_AT_ONCE", 12)
+    work = getattr(Rebalancer, step)
+    most = under_way = 0
+
+    async def watched(self: Rebalancer, *arguments: Any) -> Any:
+        nonlocal most, under_way
+        under_way += 1
+        most = max(most, under_way)
+        try:
+            return await work(self, *arguments)
+        finally:
+            under_way -= 1
+
+    async def run() -> None:
+        consumer = rmq.AsyncPushConsumer("counts", namesrv_addr=rocketmq.namesrv_addr)
+        consumer.on_message(lambda message: None)
+        for name in NAMES[:topics]:
+            consumer.subscribe(name)
+        monkeypatch.setattr(Rebalancer, step, watched)
+        await consumer.start()
+        assert len([queue for queue in consumer.assigned_queues if queue.topic in NAMES]) == 40 // topics * topics
+        await consumer.shutdown()
+
+    asyncio.run(run())
+    # Topics at once, with the retry topic, which has one queue: 2, 4 and 4; each has its share of the 12.
+    together = {("_add", 1): (6, 7), ("_add", 3): (9, 10), ("_add", 40): (4,)}
+    assert most in together.get((step, topics), (12,))
 
 
 @pytest.mark.parametrize("step", ["_lock", "start_offset", "_remove"])

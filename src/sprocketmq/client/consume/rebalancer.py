@@ -2,7 +2,7 @@
 """Adding and dropping queues (Java: RebalanceImpl, RebalancePushImpl). ``core.group.rebalance`` decides, this file runs it.
 
     for each topic:  queues from the route, members from a broker, allocation  -->  Drop ... Add ...
-    (16 at a time)   (each broker is asked once in a round; client_rebalance=False: the broker allocates)
+    (some at a time) (each broker is asked once in a round; client_rebalance=False: the broker allocates)
     Drop:  progress persisted; then, unless an orderly listener still runs (refused, next round): forgotten, unlocked at the broker
     Add:   orderly: locked at the broker first; start offset found; pull loop started
 
@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 from sprocketmq.client.group.group_member import GroupMember
 from sprocketmq.client.remoting.api import RemotingApi
+from sprocketmq.client.remoting.bounded_work import for_each
 from sprocketmq.client.remoting.routes import Routes
 from sprocketmq.core.consume.consume_progress import AskMaxOffset, AskOffsetByTime, StartAt, decide_start
 from sprocketmq.core.consume.process_queue import ProcessQueue
@@ -35,11 +36,13 @@ __all__ = ["Rebalancer"]
 
 log = logging.getLogger("sprocketmq.client")
 
-T = TypeVar("T")
+E = TypeVar("E", Drop, Add)
 
 _FAILURES = (NetworkError, RemoteError, RequestTimeout, ProtocolError)
 _HALF_AN_HOUR_MS = 30 * 60_000
-_TOPICS_AT_ONCE = 16  # each waits for a broker several times: 1,000 topics one after the other take seconds
+# Each topic and queue waits for a broker several times: 1,000 topics one after the other take seconds, all at once are 10,000 requests.
+_TOPICS_AT_ONCE = 128
+_QUEUES_AT_ONCE = 256  # of one broker, and so requests in flight to it; topics that are rebalanced at once share them
 
 
 class _Refused:
@@ -100,33 +103,28 @@ class Rebalancer:
         async with self._gate:
             topics = sorted(topics)
             self._record_ended()
-            await self._run(self.table.subscribed(topics))
-            left = iter(topics)
+            await self._run(self.table.subscribed(topics), _QUEUES_AT_ONCE)
+            queues_at_once = _QUEUES_AT_ONCE // max(1, min(_TOPICS_AT_ONCE, len(topics)))
+            known: list[bool] = []
 
-            async def rebalance_left() -> bool:
-                known = True
-                for topic in left:
-                    if self._leaving:
-                        return True
-                    known = await self._rebalance_topic(topic) and known
-                return known
+            async def rebalance_topic(topic: str) -> None:
+                known.append(self._leaving or await self._rebalance_topic(topic, queues_at_once))
 
-            at_once = min(_TOPICS_AT_ONCE, len(topics))
             try:
-                ends = await _all_of(rebalance_left() for _ in range(at_once))
+                await for_each(topics, rebalance_topic, _TOPICS_AT_ONCE)
             finally:
                 asking, self._asking = list(self._asking.values()), {}
                 for task in asking:
                     task.cancel()
                 await asyncio.gather(*asking, return_exceptions=True)
-            return self._leaving or (all(ends) and self.table.is_balanced)
+            return self._leaving or (all(known) and self.table.is_balanced)
 
     async def drop_all(self) -> None:
         """Shutdown: drop all queues. Listeners must have ended before, because unlocking a queue lets its next owner begin."""
         self._leaving = True
         async with self._gate:
             self._record_ended()
-            await self._run(self.table.drop_all(DropReason.SHUTDOWN))
+            await self._run(self.table.drop_all(DropReason.SHUTDOWN), _QUEUES_AT_ONCE)
             await asyncio.gather(*map(self._unlock, self._keep_locked(list(self._unlocks))))
 
     async def drop_at(self, queue: MessageQueue, offset: int) -> None:
@@ -135,7 +133,7 @@ class Rebalancer:
             effects = self.table.drop(queue, DropReason.OFFSET_ILLEGAL)  # also of one whose listener has refused a drop
             if queue in self._process_queues:
                 self._group.offset_store.progress.update_and_freeze(queue, offset)
-            await self._run(effects)
+            await self._run(effects, _QUEUES_AT_ONCE)
 
     def seek(self, queue: MessageQueue, offset: int) -> bool:
         """Read a queue of this member from ``offset`` on; progress does not change. False: the queue is not read now.
@@ -167,7 +165,7 @@ class Rebalancer:
 
     # -- a round ---------------------------------------------------------------------------------------------------------------
 
-    async def _rebalance_topic(self, topic: str) -> bool:
+    async def _rebalance_topic(self, topic: str, queues_at_once: int) -> bool:
         try:
             allocated = await self._allocate(topic)
         except _FAILURES as error:
@@ -183,7 +181,7 @@ class Rebalancer:
         effects = self.table.assigned(topic, allocated, self._group.clock.now_ms())
         if effects:
             log.info("group %s: topic %s: %s", self._group.name, topic, effects)
-            await self._run(effects)
+            await self._run(effects, queues_at_once)
         if effects or topic in self._regrouped:
             self._regrouped.discard(topic)
             self._changed(topic)
@@ -285,13 +283,13 @@ class Rebalancer:
             log.warning("group %s: topic %s is divided by its members themselves: %s", self._group.name, topic, why)
         return _Refused()
 
-    async def _run(self, effects: Sequence[Drop | Add]) -> None:
+    async def _run(self, effects: Sequence[Drop | Add], at_once: int) -> None:
         """Do what the table asks for, and what follows from it. Also after an error that nobody expected, and when this is cancelled, the
         table knows which queues wait for the next round."""
         while effects:
             followers: list[Drop | Add] = []
             try:
-                await self._run_together(effects, followers)
+                await self._run_together(effects, followers, at_once)
             except BaseException:
                 for effect in (*effects, *followers):  # without effect on those that were done
                     if isinstance(effect, Drop):
@@ -301,18 +299,24 @@ class Rebalancer:
                 raise
             effects = followers
 
-    async def _run_together(self, effects: Sequence[Drop | Add], followers: list[Drop | Add]) -> None:
+    async def _run_together(self, effects: Sequence[Drop | Add], followers: list[Drop | Add], at_once: int) -> None:
         now_ms = self._group.clock.now_ms()
-        drops = [effect for effect in effects if isinstance(effect, Drop)]
-        adds = [effect.queue for effect in effects if isinstance(effect, Add)]
-        for removed, drop in zip(await _all_of(map(self._remove, drops)), drops, strict=True):
-            if removed:
-                followers += self.table.removed(drop.queue, self._group.clock.now_ms())
+
+        async def drop_queue(drop: Drop) -> None:
+            if await self._remove(drop):
+                followers.extend(self.table.removed(drop.queue, self._group.clock.now_ms()))
             else:
                 self.table.removal_refused(drop.queue)
-        self._keep_locked(adds)
-        locked = await self._lock(adds) if self._locks_needed and adds else set(adds)
-        await _all_of(self._add(queue, queue in locked, now_ms) for queue in adds)
+
+        async def add_queue(add: Add) -> None:
+            await self._add(add.queue, add.queue in locked, now_ms)
+
+        await _of_each_broker([effect for effect in effects if isinstance(effect, Drop)], drop_queue, at_once)
+        adds = [effect for effect in effects if isinstance(effect, Add)]
+        queues = [add.queue for add in adds]
+        self._keep_locked(queues)
+        locked = await self._lock(queues) if self._locks_needed and queues else set(queues)
+        await _of_each_broker(adds, add_queue, at_once)
 
     # -- giving up -------------------------------------------------------------------------------------------------------------
 
@@ -489,12 +493,13 @@ def _by_broker(queues: Iterable[MessageQueue]) -> dict[str, list[MessageQueue]]:
     return parts
 
 
-async def _all_of(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """The results of all, in order, when all have ended; raises the first exception then."""
-    ends = await asyncio.gather(*work, return_exceptions=True)
-    results: list[T] = []
-    for end in ends:
-        if isinstance(end, BaseException):
-            raise end
-        results.append(end)
-    return results
+async def _of_each_broker(effects: Sequence[E], work: Callable[[E], Coroutine[Any, Any, None]], at_once: int) -> None:
+    """Do the work of each effect, of ``at_once`` queues of a broker at a time. A broker that does not answer delays only its own queues."""
+    parts: dict[str, list[E]] = {}
+    for effect in effects:
+        parts.setdefault(effect.queue.broker_name, []).append(effect)
+
+    async def of_broker(part: list[E]) -> None:
+        await for_each(part, work, at_once)
+
+    await for_each(parts.values(), of_broker, len(parts))

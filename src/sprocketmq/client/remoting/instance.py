@@ -4,7 +4,7 @@
 One per client id and cluster: connections, routes, heartbeat and the periodic work; the first user starts it, the last one closes it.
 
     each 2 min  the list of name servers read anew, if it is not fixed   (first after 10 s)
-    each 30 s   routes of all topics in use                     (first after 10 ms)
+    each 30 s   routes of all topics in use    (first after 30 s: who starts reads those of its topics itself)
     each 30 s   connections of offline brokers closed, heartbeat to every broker    (first after 1 s, and whenever a member changes),
                 each broker for itself (``client.remoting.heartbeats``)
     each 5 s    progress of all consumers persisted             (first after 10 s)
@@ -58,7 +58,6 @@ log = logging.getLogger("sprocketmq.client")
 
 # MixAll.CLIENT_INNER_PRODUCER_GROUP: sends what cannot be handed back to a broker.
 _INNER_PRODUCER_GROUP: Final = "CLIENT_INNER_PRODUCER"
-_FIRST_ROUTES_MS: Final = 10
 _FIRST_HEARTBEAT_MS: Final = 1_000
 _FIRST_PERSIST_MS: Final = 10_000
 _POOLS_MS: Final = 60_000
@@ -200,7 +199,8 @@ class ClientInstance:
 
     def _start(self) -> None:
         options = self._options
-        self._every("routes", _FIRST_ROUTES_MS, options.poll_name_server_interval_ms, self._refresh_routes)
+        routes_ms = options.poll_name_server_interval_ms
+        self._every("routes", routes_ms, routes_ms, self._refresh_routes)
         self._every("heartbeat", _FIRST_HEARTBEAT_MS, options.heartbeat_broker_interval_ms, self._clean_and_heartbeat)
         self._every("offsets", _FIRST_PERSIST_MS, options.persist_consumer_offset_interval_ms, self._persist_offsets)
         self._every("pools", _POOLS_MS, _POOLS_MS, self._adjust_pools)

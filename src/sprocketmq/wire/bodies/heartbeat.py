@@ -92,6 +92,10 @@ class HeartbeatData(Body):
     heartbeat_fingerprint: int = 0
     without_sub: bool = False
 
+    def encode(self) -> bytes:
+        """As ``Body.encode``, fast: it names each topic of a client, and a client of many topics sends several when it starts."""
+        return fastjson.dumps_sorted(self)
+
     @classmethod
     def of_request(cls, data: bytes | bytearray | memoryview) -> Self:
         """Decode like any body, but accept numbers for enums, which Apache's C++ client sends (Java: ordinals, which fastjson accepts)."""

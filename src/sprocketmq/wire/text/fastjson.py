@@ -402,8 +402,8 @@ _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
 def dumps_sorted(struct: msgspec.Struct) -> bytes:
-    """What :func:`dumps` writes, thirty times as fast, of a struct that holds nothing but text, numbers, booleans, lists, other such
-    structs, and mappings with text as keys; no None anywhere. For tables that are written whole after each change."""
+    """What :func:`dumps` writes, thirty times as fast, of a struct that holds nothing but text, numbers, booleans, lists, sets, other such
+    structs, and mappings with text as keys; no None anywhere. For tables that are written whole after each change, and heartbeats."""
     return _encode_sorted(struct)
 
 

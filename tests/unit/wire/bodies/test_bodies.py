@@ -107,6 +107,11 @@ def test_a_heartbeat_is_what_java_writes() -> None:
     )
 
 
+@given(_structs(HeartbeatData))
+def test_the_fast_way_to_write_a_heartbeat_writes_what_the_general_one_does(heartbeat: HeartbeatData) -> None:
+    assert heartbeat.encode() == fastjson.dumps(heartbeat)
+
+
 def test_a_heartbeat_of_a_client_in_another_language_may_hold_nulls() -> None:
     text = b'{"clientID":"c","producerDataSet":null,"consumerDataSet":[{"groupName":"g","subscriptionDataSet":null}]}'
     heartbeat = HeartbeatData.of_request(text)

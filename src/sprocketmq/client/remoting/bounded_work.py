@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The same work for many items, for a bounded number of them at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Coroutine
+from typing import Any, TypeVar
+
+__all__ = ["for_each"]
+
+T = TypeVar("T")
+
+
+async def for_each(items: Collection[T], work: Callable[[T], Coroutine[Any, Any, None]], at_most: int) -> None:
+    """Do ``work`` for each item, begun in order, for ``at_most`` at a time (at least one). A task serves many items one after the other,
+    and a single one needs no task.
+
+    Raises:
+        The first exception of the work, when it has ended for all items.
+    """
+    left = iter(items)
+    failures: list[Exception] = []
+
+    async def work_on() -> None:
+        for item in left:
+            try:
+                await work(item)
+            except Exception as error:  # noqa: BLE001 - raised below
+                failures.append(error)
+
+    at_once = min(at_most, len(items))
+    if at_once <= 1:
+        await work_on()
+    else:
+        # gather cancels all of them when it is cancelled, and waits for their ends.
+        for end in await asyncio.gather(*(work_on() for _ in range(at_once)), return_exceptions=True):
+            if end is not None:
+                raise end
+    if failures:
+        raise failures[0]
