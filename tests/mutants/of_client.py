@@ -353,8 +353,8 @@ CLIENT_MUTANTS = [
         "S10",
         "a queue is taken up without its lock",
         "src/sprocketmq/client/consume/rebalancer.py",
-        "        locked = await self._lock(adds) if self._locks_needed and adds else set(adds)\n",
-        "        locked = set(adds)\n",
+        "        locked = await self._lock(queues) if self._locks_needed and queues else set(queues)\n",
+        "        locked = set(queues)\n",
         "tests/inproc/client/test_client_orderly.py::test_a_queue_locked_by_another_member_is_not_consumed_until_it_is_free",
     ),
     Mutant(

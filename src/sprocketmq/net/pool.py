@@ -24,6 +24,7 @@ from sprocketmq.errors import (
 )
 from sprocketmq.net.connection import CLIENT_ANSWER_READERS, Connection, RequestHandler, close_all
 from sprocketmq.net.process import fork
+from sprocketmq.net.process.malloc_settings import keep_blocks_of_tls_reads
 from sprocketmq.net.waiting_line import WaitingLine
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Command
@@ -93,6 +94,8 @@ class ConnectionPool:
         self._handler = handler
         self._connect_timeout_ms = connect_timeout_ms
         self._ssl_context = ssl_context
+        if ssl_context is not None:
+            keep_blocks_of_tls_reads()
         self._renewable, self._signer = _signing(credentials)
         self._fixed = None if self._renewable is not None else cast("Credentials | None", credentials)
         self.added_fields: Mapping[str, str] = {}  # to each request, before it is signed

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Final
 
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.net.process.malloc_settings import keep_blocks_of_tls_reads
 from sprocketmq.net.rate_limited_log import RateLimitedLog
 from sprocketmq.net.tls import HANDSHAKE_BYTE, ServerTls
 
@@ -53,6 +54,7 @@ class TlsListener:
         self._silent: dict[socket.socket, asyncio.TimerHandle] = {}
         self._shaking: set[asyncio.Task[None]] = set()
         self._without_tls_log, self._handshake_log = RateLimitedLog(log), RateLimitedLog(log)
+        keep_blocks_of_tls_reads()
 
     async def start(self, host: str, port: int, backlog: int) -> int:
         """Listen on all addresses of ``host`` and return the port. Raises OSError as binding does."""

@@ -33,3 +33,33 @@ def test_blocks_that_are_made_again_need_no_new_pages() -> None:
     }
     # How many pages one fault brings is the kernel's business. Calloc'd pages that are at hand already are cleared, not asked for.
     assert faults["kept"] < BLOCKS * 10 < faults["as it is"] / 5
+
+
+READS = 2_000
+# A read of TLS: a block of 256 KiB that is shrunk to what came, as os.read does it. Before, blocks that glibc takes from the heap fill what
+# is free there, so that a large one has no room by chance.
+TLS_READS = f"""
+import os, resource, sys
+from sprocketmq.net.process.malloc_settings import keep_blocks_of_tls_reads
+filling = [bytes(100_000) for _ in range(200)]
+if sys.argv[1] == "kept":
+    keep_blocks_of_tls_reads()
+out, into = os.pipe()
+def read():
+    os.write(into, b"x" * 700)
+    os.read(out, 256 * 1024)
+read()
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range({READS}):
+    read()
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc is told")
+def test_reads_of_tls_need_no_new_pages() -> None:
+    faults = {
+        way: int(subprocess.run([sys.executable, "-c", TLS_READS, way], capture_output=True, check=True).stdout)
+        for way in ("kept", "as it is")
+    }
+    assert faults["kept"] < READS / 10 < READS <= faults["as it is"]

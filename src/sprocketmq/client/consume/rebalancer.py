@@ -85,9 +85,7 @@ class Rebalancer:
         self._process_queues: dict[MessageQueue, ProcessQueue] = {}  # read, or being given up
         self._unlocks: dict[MessageQueue, Timer] = {}  # queues that were given up and are still locked
         self._gate = asyncio.Lock()  # one round at a time: a round awaits the network in the middle
-        self._asking: dict[
-            str, asyncio.Task[list[str]]
-        ] = {}  # the members, by the address of the broker asked in this round
+        self._asking: dict[str, asyncio.Task[list[str]]] = {}  # members, by address of the broker asked in this round
         self._leaving = False  # from then on a round that waits takes up, and locks, nothing any more
         self._members: dict[str, set[str]] = {}  # client ids by topic, as the last round saw them
         self._regrouped: set[str] = set()  # topics with other members than before, of whom nobody was told yet
@@ -498,8 +496,4 @@ async def _of_each_broker(effects: Sequence[E], work: Callable[[E], Coroutine[An
     parts: dict[str, list[E]] = {}
     for effect in effects:
         parts.setdefault(effect.queue.broker_name, []).append(effect)
-
-    async def of_broker(part: list[E]) -> None:
-        await for_each(part, work, at_once)
-
-    await for_each(parts.values(), of_broker, len(parts))
+    await for_each(parts.values(), lambda part: for_each(part, work, at_once), len(parts))

@@ -4,14 +4,20 @@
 asyncio's own selector transport of Python 3.12.0 to 3.12.8, 3.13.0 and 3.13.1 does not check its high-water mark in ``writelines``
 (CPython issue 127655): ``pause_writing`` is never called, and the bytes for a peer that does not read grow without limit. Setting the mark
 makes the transport check it. uvloop's transport, and asyncio's in other versions, check it in ``writelines``.
+
+Over TLS asyncio makes a record of each piece (``sslproto.SSLProtocol._do_write``): 22 more bytes and an encryption of its own for each
+request or answer, and a call to decrypt it at the other side. So small pieces are joined to full records.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
 
-__all__ = ["write_pieces"]
+__all__ = ["full_records", "write_pieces"]
+
+_RECORD_BYTES: Final = 16 * 1024  # the most that a record of TLS holds (RFC 8446, 5.1)
 
 
 def write_pieces(transport: asyncio.Transport, pieces: list[Any], high_bytes: int, *, is_paused: bool) -> None:
@@ -21,6 +27,27 @@ def write_pieces(transport: asyncio.Transport, pieces: list[Any], high_bytes: in
         high_bytes: the transport's high-water mark.
         is_paused: the transport has already called ``pause_writing``, which it does once.
     """
+    if transport.get_extra_info("sslcontext") is not None:
+        pieces = list(full_records(pieces))
     transport.writelines(pieces)
     if not is_paused and transport.get_write_buffer_size() > high_bytes:
         transport.set_write_buffer_limits(high=high_bytes)
+
+
+def full_records(pieces: Iterable[Any]) -> Iterator[Any]:
+    """The same bytes in fewer pieces: small ones joined until they fill a record of TLS, large ones as they are."""
+    small: list[Any] = []
+    small_bytes = 0
+    for piece in pieces:
+        if len(piece) < _RECORD_BYTES:
+            small.append(piece)
+            small_bytes += len(piece)
+            if small_bytes < _RECORD_BYTES:
+                continue
+        if small:
+            yield b"".join(small)
+            small, small_bytes = [], 0
+        if len(piece) >= _RECORD_BYTES:
+            yield piece
+    if small:
+        yield b"".join(small)
