@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from sprocketmq.broker.handlers.messages.pull import _JSON_ANSWER, _JSON_FOUND
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.records.record import decode_records
 
@@ -31,6 +33,22 @@ def test_records_come_with_the_next_offset_and_the_range(client):
         "topicSysFlag": "0",
         "groupSysFlag": "0",
     }
+
+
+def test_the_usual_answer_is_the_general_one_with_its_constant_values():
+    assert _JSON_FOUND % (5, 2, 9, -7) == _JSON_ANSWER % (0, b"0", 5, 2, 9, 0, 0, -7, b"FOUND")
+
+
+@pytest.mark.parametrize("flags", [(3, 0), (0, 5)])
+def test_flags_of_topic_and_group_are_in_the_answer(cluster, client, flags):
+    fill(client, 1)
+    client.pull("g", "flights", 0, 0)  # the group exists from here on
+    topics, groups = cluster.broker.topics.table, cluster.broker.groups.table
+    topics["flights"] = msgspec.structs.replace(topics["flights"], topic_sys_flag=flags[0])
+    groups["g"] = msgspec.structs.replace(groups["g"], group_sys_flag=flags[1])
+    answer = client.pull("g", "flights", 0, 0)
+    assert (answer.ext_fields["topicSysFlag"], answer.ext_fields["groupSysFlag"]) == tuple(map(str, flags))
+    assert bodies(answer) == [b"0"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Answers that wait for a flush: when they are written, and what a failed flush makes of them."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from inproc.broker.written_to import WrittenTo
+from sprocketmq.broker.replication.durability import DurableAnswers
+from sprocketmq.errors import StoreNotWritable
+from sprocketmq.net.connection import Connection
+from sprocketmq.wire.codes import ResponseCode
+from sprocketmq.wire.frames.command import FLAG_RESPONSE, Command
+
+Flush = concurrent.futures.Future[None]
+
+
+class Store:
+    """As much of a store as the answers need: ``flushes`` has the future of each flush that was requested, and its end."""
+
+    def __init__(self, flush: Callable[[], Flush]) -> None:
+        self.flush_of, self.flushes = flush, list[tuple[int, Flush]]()
+
+    def when_durable(self, physical_offset: int) -> Flush:
+        self.flushes.append((physical_offset, self.flush_of()))
+        return self.flushes[-1][1]
+
+
+def done() -> Flush:
+    future = Flush()
+    future.set_result(None)
+    return future
+
+
+def failed() -> Flush:
+    future = Flush()
+    future.set_exception(StoreNotWritable("the disk is full"))
+    return future
+
+
+def run(
+    flush: Callable[[], Flush], scenario: Callable[[Store, DurableAnswers, WrittenTo], Coroutine[Any, Any, None]]
+) -> None:
+    async def with_three() -> None:
+        peer, connection, store = WrittenTo(), Connection(is_served=True), Store(flush)
+        connection.connection_made(peer)  # type: ignore[arg-type]
+        waiting = DurableAnswers(store, 5_000)  # type: ignore[arg-type]
+        for number in range(3):
+            waiting.wait(connection, Command(0, number, FLAG_RESPONSE), (number + 1) * 100)
+        assert not peer.written
+        await scenario(store, waiting, peer)
+        assert connection._held_bytes == len(waiting) == 0
+        waiting._timer.cancel()  # type: ignore[union-attr]
+
+    asyncio.run(with_three())
+
+
+def test_what_is_durable_already_is_answered_in_the_next_turn_and_the_loop_is_not_woken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scenario(store: Store, waiting: DurableAnswers, peer: WrittenTo) -> None:
+        loop = asyncio.get_running_loop()
+        monkeypatch.setattr(loop, "call_soon_threadsafe", lambda *_: pytest.fail("it was woken"))
+        await asyncio.sleep(0)
+        assert [answer.opaque for answer in peer.answers()] == [0, 1, 2]
+        assert [end for end, _ in store.flushes] == [300]  # all three by one flush
+        monkeypatch.undo()
+
+    run(done, scenario)
+
+
+def test_a_flush_that_has_failed_already_refuses_what_waits() -> None:
+    async def scenario(store: Store, waiting: DurableAnswers, peer: WrittenTo) -> None:
+        await asyncio.sleep(0)
+        assert [answer.code for answer in peer.answers()] == [ResponseCode.SERVICE_NOT_AVAILABLE] * 3
+        assert "the disk is full" in (peer.answers()[0].remark or "")
+
+    run(failed, scenario)
+
+
+def test_what_comes_during_a_flush_waits_for_the_next_one() -> None:
+    async def scenario(store: Store, waiting: DurableAnswers, peer: WrittenTo) -> None:
+        await asyncio.sleep(0)
+        other = Connection(is_served=True)
+        other.connection_made(WrittenTo())  # type: ignore[arg-type]
+        waiting.wait(other, Command(0, 3, FLAG_RESPONSE), 400)
+        await asyncio.sleep(0)
+        assert [end for end, _ in store.flushes] == [300]
+        assert not peer.written
+        await asyncio.to_thread(store.flushes[0][1].set_result, None)
+        await asyncio.sleep(0)
+        assert [answer.opaque for answer in peer.answers()] == [0, 1, 2]
+        assert [end for end, _ in store.flushes] == [300, 400]
+        store.flushes[1][1].set_result(None)
+        await asyncio.sleep(0)
+
+    run(Flush, scenario)
