@@ -6,9 +6,9 @@ The property texts of all records are put one behind the other, each with a sepa
     UNIQ_KEY \\x01 7F00...01 \\x02 KEYS \\x01 order-1 o-2 \\x02 \\x02 TAGS \\x01 A \\x02
     begin of a pair                begin ...                  ^ ends the first record
 
-The first letters of a pair are one number, so looking for a name is one comparison of a column. Hashes of pieces of different lengths come
-from one running sum: with weights of falling powers of 31, the difference of two sums is the hash of what lies between them, times a power
-that is known. 31 has an inverse modulo 2^32, so nothing is lost.
+The first eight octets of a pair are one number, so looking for a name is one comparison of a column, or two. Hashes of pieces of
+different lengths come from one running sum: with weights of falling powers of 31, the difference of two sums is the hash of what lies
+between them, times a power that is known. 31 has an inverse modulo 2^32, so nothing is lost.
 
 Texts that are not ASCII are turned into UTF-16, the characters that Java's String.hashCode counts, and read in the same way. They are read
 separately, so that other texts cost no more.
@@ -40,11 +40,12 @@ __all__ = ["PropertyColumns", "PropertyTexts", "Values"]
 
 _UTF_16 = f"utf-16-{sys.byteorder[0]}e"  # without a byte order mark
 _PAIR_END, _SPACE = 2, 0x20
-_NAME_END = 1
-_WORD = 4  # letters that are compared at once
-_TEXT_BYTES_AT_ONCE = 1 << 16
-_MOST_UNITS = _TEXT_BYTES_AT_ONCE + 1  # the text of one record may have 65,535 bytes, and its separator
+_WORD_BYTES = 8  # octets that are compared at once: eight letters, or four of UTF-16
+_WORD_TYPE = np.dtype(np.uint64)
+_TEXT_BYTES_AT_ONCE = 1 << 17  # the texts of a thousand ordinary messages, so that they are read at once
+_MOST_UNITS = _TEXT_BYTES_AT_ONCE + _WORD_BYTES  # with the padding; the text of one record is shorter
 _INVERSE = pow(31, -1, 1 << 32)
+_PADDING = bytes(_WORD_BYTES)  # behind a text, so that a word can be read at each of its positions
 _spare_memory: list[NDArray[np.uint32]] = []
 
 
@@ -68,50 +69,50 @@ class PropertyColumns:
 
     def __init__(self, records: Ints, text: bytes, lengths: Ints, memory: Hashes) -> None:
         encoding = "ascii"
-        word_type: np.dtype[Any] = np.dtype(np.uint32)
-        units: NDArray[Any] = np.frombuffer(text, np.uint8)
+        units: NDArray[Any] = np.frombuffer(text + _PADDING, np.uint8)
         ends = np.flatnonzero(units == _PAIR_END)
         last_pairs = ends.searchsorted(lengths.cumsum() - 1)
         if not text.isascii():
-            encoding, word_type = _UTF_16, np.dtype(np.uint64)
-            units = np.frombuffer(text.decode("utf-8", "replace").encode(encoding), np.uint16)
+            encoding = _UTF_16
+            units = np.frombuffer((text + _PADDING).decode("utf-8", "replace").encode(encoding), np.uint16)
             ends = np.flatnonzero(units == _PAIR_END)  # as many as before, in the same order
         self._units, self._ends = units, ends
         self._begins = np.empty_like(ends)
         self._begins[0], self._begins[1:] = 0, ends[:-1] + 1
-        self._records = records.repeat(np.diff(last_pairs, prepend=-1))
+        last_pairs[1:] -= last_pairs[:-1].copy()  # from here on: how many pairs each record has
+        last_pairs[0] += 1
+        self._records = records.repeat(last_pairs)
         self._encoding: Final = encoding
-        self._lengths = ends - self._begins
-        count = max(0, len(units) - _WORD + 1)
-        self._words: NDArray[Any] = np.ndarray((count,), word_type, units, 0, (units.itemsize,))
-        # A pair near the end of the text may be shorter than a word, and has no value then.
-        self._letters = self._words[np.minimum(self._begins, count - 1)] if count else np.zeros_like(ends)
+        self._words: NDArray[Any] = np.ndarray((len(units) - len(_PADDING),), _WORD_TYPE, units, 0, (units.itemsize,))
+        self._letters = self._words[self._begins]
         self._memory = memory
         self._sums: Hashes | None = None
 
     def values(self, name: str) -> Values:
-        """The value of a property that has a name of four letters or eight, for those records that have one."""
-        first, *others = (name[at : at + _WORD] for at in range(0, len(name), _WORD))
-        found = np.flatnonzero((self._letters == self._word(first)) & (self._lengths > len(name) + 1))
-        begins = self._begins[found]
-        fits = self._units[begins + len(name)] == _NAME_END
-        for place, letters in enumerate(others, 1):
-            fits &= self._words[begins + place * _WORD] == self._word(letters)
+        """The value of a property, for those records that have one that is not empty."""
+        (mask, letters), *others = _name_words(name, self._encoding)
+        found = np.flatnonzero(self._letters & mask == letters)
+        begins, ends = self._begins[found], self._ends[found]
+        fits = ends - begins > len(name) + 1
         if not fits.all():
-            found, begins = found[fits], begins[fits]
+            found, begins, ends = found[fits], begins[fits], ends[fits]
+        for place, (mask, letters) in enumerate(others, 1):
+            fits = self._words[begins + place * (_WORD_BYTES // self._units.itemsize)] & mask == letters
+            if not fits.all():
+                found, begins, ends = found[fits], begins[fits], ends[fits]
         records = self._records[found]
-        if len(records) > 1 and (records[1:] == records[:-1]).any():  # of a name that comes twice the last value counts
-            last = np.append(records[1:] != records[:-1], True)
-            records, begins, found = records[last], begins[last], found[last]
-        return Values(records, begins + (len(name) + 1), self._ends[found])
-
-    def _word(self, letters: str) -> int:
-        return int.from_bytes(letters.encode(self._encoding), sys.byteorder)
+        again = records[1:] == records[:-1]
+        if again.any():  # of a name that comes twice the last value counts
+            last = np.append(~again, True)
+            records, begins, ends = records[last], begins[last], ends[last]
+        return Values(records, begins + (len(name) + 1), ends)
 
     def split(self, values: Values) -> Values:
         """The words of values: what is between spaces."""
+        if not len(values.begins):
+            return values
         spaces = np.flatnonzero(self._units == _SPACE)
-        if not len(spaces) or not len(values.begins):
+        if not len(spaces):
             return values
         # What stands between two spaces outside of the values, or in front of one, has no length.
         begins, ends = np.append(values.begins, spaces + 1), np.append(values.ends, spaces)
@@ -192,6 +193,19 @@ class PropertyTexts:
                         )
             first, begin = last, int(ends[last - 1])
         _spare_memory.append(memory)
+
+
+@lru_cache(maxsize=32)
+def _name_words(name: str, encoding: str) -> list[tuple[np.uint64, np.uint64]]:
+    """What a pair begins with that has this name, word by word: the octets that count, and their value."""
+    octets = f"{name}\x01".encode(encoding)
+    parts = [octets[at : at + _WORD_BYTES] for at in range(0, len(octets), _WORD_BYTES)]
+    masks = [b"\xff" * len(part) for part in parts]
+    return [(np.uint64(_number(mask)), np.uint64(_number(part))) for mask, part in zip(masks, parts, strict=True)]
+
+
+def _number(octets: bytes) -> int:
+    return int.from_bytes(octets.ljust(_WORD_BYTES, b"\0"), sys.byteorder)
 
 
 @lru_cache(maxsize=2)

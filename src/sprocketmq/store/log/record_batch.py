@@ -230,7 +230,8 @@ def topic_hashes(batch: RecordBatch) -> tuple[NDArray[np.uint32], NDArray[np.boo
     for length, indexes in groups(batch.topic_bytes):
         octets = rows(batch.data, batch.topic_at[indexes], length)
         hashes[indexes] = _hash_rows(octets)
-        for index in indexes[(octets >= 0x80).any(axis=1)].tolist():
+        beyond_ascii = octets >= 0x80
+        for index in indexes[beyond_ascii.any(axis=1)].tolist() if beyond_ascii.any() else ():
             try:
                 hashes[index] = java_hash(batch.topic(index).decode()) & 0xFFFFFFFF
             except UnicodeDecodeError:

@@ -198,7 +198,7 @@ def keys_of(batch: RecordBatch, texts: PropertyTexts | None = None, *, tags: boo
     topics, has_topic = topic_hashes(batch)
     before_key = topics * np.uint32(31) + np.uint32(ord("#"))
     before_tag = (before_key * np.uint32(31) + np.uint32(ord(TAG_TYPE))) * np.uint32(31) + np.uint32(ord("#"))
-    records_parts, hashes_parts = [np.empty(0, np.int64)], [np.empty(0, np.uint32)]
+    parts: list[tuple[Ints, Hashes]] = []
     for columns in (texts or PropertyTexts(batch)).columns(len(batch)):
         found = [columns.values(UNIQ_KEY), columns.split(columns.values(KEYS))]
         before = [before_key[values.records] for values in found]
@@ -206,9 +206,8 @@ def keys_of(batch: RecordBatch, texts: PropertyTexts | None = None, *, tags: boo
             found.append(columns.values(TAGS))
             before.append(before_tag[found[-1].records])
         records, begins, ends = map(np.concatenate, zip(*found, strict=True))
-        records_parts.append(records)
-        hashes_parts.append(columns.hashes(begins, ends, np.concatenate(before)))
-    records, hashes = np.concatenate(records_parts), np.concatenate(hashes_parts)
+        parts.append((records, columns.hashes(begins, ends, np.concatenate(before))))
+    records, hashes = parts[0] if len(parts) == 1 else map(np.concatenate, zip(*parts, strict=True))
     order = records.argsort(kind="stable")
     records, hashes = records[order], hashes[order]
     if not has_topic.all():  # no query can name such a key

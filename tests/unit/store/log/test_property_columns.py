@@ -80,7 +80,7 @@ PROPERTIES = st.lists(st.tuples(st.sampled_from(NAMES), VALUES), max_size=6).map
         max_size=12,
     ),
     st.booleans(),
-    st.sampled_from([1, 64, 1 << 16]),
+    st.sampled_from([1, 64, 1 << 17]),
 )
 def test_keys_found_for_many_records_at_once_are_those_found_one_by_one(
     records: list[tuple[bytes, bytes, int, bool]], tags: bool, bytes_at_once: int
