@@ -55,7 +55,6 @@ _PATIENCE_MS: Final = 30_000
 _POLL_S: Final = 0.002
 # How often each loop runs between two steps at least. A request and its answer take four turns.
 _TURNS: Final = 16
-_TURN_S: Final = 0.1
 T = TypeVar("T")
 
 
@@ -330,7 +329,7 @@ class EmbeddedRocketMQ(Generic[C]):
     def _holds_after_turns(self, condition: Callable[[], object]) -> bool:
         for _ in range(_TURNS):
             if isinstance(self.clock, ManualClock):
-                self.clock.turn_loops(_TURN_S)
+                self.clock.turn_loops()
             if condition():
                 return True
         return False

@@ -179,6 +179,25 @@ def test_the_manual_clock_runs_timers_in_due_order_and_chains_of_them(engine: En
     assert clock.now_ms() == 1350
 
 
+def test_a_timer_that_a_running_callback_is_about_to_set_is_not_passed_by(engine: Engine) -> None:
+    """A test saw the callback begin, and moves the clock by what the timer takes."""
+    clock, began, fired = ManualClock(), threading.Event(), threading.Event()
+
+    async def known() -> None:
+        clock.call_later(3_600_000, lambda: None)
+
+    def callback() -> None:
+        began.set()
+        threading.Event().wait(0.05)
+        clock.call_later(100, fired.set)
+
+    engine.run(known())
+    engine.call(callback)
+    assert began.wait(5)
+    clock.advance(100)
+    assert fired.is_set()
+
+
 def test_sleeping_on_the_manual_clock_takes_no_real_time(engine: Engine) -> None:
     clock = ManualClock()
     before = clock.now_ms()

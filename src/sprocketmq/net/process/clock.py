@@ -21,6 +21,7 @@ __all__ = ["Clock", "ManualClock", "SystemClock", "Timer"]
 
 
 _STEADY_ZERO_NS = time.time_ns() - time.monotonic_ns()
+_TURN_S = 0.1  # how long the manual clock waits for a loop that something blocks
 
 
 class Timer(Protocol):
@@ -147,20 +148,21 @@ class ManualClock:
         Args:
             delay_ms: milliseconds.
         """
+        self.turn_loops()  # a callback that runs may be about to set a timer, and its test has seen it begin
         target_ms = self._now_ms + delay_ms
         while (timer := self._pop_due(target_ms)) is not None:
             self._now_ms = max(self._now_ms, timer.due_ms)
             self._run(timer)
         self._now_ms = target_ms
 
-    def turn_loops(self, limit_s: float) -> None:
-        """Wait until each running event loop that uses this clock has done what it can do now. Not for a thread that runs one of them.
+    def turn_loops(self, limit_s: float = _TURN_S) -> None:
+        """Wait until each running event loop that uses this clock has done what it can do now; not for that of the calling thread.
 
         Args:
             limit_s: seconds of real time, for a loop that something blocks.
         """
         with self._lock:
-            loops = list(self._loops)
+            loops = [loop for loop in self._loops if loop is not asyncio._get_running_loop()]
         end_s = time.monotonic() + limit_s
         for loop in loops:
             done = threading.Event()
