@@ -243,12 +243,13 @@ def test_what_was_subscribed_while_it_started_is_consumed(
         while not late.hits:
             await asyncio.sleep(0.01)
         consumer._async.subscribe("delays")
-        threading.Thread(target=rocketmq.advance, args=(1,), daemon=True).start()
+        # Until it has started: the answer may not be written yet when its request has been counted.
+        threading.Thread(target=rocketmq.advance_until, args=(start.done,), kwargs={"step_ms": 1}, daemon=True).start()
         await start
 
     with rocketmq.faults.delay_answer(RequestCode.HEART_BEAT, 1, times=1) as late:
         consumer._engine.run(start_and_subscribe())
-    rocketmq.wait_until(lambda: {queue.topic for queue in consumer.assigned_queues} >= {"flights", "delays"})
+    rocketmq.advance_until(lambda: {queue.topic for queue in consumer.assigned_queues} >= {"flights", "delays"})
     producer.send(rmq.Message("delays", b"late"))
     rocketmq.advance_until(
         lambda: recorder.bodies == ["late"]
@@ -274,7 +275,8 @@ def test_a_filter_that_changes_while_its_consumer_starts_holds(
         while not late.hits:
             await asyncio.sleep(0.01)
         consumer._async.subscribe("flights", "UA")
-        threading.Thread(target=rocketmq.advance, args=(1,), daemon=True).start()
+        # Until it has started: the answer may not be written yet when its request has been counted.
+        threading.Thread(target=rocketmq.advance_until, args=(start.done,), kwargs={"step_ms": 1}, daemon=True).start()
         await start
 
     with rocketmq.faults.delay_answer(RequestCode.HEART_BEAT, 1, times=1) as late:
