@@ -9,6 +9,7 @@ Law: both return the same bytes and the same next offset.
 from __future__ import annotations
 
 import functools
+import struct
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from itertools import accumulate, repeat
@@ -19,7 +20,7 @@ from sprocketmq.core.retry.retry_schedule import DelayLevels
 from sprocketmq.store.log.commit_log import CommitLog
 from sprocketmq.store.message_store import ReadResult
 from sprocketmq.store.queue.consume_queue import ConsumeQueue
-from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT, UNIT_LAYOUT, UNIT_SIZE_BYTES
+from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT, UNIT_LAYOUT
 from sprocketmq.store.recovery.entry_repair import repaired_units
 from sprocketmq.wire.records.record_layout import RECORD
 
@@ -62,9 +63,10 @@ def read_at_once(log: CommitLog, queue: ConsumeQueue, result: ReadResult, max_me
     if not 0 < count <= _MOST_AT_ONCE:
         return False
     units, at = queue.units_at(offset, count)
-    if at + count * UNIT_SIZE_BYTES > len(units):
+    try:
+        ends = _ends_of(count)(units, at)
+    except struct.error:  # fewer units are there; without a comparison for each pull
         return False
-    ends = _ends_of(count)(units, at)
     first, last = ends[0], ends[-2]
     total = sum(ends) - first - last if count > 1 else ends[1]
     if max_bytes < total < FILLER_SIZE:

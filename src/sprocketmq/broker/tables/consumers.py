@@ -103,7 +103,7 @@ class ConsumerTable:
         self._groups_of: dict[Connection, set[str]] = {}
         self._fingerprints: dict[str, int] = {}
         # Subscriptions of pulls, by group and topic: consumers without heartbeats are known only from these.
-        self._compensated_subscriptions: dict[tuple[str, str], SubscriptionData] = {}
+        self.compensated_subscriptions: dict[tuple[str, str], SubscriptionData] = {}
 
     def get(self, group: str) -> ConsumerGroup | None:
         return self.groups.get(group)
@@ -159,20 +159,17 @@ class ConsumerTable:
     def compensate_subscription(self, group: str, topic: str, subscription: SubscriptionData) -> None:
         """Store the subscription in a pull. Java: compensateSubscribeData."""
         if (
-            len(self._compensated_subscriptions) < MAX_COMPENSATED_SUBSCRIPTIONS
-            or (group, topic) in self._compensated_subscriptions
+            len(self.compensated_subscriptions) < MAX_COMPENSATED_SUBSCRIPTIONS
+            or (group, topic) in self.compensated_subscriptions
         ):
-            self._compensated_subscriptions[group, topic] = subscription
-
-    def compensated_subscription(self, group: str, topic: str) -> SubscriptionData | None:
-        return self._compensated_subscriptions.get((group, topic))
+            self.compensated_subscriptions[group, topic] = subscription
 
     def forget_idle(self, now_ms: int, timeout_ms: int) -> None:
         """Drop subscriptions of pulls that are older than ``timeout_ms``. Java: removeExpireConsumerGroupInfo."""
         for key in [
-            key for key, known in self._compensated_subscriptions.items() if now_ms - known.sub_version > timeout_ms
+            key for key, known in self.compensated_subscriptions.items() if now_ms - known.sub_version > timeout_ms
         ]:
-            del self._compensated_subscriptions[key]
+            del self.compensated_subscriptions[key]
 
     def unregister(self, connection: Connection, group_name: str, *, notify: bool = True) -> None:
         """Remove the member from one group; does nothing if it is not in it."""

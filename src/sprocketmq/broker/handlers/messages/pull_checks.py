@@ -96,7 +96,7 @@ def wants_everything(broker: BrokerController, command: Command, header: PullMes
     if header.sys_flag & PULL_SUBSCRIPTION:
         if header.subscription != SUB_ALL or header.expression_type not in TAG_TYPES:
             return False
-        noted = broker.consumers.compensated_subscription(group_name, topic_name)
+        noted = broker.consumers.compensated_subscriptions.get((group_name, topic_name))
         return noted is not None and noted.sub_string == SUB_ALL and now_ms - noted.sub_version < _COMPENSATED_FOR_MS
     consumer = broker.consumers.get(group_name)
     if consumer is None or groups.forbidden or (consumer.is_broadcasting and not group.consume_broadcast_enable):
@@ -200,7 +200,7 @@ def _wanted_tags(broker: BrokerController, header: PullMessageRequestHeader, now
 
 def _note(broker: BrokerController, header: PullMessageRequestHeader, now_ms: int) -> None:
     """Record the subscription, so that tools also see readers without heartbeats."""
-    noted = broker.consumers.compensated_subscription(header.consumer_group, header.topic)
+    noted = broker.consumers.compensated_subscriptions.get((header.consumer_group, header.topic))
     expression = header.subscription or SUB_ALL
     if noted is not None and noted.sub_string == expression and now_ms - noted.sub_version < _COMPENSATED_FOR_MS:
         return
