@@ -208,9 +208,8 @@ class QueueLogStore:
                 "send those on their own"
             )
         elements, log = batch.elements, self.commit_log
-        if len(elements.data) > min(
-            self.config.max_message_size, MAX_PROPERTIES_BYTES
-        ):  # else none of them is too long
+        # Else none of them is too long.
+        if len(elements.data) > self.config.max_message_size or len(elements.texts) > MAX_PROPERTIES_BYTES:
             self._check_sizes(batch.topic, elements.longest_body_bytes, elements.longest_properties_bytes)
         queue = self._queues.get((batch.topic, batch.queue_id)) or self._open_queue(batch)
         queue_offset = queue.max_offset

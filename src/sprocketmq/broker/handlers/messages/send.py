@@ -236,8 +236,9 @@ def _send_batch(
 
 def _problem_in_batch(broker: BrokerController, topic: str, elements: BatchElements) -> str | None:
     """Why the batch is refused because of its first message that cannot be stored."""
-    # A look at the whole: whether any of them may be such a one. What delays a message has these letters in its name.
-    longest, may_delay = props.MAX_PROPERTIES_BYTES, b"DEL" in elements.texts
+    # A look at the whole: whether any of them may be such a one. What delays a message has these letters in its name. One letter is found
+    # ten times as fast as three, and no name that clients add to each message has it.
+    longest, may_delay = props.MAX_PROPERTIES_BYTES, b"L" in elements.texts and b"DEL" in elements.texts
     may_be_long = len(elements.texts) > longest and elements.longest_properties_bytes > longest
     if not (may_delay or may_be_long or b"" in elements.bodies or elements.ends_in_zero or topic == TIMER_TOPIC):
         return None
