@@ -20,7 +20,8 @@ __all__ = ["IndexBuilding"]
 
 log = logging.getLogger("sprocketmq.broker")
 
-_RECORDS_PER_TURN: Final = 1_000
+# While a turn indexes, sends wait: 500 take as long as some 80 sends of 1 KB, and a record of 1,000 costs 4 % less.
+_RECORDS_PER_TURN: Final = 500
 _BUSY_S: Final = 0.1
 _IDLE_S: Final = 0.32
 _AFTER_FAILURE_S: Final = 5.0
