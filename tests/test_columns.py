@@ -63,7 +63,7 @@ def test_each_test_has_a_column() -> None:
     ]
 
 
-def test_the_servers_and_the_session_stay_in_one_worker_each_and_the_rest_goes_to_who_is_free() -> None:
+def test_the_servers_and_the_session_stay_in_one_worker_each_and_the_rest_goes_to_a_free_one() -> None:
     columns, (first, second) = scheduled(2, [*PYTHON, *APACHE, *SPARK])
     finish(columns, second)
     assert second.ran == [*SPARK, *PYTHON], "the first was slow: it keeps what is its own, and no more"

@@ -55,7 +55,7 @@ def test_each_version_has_its_own_server(pool: SharedServers) -> None:
     assert pool.get("one", Started, level=1) is not pool.get("other", Started, level=1)
 
 
-def test_a_server_that_died_is_told_and_replaced(pool: SharedServers) -> None:
+def test_a_server_that_died_is_reported_and_replaced(pool: SharedServers) -> None:
     died = pool.get("one", Started)
     died.runs = False
     assert pool.put_back() == ["the shared server one does not answer any more: nobody listens"]
@@ -69,7 +69,7 @@ def test_all_members_stop_together() -> None:
     assert [server.runs for server in started] == [False, False]
 
 
-def test_a_setting_that_was_left_changed_is_told_and_put_back() -> None:
+def test_a_setting_that_was_left_changed_is_reported_and_restored() -> None:
     with SharedServers() as servers:
         server = servers.get("ours", SprocketServer, maxMessageSize=5000)
         assert servers.put_back() == []

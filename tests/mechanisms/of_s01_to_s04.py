@@ -146,8 +146,8 @@ S01_TO_S04 = [
         "a member that leaves says so, and the brokers unregister it at once",
         "A MQClientInstance",
         "client/remoting/instance.py",
-        f"{LIFE}::test_the_broker_hears_of_the_leaving_at_once "
-        f"{LIFE}::test_all_brokers_hear_of_all_that_leave "
+        f"{LIFE}::test_a_consumer_that_shuts_down_unregisters_at_once "
+        f"{LIFE}::test_clients_that_shut_down_unregister_at_all_brokers "
         "inproc/client/test_client_shutdown.py::test_a_heartbeat_under_way_does_not_bring_back_who_has_left",
         MIXED,
     ),
@@ -185,7 +185,7 @@ S01_TO_S04 = [
         "a forked child does not use its parent's clients: it gets an error, or creates its own",
         "C MQClientInstance",
         "net/process/fork.py",
-        "system/net/test_fork.py::test_a_forked_child_is_told_whose_its_clients_are_and_makes_its_own "
+        "system/net/test_fork.py::test_a_forked_child_cannot_use_its_parents_clients_and_makes_its_own "
         "system/net/test_fork.py::test_async_clients_and_an_own_server_are_left_to_the_parent_too "
         f"{LIFE}::test_the_copy_in_a_forked_child_stops_nothing",
     ),
@@ -238,7 +238,7 @@ S01_TO_S04 = [
         "the consumer asks a broker whether it understands each filter that is not one of tags",
         "A start, 8 (checkClientInBroker)",
         "client/consume/running_consumer.py",
-        f"{FILTERS}::test_a_wrong_condition_is_told_at_the_start",
+        f"{FILTERS}::test_a_wrong_condition_is_an_error_at_the_start",
         SELECTED,
     ),
     Mechanism(
@@ -292,7 +292,7 @@ S01_TO_S04 = [
         "AVG_BY_CIRCLE: dealt like cards",
         "A 负载均衡实现 (strategies)",
         "core/group/allocation.py",
-        f"{ALLOCATION}::test_by_circle_deals_like_cards "
+        f"{ALLOCATION}::test_by_circle_assigns_the_queues_to_the_clients_in_turn "
         "inproc/client/test_client_rebalance.py::test_three_strategies_share_the_same_queues",
         ORACLE,
         function="AllocateAveragelyByCircle.__call__",
@@ -431,7 +431,7 @@ S01_TO_S04 = [
         "when members join or leave, each sends its subscription again with a newer version, as the broker uses the newest",
         "A updateProcessQueueTableInRebalance (changed)",
         "client/consume/running_consumer.py",
-        "inproc/client/test_client_subscriptions.py::test_a_member_that_wanted_less_leaves_no_filter_behind "
+        "inproc/client/test_client_subscriptions.py::test_the_narrower_filter_of_a_member_that_left_does_not_stay "
         "inproc/client/test_client_subscriptions.py::"
         "test_a_new_filter_holds_at_once_for_what_comes_though_the_clock_stands_still "
         f"{INSTANCE}::test_heartbeats_keep_a_quiet_member_in_its_group "
@@ -455,7 +455,7 @@ S01_TO_S04 = [
         "requests for a rebalance are merged: at least a second lies between the end of a round and the beginning of the next",
         "A RebalanceService.run (5.x: minInterval)",
         "core/coalesced_runs.py",
-        "unit/core/test_coalesced_runs.py::test_runs_keep_their_distance_and_each_wish_has_a_run_behind_it "
+        "unit/core/test_coalesced_runs.py::test_runs_keep_the_interval_and_each_request_is_followed_by_a_run "
         "system/client/test_storms.py::test_consumers_that_wait_for_missing_topics_ask_once_a_second_each",
         function="CoalescedRuns.end",
     ),
@@ -543,7 +543,7 @@ S01_TO_S04 = [
         "a pull that finds nothing waits at the broker until a message arrives",
         "A BrokerSuspendMaxTimeMillis",
         "core/long_poll.py",
-        "unit/core/test_long_poll.py::test_a_filter_keeps_a_pull_asleep_until_its_tag_comes "
+        "unit/core/test_long_poll.py::test_a_filtered_pull_is_woken_only_by_its_tag "
         "unit/core/test_long_poll.py::test_an_arriving_message_wakes_those_who_wait_for_it "
         "unit/core/test_long_poll.py::test_without_a_known_code_the_filter_is_not_asked "
         "inproc/broker/test_broker_long_polling.py::test_a_held_pull_is_woken_by_the_message_it_waits_for "

@@ -35,7 +35,7 @@ BAD = "inproc/client/test_client_bad_listeners.py"
 LETTERS = "inproc/client/test_client_dead_letters.py"
 COST = "unit/core/consume/test_progress_cost.py"
 OURS = "test_our_client_progress.py"
-BATCH_AGAIN = f"{CONCURRENT}::test_of_a_batch_to_be_consumed_again_every_message_comes_again_whatever_ack_index_says"
+BATCH_AGAIN = f"{CONCURRENT}::test_after_reconsume_later_every_message_of_a_batch_comes_again_whatever_ack_index_is"
 STUCK = f"{CONCURRENT}::test_one_stuck_message_holds_progress_until_its_timeout_and_makes_one_retry_copy"
 
 S05_TO_S08 = [
@@ -361,7 +361,7 @@ S05_TO_S08 = [
         "client/listen/concurrent_service.py",
         f"{STUCK} {TOLD}::test_broadcasting_gives_a_stuck_message_up_and_goes_on "
         f"{TOLD}::test_progress_passes_a_stuck_message_only_when_its_copy_is_stored "
-        f"{TOLD}::test_a_stuck_call_whose_send_back_fails_is_told_of_once "
+        f"{TOLD}::test_a_stuck_call_whose_send_back_fails_is_reported_once "
         f"{CONCURRENT}::test_messages_that_only_wait_for_a_worker_do_not_time_out",
         f"{OURS}::test_a_stuck_message_comes_again_once_and_progress_passes_it",
     ),
@@ -385,7 +385,7 @@ S05_TO_S08 = [
         "B cleanExpiredMsg, catch",
         "core/consume/consume_timeout.py",
         f"{TIMEOUT}::test_a_failed_send_back_is_tried_again_after_5_s_whatever_the_limit "
-        f"{TOLD}::test_a_stuck_call_whose_send_back_fails_is_told_of_once",
+        f"{TOLD}::test_a_stuck_call_whose_send_back_fails_is_reported_once",
         function="ConsumeTimeout.send_back_failed",
     ),
     Mechanism(
@@ -404,10 +404,10 @@ S05_TO_S08 = [
         "a stuck call is reported to the user once, with the stack of its listener",
         "B ConsumeTooLongChecker",
         "client/group/stuck_listener.py",
-        f"{TOLD}::test_the_user_is_told_of_a_stuck_call_with_its_stack_once_at_its_deadline "
+        f"{TOLD}::test_a_stuck_call_is_reported_once_at_its_deadline_with_its_stack "
         f"{TOLD}::test_the_stack_of_an_async_listener_goes_down_to_what_it_waits_for "
-        f"{TOLD}::test_a_stuck_call_with_a_batch_is_told_of_once_with_all_its_messages "
-        f"{TOLD}::test_a_stuck_call_whose_send_back_fails_is_told_of_once",
+        f"{TOLD}::test_a_stuck_call_with_a_batch_is_reported_once_with_all_its_messages "
+        f"{TOLD}::test_a_stuck_call_whose_send_back_fails_is_reported_once",
         f"{OURS}::test_a_stuck_message_comes_again_once_and_progress_passes_it",
     ),
     Mechanism(

@@ -287,8 +287,7 @@ S09_TO_S11 = [
         "a turn gives way after 60 s",
         "E MAX_TIME_CONSUME_CONTINUOUSLY",
         "core/consume/orderly_turn.py",
-        f"{TURN}::test_a_turn_gives_way_after_60_s "
-        f"{ORDERLY}::test_a_turn_of_more_than_60_s_gives_way_and_a_new_one_goes_on",
+        f"{TURN}::test_a_turn_gives_way_after_60_s {ORDERLY}::test_a_turn_ends_after_60_s_and_a_new_one_continues",
         function="OrderlyTurn.next",
     ),
     Mechanism(
@@ -478,9 +477,9 @@ S09_TO_S11 = [
         "A getConsumerStatsManager",
         "client/consume/running_info.py",
         f"{RUNNING_INFO}::test_running_info_says_every_option_by_javas_name_and_no_secret "
-        f"{RUNNING_INFO}::test_stacks_show_where_listeners_stand "
+        f"{RUNNING_INFO}::test_stacks_show_the_lines_that_listeners_execute "
         f"{RUNNING_INFO}::test_an_option_that_is_not_given_is_told_with_its_default "
-        f"{RUNNING_INFO}::test_a_pull_consumer_tells_of_itself_too",
+        f"{RUNNING_INFO}::test_a_pull_consumer_reports_running_info_too",
         f"{WATCHED}::test_mqadmin_sees_our_consumers_state_and_where_it_stands",
     ),
     Mechanism(

@@ -111,7 +111,7 @@ BROKER_MUTANTS = [
         "src/sprocketmq/broker/delivery/timer_messages.py",
         "            files.ensure_progress_file()\n",
         "",
-        "tests/inproc/broker/test_broker_disk_full.py::test_what_is_due_waits_until_it_can_be_noted_that_it_was_delivered",
+        "tests/inproc/broker/test_broker_disk_full.py::test_due_messages_wait_until_their_progress_can_be_recorded",
     ),
     Mutant(
         "transactions",
@@ -144,7 +144,7 @@ BROKER_MUTANTS = [
         "src/sprocketmq/wire/frames/signed_request.py",
         'return compare_digest(key.signature("".join(texts[:-1]), body), texts[-1].encode())',
         'return texts[-1] != ""',
-        "tests/unit/wire/frames/test_signed_request.py::test_the_body_counts",
+        "tests/unit/wire/frames/test_signed_request.py::test_the_signature_covers_the_body",
     ),
     Mutant(
         "access",
@@ -233,7 +233,7 @@ BROKER_MUTANTS = [
         "src/sprocketmq/broker/broker.py",
         "        requests.check_handlers(Peer.BROKER, self._handlers)\n",
         "",
-        "tests/inproc/broker/test_access_pushes.py::test_a_broker_does_not_start_with_a_request_whose_need_nobody_stated",
+        "tests/inproc/broker/test_access_pushes.py::test_a_broker_does_not_start_with_a_request_that_declares_no_needs",
     ),
     Mutant(
         "gates",
@@ -241,7 +241,7 @@ BROKER_MUTANTS = [
         "src/sprocketmq/broker/replication/replication.py",
         "        if not self._may_copy(split_address(connection.remote_address)[0]):",
         "        if False:",
-        "tests/inproc/broker/test_access_pushes.py::test_where_clients_prove_who_they_are_only_named_addresses_get_the_log",
+        "tests/inproc/broker/test_access_pushes.py::test_with_access_control_only_listed_addresses_may_copy_the_log",
     ),
     Mutant(
         "gates",
@@ -249,7 +249,7 @@ BROKER_MUTANTS = [
         "src/sprocketmq/broker/handlers/admin/auth.py",
         "        info.password = None\n",
         "        pass\n",
-        "tests/inproc/broker/test_access_pushes.py::test_passwords_are_told_to_super_users_only",
+        "tests/inproc/broker/test_access_pushes.py::test_passwords_are_shown_to_super_users_only",
     ),
     Mutant(
         "replication",

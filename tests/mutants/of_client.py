@@ -14,7 +14,7 @@ CLIENT_MUTANTS = [
         "src/sprocketmq/client/remoting/instance.py",
         "if self._users or self._closed:",
         "if self._closed:",
-        "tests/inproc/client/test_client_life.py::test_the_broker_hears_of_the_leaving_at_once",
+        "tests/inproc/client/test_client_life.py::test_a_consumer_that_shuts_down_unregisters_at_once",
     ),
     Mutant(
         "S1",
@@ -127,7 +127,7 @@ CLIENT_MUTANTS = [
         "src/sprocketmq/client/consume/running_consumer.py",
         "        await self._check_expressions()\n",
         "",
-        "tests/inproc/client/test_client_filters.py::test_a_wrong_condition_is_told_at_the_start",
+        "tests/inproc/client/test_client_filters.py::test_a_wrong_condition_is_an_error_at_the_start",
     ),
     Mutant(
         "S2",
@@ -183,7 +183,7 @@ CLIENT_MUTANTS = [
         "src/sprocketmq/client/consume/rebalancer.py",
         "            self._regrouped.add(topic)\n",
         "            pass\n",
-        "tests/inproc/client/test_client_subscriptions.py::test_a_member_that_wanted_less_leaves_no_filter_behind",
+        "tests/inproc/client/test_client_subscriptions.py::test_the_narrower_filter_of_a_member_that_left_does_not_stay",
     ),
     Mutant(
         "S3",
@@ -369,10 +369,10 @@ CLIENT_MUTANTS = [
         "S10",
         "a running listener keeps progress from being written",
         "src/sprocketmq/client/consume/rebalancer.py",
-        "        # Before anything may refuse:",
+        "        # First, before the drop may be refused:",
         "        if self._locks_needed and process_queue is not None and process_queue.consuming:\n"
         "            return False\n"
-        "        # Before anything may refuse:",
+        "        # First, before the drop may be refused:",
         "tests/inproc/client/test_client_orderly_progress.py::test_shutdown_under_a_running_listener_keeps_what_ended_before",
     ),
     Mutant(

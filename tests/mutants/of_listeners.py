@@ -98,7 +98,7 @@ LISTENER_MUTANTS = [
         "src/sprocketmq/client/listen/concurrent_service.py",
         "            batch.stuck_reported = True\n",
         "",
-        "tests/inproc/client/test_client_stuck.py::test_a_stuck_call_whose_send_back_fails_is_told_of_once",
+        "tests/inproc/client/test_client_stuck.py::test_a_stuck_call_whose_send_back_fails_is_reported_once",
     ),
     Mutant(
         "S7",

@@ -38,7 +38,7 @@ STORE_MUTANTS = [
         "src/sprocketmq/store/recovery/recovery.py",
         "            if record.physical_offset < self._deleted_topics.get(topic, 0):",
         "            if False:",
-        "tests/inproc/broker/test_broker_restart.py::test_a_topic_that_was_made_again_has_nothing_of_its_first_life_after_a_kill",
+        "tests/inproc/broker/test_broker_restart.py::test_a_recreated_topic_has_none_of_its_deleted_messages_after_a_kill",
     ),
     Mutant(
         "durability",

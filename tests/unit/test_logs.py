@@ -96,7 +96,7 @@ def test_a_record_may_pass_twice():
     assert record.getMessage() == "a\\nb"
 
 
-def test_every_logger_of_the_package_is_among_them():
+def test_every_logger_of_the_package_is_named_in_logs():
     """A new one has to be named in sprocketmq.logs, and its package to import that."""
     found = set()
     for path in SOURCE.rglob("*.py"):

@@ -12,7 +12,7 @@ Laws, in addition to those of the machine
     2. A call of ``shutdown`` in a callback that the closing waits for (a listener, a check) does not wait for the closing.
     3. A client that was not shut down is closed with a ResourceWarning, as a file is: when it is garbage-collected, or, if a loop of
        another thread runs it (the blocking clients), at the end of the program, all together within ``EXIT_TIMEOUT_S``. A running push
-       consumer is not collected, as a running thread is not, because its listener has work.
+       consumer is not collected, like a running thread, because its listener is in use.
     4. When a loop is closed, everything of its clients has ended with it.
     5. After a fork the child closes nothing: connections and threads are the parent's.
 """
@@ -85,7 +85,7 @@ class AsyncClient(Generic[P]):
     """Whether it may be started again after a shutdown."""
 
     _runs_by_itself: bool = False
-    """Whether it goes on when nobody holds it."""
+    """Whether it continues to run when no variable refers to it."""
 
     _parts: P | None = None  # from the beginning of the opening to the end of the closing
     _loop: asyncio.AbstractEventLoop | None = None
@@ -151,7 +151,7 @@ class AsyncClient(Generic[P]):
                 self._cancel_opening()
             raise
         if isinstance(failure, asyncio.CancelledError):
-            if self._ended_by_own_callback:  # it ran, and said itself that it is over
+            if self._ended_by_own_callback:  # it ran, and its own callback shut it down
                 return
             raise ClosedError(f"{self._name} was shut down while it started")
         if failure is not None:
@@ -226,11 +226,11 @@ class AsyncClient(Generic[P]):
         work = self._work
 
         def cancel() -> None:
-            # It may have opened, or failed, meanwhile: what it does then is the closing, which nobody cuts short.
+            # If it has opened or failed meanwhile, the task is closing now, and closing is never cancelled.
             if self._is_opening:
                 work.cancel()
 
-        # Behind its first step: a task that is cancelled before that never learns of it.
+        # After its first step: a task that is cancelled before its first step does not run at all.
         asyncio.get_running_loop().call_soon(cancel)
 
     async def _opening(self) -> BaseException | None:
@@ -320,7 +320,7 @@ def kept_alone() -> list[AsyncClient[Any]]:
     """The clients that run by themselves and that nothing else refers to: no variable, no blocking client, no closure."""
     if not hasattr(sys, "getrefcount"):  # not every Python counts references
         return []
-    probe: Any = object()  # has one reference, this variable, as a client that only ``_kept`` refers to
+    probe: Any = object()  # has one reference, this variable; a client that only ``_kept`` refers to has one, too
     counted = [(client, sys.getrefcount(client)) for client in (probe, *_kept)]
     return [client for client, count in counted[1:] if count <= counted[0][1]]
 
@@ -337,8 +337,8 @@ def _is_driven_elsewhere(client: AsyncClient[Any]) -> bool:
 
 
 def _shut_down_at_exit() -> None:
-    """Shut down what was forgotten (law 3). At this point non-daemon threads have ended, the engines' loops run, and no thread can be
-    started."""
+    """Shut down the clients that were not shut down (law 3). At this point non-daemon threads have ended, the engines' loops still run,
+    and no thread can be started."""
     clients = [client for client in list(_begun) if _is_driven_elsewhere(client)]
     forgotten = [client for client in clients if client._life.state is LifeState.RUNNING]
     ends: dict[concurrent.futures.Future[None], AsyncClient[Any]] = {}
@@ -346,7 +346,7 @@ def _shut_down_at_exit() -> None:
         assert client._loop is not None
         ends[asyncio.run_coroutine_threadsafe(client.shutdown(), client._loop)] = client
     for client in forgotten:
-        with contextlib.suppress(Warning):  # a user may have made it an error, which has nowhere to go from here
+        with contextlib.suppress(Warning):  # a user may have made it an error, and no caller could catch it here
             client._warn("before the program ended")
     if ends:
         _, late = concurrent.futures.wait(ends, EXIT_TIMEOUT_S)

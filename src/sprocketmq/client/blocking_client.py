@@ -61,7 +61,7 @@ class BlockingClient:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not self._engine.is_inherited:  # a child that leaves the block leaves nothing of its own
+        if not self._engine.is_inherited:  # a forked child that leaves the block has nothing to shut down
             self.shutdown()
 
 

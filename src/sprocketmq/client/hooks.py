@@ -59,10 +59,10 @@ class SendMessageContext(msgspec.Struct):
     Attributes:
         producer_group, client_id: who sends.
         messages: one, or those of a batch.
-        properties: one dict per message, what travels with it; a hook may add to it in ``before_send`` without touching the message.
+        properties: one dict per message, the properties of this send; ``before_send`` may add to it without changing the message.
         message_queue, broker_address: where this try goes.
         message_type: normal, half of a transaction, delayed, ordered.
-        is_oneway: nobody will answer; ``result`` stays None.
+        is_oneway: there is no answer; ``result`` stays None.
         started_ms: when the try began, on the client's clock.
         result: what the broker answered, None before and after a failure.
         failure: what this try raised.
@@ -353,5 +353,5 @@ _TIMERS: Final = (props.TIMER_DELIVER_MS, props.TIMER_DELAY_MS, props.TIMER_DELA
 def _guarded(call: Callable[[Any], None], context: object) -> None:
     try:
         call(context)
-    except BaseException:  # law 1: a hook that exits must not take a worker's messages with it
+    except BaseException:  # law 1: a hook that raises SystemExit must not lose a worker's messages
         log.exception("a hook failed: %s", getattr(call, "__qualname__", call))

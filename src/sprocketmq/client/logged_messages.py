@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How lines of the log name messages: by id, with their keys and the number of the try, which is what people search by."""
+"""The form of messages in log lines: the id, the keys and the number of the try, because people search for these."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def logged_message(message: Message, message_id: str, count: str = "") -> str:
 
 
 def logged_messages(messages: Sequence[MessageExt]) -> str:
-    """The messages of a listener call; of many the first few. Never raises, whatever the listener did to them."""
+    """The messages of a listener call; if there are many, the first few. Never raises, whatever the listener did to them."""
     try:
         shown = [logged_message(one, one.message_id, f"try {one.reconsume_times + 1}") for one in messages[:_SHOWN]]
     except Exception:  # noqa: BLE001 - a listener may put anything into its messages

@@ -17,7 +17,7 @@ that the client's loop changes: it takes no lock, and reads again if a table cha
 | sprocketmq_consumer_pulled_messages_total | counter | messages that came |
 | sprocketmq_consumer_consumed_messages_total | counter | result: ok, failed |
 | sprocketmq_consumer_timeouts_total | counter | messages over the consume timeout |
-| sprocketmq_trace_dropped_total | counter | records of message trace that came too fast |
+| sprocketmq_trace_dropped_total | counter | records of message trace that were dropped because too many waited |
 
 All carry ``client_id``; those of a consumer also ``consumer_group`` and ``topic``.
 """
@@ -103,7 +103,7 @@ class ClientMetrics:
 
     def __init__(self, *clients: Watched, labels: Mapping[str, str] | None = None) -> None:
         needs_extra("ClientMetrics", "metrics", "prometheus_client")
-        from prometheus_client import Histogram  # only who watches pays for it
+        from prometheus_client import Histogram  # imported only if clients are watched
 
         self._labels = dict(labels or {})
         self._histograms: dict[str, Histogram] = {

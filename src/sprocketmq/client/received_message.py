@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A message that an iteration hands out: ack, nack and dead_letter say what becomes of it.
+"""A message that an iteration hands out; ack, nack and dead_letter decide what happens to it.
 
     ack()                                     done: progress may pass it
     nack(reason, delay_ms= or delay_level=)   sent back for a retry, as after a listener that raised RetryLater
     dead_letter(reason)                       to the dead-letter topic now, as after a listener that raised DeadLetter
-    none of them                              it holds up progress; when the consumer ends, or dies, it is delivered again
+    none of them                              progress waits for it; when the consumer ends or crashes, it is delivered again
 
 None of them waits for the broker, so they are plain functions, the same for ``async for`` and ``for``, and may be called in any thread.
 """
@@ -27,7 +27,7 @@ __all__ = ["ReceivedMessage", "Verdict", "check_one_verdict", "received_message"
 
 
 class Verdict(Enum):
-    """What was said of a delivery."""
+    """The decision about a delivery."""
 
     ACK = "ack"
     NACK = "nack"
@@ -49,7 +49,7 @@ class Settles(Protocol):
 
 
 class _NoDelivery:
-    """Of a message that was made by hand: nobody waits, the verdict is only kept."""
+    """The delivery of a message that was made by hand: the verdict is only stored."""
 
     item = None
 
@@ -65,11 +65,11 @@ class _NoDelivery:
         self._verdict = verdict
 
     def give_up(self) -> None:
-        """Nobody has it."""
+        """Does nothing."""
 
 
 class _DeliveryElsewhere(_NoDelivery):
-    """Of a message that was unpickled: its delivery is in the process that received it."""
+    """The delivery of an unpickled message: the real one is in the process that received it."""
 
     def settle(self, verdict: Verdict, failure: BaseException | None) -> None:
         raise ConfigurationError(

@@ -48,7 +48,7 @@ def offset_of(answer: Any) -> int:
 
 
 @both_generations
-def test_bytes_inside_of_a_message_that_look_like_a_record_are_none(accounts, reached, disk_cluster, places):
+def test_bytes_inside_a_message_that_look_like_a_record_are_not_taken_for_one(accounts, reached, disk_cluster, places):
     other, store = Asking(disk_cluster, "other"), disk_cluster.broker.store
     first = offset_of(other.ask(310, send_fields("mine"), b"M" * 500))
     inside = disk_cluster.on_loop(lambda: bytes(store.record_at(first)).index(b"M" * 500))
@@ -82,7 +82,7 @@ def test_a_key_with_the_hash_of_another_topic_s_key_finds_nothing_of_that_topic(
 
 
 @both_generations
-def test_what_one_s_own_rights_cover_is_served(accounts, reached, disk_cluster, places):
+def test_requests_that_an_accounts_rights_cover_are_served(accounts, reached, disk_cluster, places):
     other = Asking(disk_cluster, "other")
     sent = other.ask(310, send_fields("mine", i="UNIQ_KEY\x01own\x02"), b"own")
     half = {"f": "4", "i": "TRAN_MSG\x01true\x02PGROUP\x01writers\x02UNIQ_KEY\x01h\x02"}
@@ -116,7 +116,7 @@ def test_what_one_s_own_rights_cover_is_served(accounts, reached, disk_cluster, 
 
 
 @both_generations
-def test_a_consumer_replies_and_nobody_else_does(accounts, reached, disk_cluster, places):
+def test_only_a_consumer_may_send_a_reply(accounts, reached, disk_cluster, places):
     reply = "MSG_TYPE\x01reply\x02REPLY_TO_CLIENT\x01c@1\x02"
     topic = "DefaultCluster_REPLY_TOPIC"
     v1 = {"producerGroup": "p", "topic": topic, "defaultTopic": "TBW102", "defaultTopicQueueNums": "4", "queueId": "0",
@@ -133,7 +133,9 @@ def test_a_consumer_replies_and_nobody_else_does(accounts, reached, disk_cluster
 
 
 @both_generations
-def test_only_who_may_send_to_the_topic_is_asked_about_a_half_message(accounts, reached, disk_cluster, places):
+def test_only_a_client_that_may_send_to_the_topic_is_asked_about_a_half_message(
+    accounts, reached, disk_cluster, places
+):
     clients = {name: Asking(disk_cluster, name) for name in ("other", "denied", "boss")}
 
     def send_half(name: str, topic: str, group: str) -> int:
@@ -171,7 +173,7 @@ def test_codes_on_the_authorization_white_list_need_an_account_and_no_right(acco
 
 
 @pytest.mark.parametrize("disk_cluster", [{"acl_enable": True, "authorization_whitelist": "310"}], indirect=True)
-def test_nothing_is_remembered_of_open_requests(accounts, disk_cluster):
+def test_decisions_about_open_requests_are_not_cached(accounts, disk_cluster):
     """Nobody has looked at their names, which may be long and always new."""
     asking = Asking(disk_cluster, "other")
     for number in range(3):
@@ -185,7 +187,7 @@ def test_nothing_is_remembered_of_open_requests(accounts, disk_cluster):
 
 
 @pytest.mark.parametrize("cluster", [USERS], indirect=True)
-def test_passwords_are_told_to_super_users_only(cluster):
+def test_passwords_are_shown_to_super_users_only(cluster):
     def make() -> None:
         table = cluster.broker.users.table
         table.create_user(UserInfo(*KEYS["other"]))
@@ -202,7 +204,7 @@ def test_passwords_are_told_to_super_users_only(cluster):
 
 
 @pytest.mark.parametrize("cluster", [{**USERS, "authentication_whitelist": "3001,3004,310,28"}], indirect=True)
-def test_a_name_that_nobody_vouches_for_has_no_rights(cluster):
+def test_a_user_name_without_a_signature_has_no_rights(cluster):
     client, body = cluster.client(), UserInfo("king", "king-secret", "Super").encode()
     named = {ACCESS_KEY: "Boss7777", "username": "king"}
     assert client.ask(3001, body=body, ext_fields=named).code == REFUSED
@@ -217,7 +219,7 @@ def test_a_name_that_nobody_vouches_for_has_no_rights(cluster):
     [{**USERS, "authorization_enabled": False, "authentication_whitelist": "3001,3004"}],
     indirect=True,
 )
-def test_nobody_passes_for_a_super_user_by_naming_him(cluster):
+def test_naming_a_super_user_without_his_signature_gives_no_rights(cluster):
     client, body = cluster.client(), UserInfo("king", "king-secret", "Super").encode()
     for fields in ({"username": "king"}, {"username": "king", ACCESS_KEY: "Boss7777"}):
         assert client.ask(3001, body=body, ext_fields=fields).code == ResponseCode.SYSTEM_ERROR
@@ -229,7 +231,7 @@ def test_nobody_passes_for_a_super_user_by_naming_him(cluster):
 
 
 @pytest.mark.parametrize("disk_cluster", [{"acl_enable": True, "ha_allowed_addresses": "127.0.0.1"}], indirect=True)
-def test_refused_requests_move_no_handover(accounts, disk_cluster):
+def test_refused_requests_do_not_advance_a_handover(accounts, disk_cluster):
     boss, broker = Asking(disk_cluster, "boss"), disk_cluster.broker
     boss.ask(310, send_fields("mine"), b"x")
     slave = Slave(broker.replication.port)
@@ -259,7 +261,7 @@ def test_refused_requests_move_no_handover(accounts, disk_cluster):
     ],
     indirect=["disk_cluster"],
 )
-def test_where_clients_prove_who_they_are_only_named_addresses_get_the_log(accounts, disk_cluster, comes, caplog):
+def test_with_access_control_only_listed_addresses_may_copy_the_log(accounts, disk_cluster, comes, caplog):
     slave = Slave(disk_cluster.broker.replication.port, report=None)
     if comes:
         disk_cluster.eventually(lambda: disk_cluster.broker.replication.table.slaves)
@@ -270,14 +272,14 @@ def test_where_clients_prove_who_they_are_only_named_addresses_get_the_log(accou
 
 
 @pytest.mark.parametrize("disk_cluster", [{"acl_enable": True}], indirect=True)
-def test_slaves_on_the_global_white_list_come_as_apache_documents_it(accounts, disk_cluster):
+def test_slaves_on_the_global_white_list_may_copy_the_log_as_apache_documents(accounts, disk_cluster):
     assert Asking(disk_cluster, "boss").ask(53, {"globalWhiteAddrs": "127.0.0.1"}).code == 0
     slave = Slave(disk_cluster.broker.replication.port)
     disk_cluster.eventually(lambda: disk_cluster.broker.replication.table.slaves)
     slave.close()
 
 
-def test_an_address_of_slaves_that_is_none_is_refused_at_the_start():
+def test_an_invalid_address_of_slaves_is_refused_at_the_start():
     with pytest.raises(ConfigurationError, match="haAllowedAddresses"):
         BrokerConfig(ha_allowed_addresses="everybody")
 
@@ -286,7 +288,7 @@ def test_an_address_of_slaves_that_is_none_is_refused_at_the_start():
 
 
 @pytest.mark.parametrize("change", ["more", "less"])
-def test_a_broker_does_not_start_with_a_request_whose_need_nobody_stated(monkeypatch, change):
+def test_a_broker_does_not_start_with_a_request_that_declares_no_needs(monkeypatch, change):
     table = handler_table()
     if change == "more":
         table[4711] = table[26]

@@ -247,7 +247,7 @@ def wrong(code: int, answer: Any, came: int) -> str | None:
 
 @pytest.mark.parametrize("asker", ASKERS)
 @both_generations
-def test_no_request_code_does_or_tells_anything_to_who_may_not_ask(accounts, reached, disk_cluster, places, asker):
+def test_no_request_code_does_or_shows_anything_without_the_right(accounts, reached, disk_cluster, places, asker):
     client, found = Asking(disk_cluster, asker), []
     before = fingerprint(disk_cluster)
     for code in sorted(BY_CODE):
@@ -276,7 +276,7 @@ def test_no_request_code_does_or_tells_anything_to_who_may_not_ask(accounts, rea
     assert not found, f"{len(found)} requests of codes {sorted(shown)}: " + "\n".join(map(repr, shown.items()))
 
 
-def test_what_is_asked_covers_every_code_that_is_served():
+def test_the_requests_of_this_test_cover_every_code_that_is_served():
     assert {code for to, code in served_codes() if to == "broker"} == set(BY_CODE)
     assert set(BY_CODE) == {int(code) for code in handler_table()}
     assert all(isinstance(RequestCode(code), RequestCode) for code in BY_CODE)

@@ -139,7 +139,7 @@ def test_a_oneway_send_without_permission_stores_nothing(accounts, disk_cluster)
 
 
 @with_accounts
-def test_administrators_codes_are_for_administrators(accounts, disk_cluster):
+def test_administrative_requests_need_an_administrator(accounts, disk_cluster):
     header = CreateTopicRequestHeader("orders", "TBW102", 1, 1, 6)
     worker, boss = signing(disk_cluster.client(), WORKER), signing(disk_cluster.client(), BOSS)
     assert worker.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, header).code == ResponseCode.NO_PERMISSION
@@ -159,7 +159,7 @@ def test_a_heartbeat_needs_every_subscription(accounts, disk_cluster):
 
 
 @with_accounts
-def test_a_changed_file_counts_within_half_a_second_and_a_broken_one_never(accounts, disk_cluster, caplog):
+def test_a_changed_file_takes_effect_within_half_a_second_and_a_broken_one_never(accounts, disk_cluster, caplog):
     worker = signing(disk_cluster.client(), WORKER)
     assert worker.send("flights").code == ResponseCode.NO_PERMISSION
     accounts.write_text(accounts.read_text().replace("flights=SUB", "flights=PUB"))
@@ -176,7 +176,7 @@ def test_a_changed_file_counts_within_half_a_second_and_a_broken_one_never(accou
 
 
 @with_accounts
-def test_further_files_come_and_go(accounts, disk_cluster):
+def test_account_files_can_be_added_and_removed(accounts, disk_cluster):
     more = accounts.parent / "acl/team/more.yml"
     more.parent.mkdir(parents=True)
     more.write_text(
@@ -238,7 +238,7 @@ def test_an_administrator_changes_accounts_and_white_addresses(accounts, disk_cl
         (53, None, 1),
     ],
 )
-def test_a_change_that_cannot_be_is_refused_and_changes_nothing(accounts, disk_cluster, code, header, failure):
+def test_an_invalid_change_is_refused_and_changes_nothing(accounts, disk_cluster, code, header, failure):
     before = accounts.read_bytes()
     answer = signing(disk_cluster.client(), BOSS).ask(code, header)
     assert answer.code == failure
@@ -418,13 +418,13 @@ def test_codes_on_the_white_list_need_no_user(cluster, client):
       "inner_client_authentication_credentials": '{"accessKey":"inner77","secretKey":"sesame7"}'}],
     indirect=True,
 )  # fmt: skip
-def test_who_reads_the_settings_does_not_learn_a_password(cluster, client):
+def test_settings_are_shown_without_passwords(cluster, client):
     settings = bytes(client.ask(RequestCode.GET_BROKER_CONFIG).body)
     assert b"brokerName=broker-a" in settings
     assert b"sesame7" not in settings
 
 
-def test_who_reads_the_name_server_s_settings_does_not_learn_a_password():
+def test_settings_of_the_name_server_are_shown_without_passwords():
     config = NameServerConfig(tls_server_mode="disabled", tls_server_key_password="sesame7")
     assert "sesame7" not in str(config.without_secrets())
     assert config.to_properties()["tls.server.keyPassword"] == "sesame7"

@@ -61,7 +61,7 @@ def test_many_topics_at_once_are_all_registered(cluster, client):
 @pytest.mark.parametrize(
     ("topic", "read", "perm"), [("bad topic", 1, 6), ("TBW102", 1, 6), ("flights", -1, 6), ("flights", 1, 99)]
 )
-def test_nonsense_topics_are_refused(client, topic, read, perm):
+def test_invalid_topics_are_refused(client, topic, read, perm):
     answer = create(client, topic, read, 1, perm)
     assert answer.code == ResponseCode.INVALID_PARAMETER
     assert answer.remark
@@ -106,7 +106,7 @@ def test_groups_are_made_changed_and_listed(client):
     assert answer.code == ResponseCode.INVALID_PARAMETER
 
 
-def test_consume_stats_give_what_lag_is_made_of(client):
+def test_consume_stats_have_the_offsets_from_which_lag_is_computed(client):
     create(client, "flights")
     for _ in range(5):
         client.send("flights")
@@ -184,7 +184,7 @@ def test_an_interceptor_stands_in_front_of_every_request(cluster, client):
     assert seen == [RequestCode.SEND_MESSAGE_V2, RequestCode.GET_ALL_TOPIC_CONFIG]
 
 
-def test_a_handler_that_fails_costs_one_answer(cluster, client):
+def test_an_exception_in_a_handler_fails_one_request_only(cluster, client):
     def broken(broker, connection, command, now_ms):
         raise KeyError("a bug")
 

@@ -53,7 +53,7 @@ def killed(cluster, tmp_path: Path) -> None:
 # -- levels that change --------------------------------------------------------------------------------------------------------
 
 
-def test_a_level_of_another_length_counts_from_now_on_and_never_makes_wait_longer_than_it(disk_cluster):
+def test_a_changed_level_applies_at_once_and_no_message_waits_longer_than_its_level(disk_cluster):
     client = disk_cluster.client()
     client.send("flights", b"old", delay_level=5)  # a minute
     restart_with(disk_cluster, message_delay_level="1s 5s 10s 30s 20s")
@@ -65,7 +65,7 @@ def test_a_level_of_another_length_counts_from_now_on_and_never_makes_wait_longe
     assert bodies(client) == [b"old", b"new"]
 
 
-def test_a_level_that_is_no_more_is_emptied_at_the_times_its_messages_had(disk_cluster):
+def test_a_removed_level_delivers_its_messages_at_their_original_times(disk_cluster):
     client = disk_cluster.client()
     client.send("flights", b"orphan", delay_level=4)
     restart_with(disk_cluster, message_delay_level="1s 2s")
@@ -185,7 +185,7 @@ def test_after_a_power_cut_what_may_be_lost_comes_again(disk_cluster, tmp_path, 
     assert sorted(bodies(disk_cluster.client())) == [b"level", b"level", b"timer", b"timer"]
 
 
-def test_what_is_due_does_not_wait_for_the_disk_while_progress_is_written(disk_cluster, monkeypatch):
+def test_due_messages_do_not_wait_for_the_disk_while_progress_is_written(disk_cluster, monkeypatch):
     real, threads = config_files.save_config, {"delayOffset.json": set(), "timermetrics": set()}
 
     def save(path: str, raw: bytes, **options: object) -> None:
@@ -247,7 +247,7 @@ def test_a_refused_delivery_holds_up_its_level_only_and_keeps_its_order(cluster,
     assert 5 <= len(refused) <= 20
 
 
-def test_an_instant_with_thousands_of_messages_is_delivered_in_parts_so_that_requests_get_in_between(cluster, client):
+def test_thousands_of_messages_due_at_once_are_delivered_in_steps_between_other_requests(cluster, client):
     broker, parts = cluster.broker, []
     client.send("flights", b"before", queue_id=1)
 
@@ -502,7 +502,7 @@ def test_a_malformed_send_back_gets_one_sentence_and_stores_nothing(cluster, cli
         "REAL_TOPIC\x01flights\x02REAL_QID\x010\x02TIMER_OUT_MS\x011\x02DELAY\x013\x02",
     ],
 )
-def test_what_a_shape_says_of_a_delay_is_what_the_properties_say(cluster, more, topic, sys_flag):
+def test_the_delay_level_of_a_shape_is_that_of_its_properties(cluster, more, topic, sys_flag):
     """A message whose properties ask for a level and for nothing else is not searched for all that it might be."""
     broker = cluster.broker
     text = f"UNIQ_KEY\x01AC1F\x02TAGS\x01A\x02{more}"

@@ -83,7 +83,7 @@ def test_unexpired_files_stay_when_forced_cleaning_is_off(disk_cluster, monkeypa
     assert disk_cluster.on_loop(lambda: len(disk_cluster.broker.store.commit_log.files.files)) == files
 
 
-def test_what_is_due_waits_until_it_can_be_noted_that_it_was_delivered(disk_cluster, monkeypatch):
+def test_due_messages_wait_until_their_progress_can_be_recorded(disk_cluster, monkeypatch):
     """A disk that has space for the copies, but none for the first page of the progress: each retry, and a kill, would deliver again."""
     client = disk_cluster.client()
 

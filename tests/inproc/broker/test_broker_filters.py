@@ -100,7 +100,7 @@ def test_without_enable_property_filter_nothing_but_tags_is_filtered(cluster, cl
 @pytest.mark.parametrize(
     ("cluster", "served"), [({}, ResponseCode.SYSTEM_ERROR), (ON, ResponseCode.SUCCESS)], indirect=["cluster"]
 )
-def test_what_is_wrong_with_a_filter_is_told_whether_filters_are_served_or_not(cluster, client, served):
+def test_errors_in_a_filter_are_reported_whether_filters_are_enabled_or_not(cluster, client, served):
     """In Java's order: filter known, filter new enough, then whether filters are served at all. Java: PullMessageProcessor."""
     fill(client, 100)
     beat(client, version=5, flights="distance > 1")
@@ -114,7 +114,7 @@ def test_what_is_wrong_with_a_filter_is_told_whether_filters_are_served_or_not(c
 
 
 @with_filters
-def test_a_wrong_expression_is_no_filter_and_its_pulls_are_told_so(cluster, client):
+def test_an_invalid_expression_makes_no_filter_and_its_pulls_get_an_error(cluster, client):
     fill(client, 100)
     beat(client, flights="distance >")
     assert pull(client, None).code == ResponseCode.FILTER_DATA_NOT_EXIST
@@ -136,7 +136,7 @@ def test_versions_decide_which_filter_holds(cluster, client):
 
 
 @with_filters
-def test_a_filter_older_than_the_subscription_is_told(cluster, client):
+def test_a_pull_with_a_filter_older_than_the_subscription_gets_an_error(cluster, client):
     fill(client, 100)
     beat(client, version=5, flights="distance > 1")
     cluster.on_loop(lambda: setattr(cluster.broker.filters.get("g", "flights").data, "client_version", 4))
@@ -385,7 +385,7 @@ def test_a_class_filter_lets_everything_pass(cluster, client):
     assert bodies(client.pull("g", "flights", expression=None)) == [b"100"]
 
 
-def test_the_retry_topic_of_a_group_knows_about_order_and_units(cluster, client):
+def test_the_retry_topic_of_a_group_has_the_marks_for_order_and_units(cluster, client):
     fill(client, 100)
     cluster.on_loop(lambda: cluster.broker.topics.mark_ordered(["flights"], 1))
     subscription = SubscriptionData(topic="flights", sub_string="*")
@@ -397,7 +397,7 @@ def test_the_retry_topic_of_a_group_knows_about_order_and_units(cluster, client)
 
 
 @pytest.mark.parametrize("cluster", [{"notify_consumer_ids_changed_enable": False}], indirect=True)
-def test_nobody_is_told_of_a_lost_connection_where_notices_are_off(cluster, client):
+def test_with_notices_off_a_lost_connection_notifies_no_member(cluster, client):
     client.heartbeat("c1", group="g", topics={"flights": "*"})
     other = cluster.client()
     other.heartbeat("c2", group="g", topics={"flights": "*"})
@@ -407,7 +407,7 @@ def test_nobody_is_told_of_a_lost_connection_where_notices_are_off(cluster, clie
     assert client.pushed == []
 
 
-def test_the_grammar_reader_is_imported_with_the_first_expression():
+def test_the_sql92_parser_is_imported_with_the_first_expression():
     program = "import sys, sprocketmq.broker; assert 'lark' not in sys.modules; from sprocketmq.core.sql92 import compile_sql92;"
     program += "compile_sql92('a > 1'); assert 'lark' in sys.modules"
     subprocess.run([sys.executable, "-c", program], check=True)

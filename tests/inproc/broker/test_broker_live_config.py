@@ -35,7 +35,7 @@ def version(client) -> int:
     return json.loads(client.ask(RequestCode.GET_BROKER_CONFIG).ext_fields["version"])["counter"]
 
 
-def test_what_is_changed_is_shown_counted_and_in_effect_at_once(cluster, client):
+def test_a_changed_setting_is_shown_counted_and_in_effect_at_once(cluster, client):
     assert client.send("flights").code == 0
     assert (version(client), shown(client)["autoCreateTopicEnable"]) == (0, "true")
     assert update(client, "autoCreateTopicEnable = false\nlongPollingEnable=false\n").code == 0
@@ -61,7 +61,7 @@ def test_a_limit_of_the_store_counts_at_once(cluster, client):
     assert cluster.broker.store.config.max_message_size == 1_000
 
 
-def test_the_memory_that_counts_for_new_groups_follows(cluster, client):
+def test_the_memory_span_follows_a_changed_ratio(cluster, client):
     before = cluster.broker.memory_span_bytes
     assert update(client, "accessMessageInMemoryMaxRatio=20").code == 0
     assert cluster.broker.memory_span_bytes == before // 2
@@ -87,18 +87,18 @@ def test_a_list_with_one_wrong_key_changes_nothing_and_the_remark_names_it(clien
 
 
 @pytest.mark.parametrize("cluster", [{"config_black_list": "longPollingEnable; traceOn"}], indirect=True)
-def test_a_black_list_of_the_users_own_counts(client):
+def test_a_black_list_in_the_settings_is_applied(client):
     assert update(client, "longPollingEnable=true").code == ResponseCode.NO_PERMISSION
     assert update(client, "autoCreateTopicEnable=false").code == 0
 
 
-def test_the_same_value_again_is_fine_for_any_key_and_no_body_is_no_change(client):
+def test_the_present_value_of_any_key_is_accepted_and_an_empty_body_changes_nothing(client):
     assert update(client, "listenPort=0\nflushDiskType=ASYNC_FLUSH").code == 0
     assert update(client, "").code == 0
     assert client.ask(RequestCode.UPDATE_BROKER_CONFIG, body=b"\xff\xfe").code == ResponseCode.SYSTEM_ERROR
 
 
-def test_keys_that_tools_cannot_do_without_are_shown(client):
+def test_keys_that_tools_require_are_shown(client):
     """mqadmin exportConfigs of 4.9 fails where one of them is missing."""
     wanted = {
         "brokerClusterName",
@@ -155,7 +155,7 @@ def test_the_file_it_was_started_with_keeps_its_lines_and_gets_the_change(cluste
     assert "noSuchKey" not in file.read_text()
 
 
-def test_who_changes_settings_is_told_when_they_cannot_be_written_down(cluster, client, tmp_path):
+def test_a_change_of_settings_that_cannot_be_written_gets_an_error(cluster, client, tmp_path):
     restart_with(cluster, tmp_path / "gone" / "broker.conf")
     answer = update(client, "longPollingEnable=false")
     assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE
@@ -179,7 +179,7 @@ def test_a_value_with_a_line_break_is_refused_and_nothing_is_written(cluster, cl
     assert shown(client)["deleteWhen"] == "04"
 
 
-def test_what_is_written_down_is_read_back_as_it_was(cluster, client, tmp_path):
+def test_settings_are_read_back_as_they_were_written(cluster, client, tmp_path):
     file = tmp_path / "broker.conf"
     file.write_text("# kept\ndeleteWhen=\\\n  05\nbrokerName=a\\\nfileReservedTime=1\n")
     restart_with(cluster, file)
@@ -188,7 +188,7 @@ def test_what_is_written_down_is_read_back_as_it_was(cluster, client, tmp_path):
 
 
 @pytest.mark.parametrize("cluster", [{"inner_client_authentication_credentials": SECRET}], indirect=True)
-def test_a_secret_is_told_neither_in_a_refusal_nor_in_the_log(cluster, client, caplog):
+def test_no_refusal_and_no_log_line_shows_a_secret(cluster, client, caplog):
     caplog.set_level("DEBUG")
     (key,) = [key for key, value in cluster.broker.config.to_properties().items() if value == SECRET]
     refused = update(client, f"{key}=guess")

@@ -75,7 +75,7 @@ def test_the_earliest_of_many_deadlines_comes_first(cluster, client):
     assert late.result(10).code == ResponseCode.PULL_NOT_FOUND
 
 
-def test_other_queues_and_other_tags_wake_nobody(cluster, client):
+def test_messages_of_other_queues_and_other_tags_wake_no_pull(cluster, client):
     client.send("flights", b"old")
     waiting = client.begin_pull("g", "flights", 0, 1, suspend_ms=15_000, expression="UA")
     parked(cluster, 1)
@@ -126,7 +126,7 @@ def test_the_offset_is_committed_on_the_first_pass_only(cluster, client):
     assert cluster.broker.offsets.query("g", "flights", 0) == 7
 
 
-def test_a_closed_connection_takes_its_held_pulls_along(cluster, client):
+def test_a_closed_connection_removes_its_held_pulls(cluster, client):
     client.send("flights", b"old")
     gone = cluster.client()
     gone.begin_pull("g", "flights", 0, 1, suspend_ms=15_000)
@@ -157,7 +157,7 @@ def test_short_polling_holds_for_its_own_time(cluster, client):
     assert waiting.result(10).code == ResponseCode.PULL_NOT_FOUND
 
 
-def test_a_stopping_broker_answers_who_waits(cluster, client):
+def test_a_stopping_broker_answers_held_pulls(cluster, client):
     client.send("flights", b"old")
     waiting = client.begin_pull("g", "flights", 0, 1, suspend_ms=15_000)
     parked(cluster, 1)

@@ -45,7 +45,7 @@ def test_a_query_gets_the_newest_up_to_its_limit_and_a_unique_key_query_up_to_th
     assert len(decode_records(query(client, "k", max_num=1_000).body)) == 40
 
 
-def test_what_is_not_there_is_answered_with_not_found(client):
+def test_a_query_without_a_hit_is_answered_with_not_found(client):
     client.send("flights", properties={"KEYS": "k"})
     for answer in (
         query(client, "other"),
@@ -92,7 +92,7 @@ def test_a_query_with_a_wrong_field_gets_one_clear_sentence(client, field, value
     assert query(client, "k").code == ResponseCode.QUERY_NOT_FOUND, "the connection lives on"
 
 
-def test_one_message_is_viewed_by_its_offset_id_and_a_made_up_offset_is_told_so(client):
+def test_a_message_is_viewed_by_its_offset_id_and_an_invented_offset_gets_an_error(client):
     answer = client.send("flights", b"seen")
     _, offset = decode_offset_message_id(answer.ext_fields["msgId"])
     (message,) = decode_records(

@@ -50,7 +50,7 @@ def test_a_heartbeat_makes_the_retry_topic(cluster, client):
     assert (config.read_queue_nums, config.perm) == (1, 6)
 
 
-def test_members_are_told_one_way_when_somebody_comes_or_goes(cluster, client):
+def test_members_are_notified_one_way_when_a_member_joins_or_leaves(cluster, client):
     client.heartbeat("c1", group="g", topics=TOPICS)
     cluster.eventually(lambda: notices(client) == 1)
     other = cluster.client()
@@ -63,14 +63,14 @@ def test_members_are_told_one_way_when_somebody_comes_or_goes(cluster, client):
     assert members(client) == ["c1"]
 
 
-def test_a_heartbeat_that_changes_nothing_tells_nobody(cluster, client):
+def test_a_heartbeat_that_changes_nothing_notifies_no_member(cluster, client):
     for _ in range(3):
         client.heartbeat("c1", group="g", topics=TOPICS)
     members(client)
     assert notices(client) == 1
 
 
-def test_new_topics_are_told_and_newer_tags_are_not(cluster, client):
+def test_members_are_notified_of_new_topics_and_not_of_newer_tags(cluster, client):
     client.heartbeat("c1", group="g", topics={"flights": "UA"}, sub_version=1)
     client.heartbeat("c1", group="g", topics={"flights": "AA"}, sub_version=2)
     members(client)
@@ -85,7 +85,7 @@ def test_an_older_subscription_does_not_replace_a_newer_one(cluster, client):
     assert cluster.broker.consumers.get("g").subscriptions["flights"].sub_string == "UA"
 
 
-def test_broadcasting_groups_are_not_told(cluster, client):
+def test_broadcasting_groups_are_not_notified(cluster, client):
     client.heartbeat("c1", group="g", topics=TOPICS, model="BROADCASTING")
     cluster.client().heartbeat("c2", group="g", topics=TOPICS, model="BROADCASTING")
     assert members(client) == ["c1", "c2"]
@@ -224,7 +224,7 @@ def test_a_clock_that_is_set_ends_no_member_and_no_lock(cluster, client, days):
     assert cluster.on_loop(lambda: "g" not in cluster.broker.consumers.groups)
 
 
-def test_a_clock_that_is_set_forward_expires_no_files_until_somebody_says_so(cluster, client, monkeypatch):
+def test_a_clock_that_is_set_forward_expires_no_files_until_an_administrator_asks(cluster, client, monkeypatch):
     times = []
     monkeypatch.setattr(cluster.broker.store, "clean", lambda now_ms, **_: times.append(now_ms) or 0)
     before_ms = cluster.clock.now_ms()

@@ -137,7 +137,7 @@ def test_transactions_are_counted_open_committed_and_rolled_back(cluster, client
     assert value(page, "rocketmq_rollback_messages_total") == 1
 
 
-def test_a_broker_that_nobody_watches_opens_no_page(cluster):
+def test_a_broker_without_metrics_serves_no_page(cluster):
     assert cluster.broker.metrics.port == 0
 
 

@@ -156,14 +156,14 @@ def test_a_deleted_topic_has_no_route(cluster):
     assert route(names, "t0").code == 0
 
 
-def test_unknown_requests_are_answered_so(cluster, client):
+def test_unknown_requests_are_answered_as_not_supported(cluster, client):
     for asker in (cluster.namesrv_client(), client):
         answer = asker.ask(9999)
         assert answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
         assert "9999" in answer.remark
 
 
-def test_a_stopping_broker_says_goodbye_before_it_closes(cluster):
+def test_a_stopping_broker_unregisters_before_it_closes(cluster):
     seen = []
 
     def intercept(connection, command, handler):

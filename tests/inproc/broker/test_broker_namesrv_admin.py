@@ -86,7 +86,7 @@ def register(names, broker_id: int = 0, address: str = "", *, compressed: bool =
     return names.ask(RequestCode.REGISTER_BROKER, header, raw)
 
 
-def test_texts_are_put_listed_and_deleted(names):
+def test_key_values_are_put_listed_and_deleted(names):
     assert get(names, "ordered").code == ResponseCode.QUERY_NOT_FOUND
     listing = GetKVListByNamespaceRequestHeader(ORDER)
     assert names.ask(RequestCode.GET_KVLIST_BY_NAMESPACE, listing).code == ResponseCode.QUERY_NOT_FOUND
@@ -99,7 +99,7 @@ def test_texts_are_put_listed_and_deleted(names):
     assert get(names, "ordered").code == ResponseCode.QUERY_NOT_FOUND
 
 
-def test_texts_survive_a_restart_in_apaches_file(tmp_path):
+def test_key_values_survive_a_restart_in_apaches_file(tmp_path):
     path = tmp_path / "namesrv" / "kvConfig.json"
     config = NameServerConfig(kv_config_path=str(path))
 
@@ -250,7 +250,7 @@ def test_a_group_of_brokers_is_known_by_id(names):
     assert body.broker_member_group.broker_addrs == {0: "10.0.0.9:1", 1: "10.0.0.9:2"}
 
 
-def test_the_rest_of_a_group_is_told_who_has_the_lowest_id_now(cluster, names):
+def test_the_other_brokers_of_a_group_are_notified_of_its_lowest_id(cluster, names):
     told = []
 
     async def listen() -> Server:

@@ -178,7 +178,7 @@ def pushes(client):
 # -- clone, correction, all ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_clone_stands_where_its_source_stands_and_goes_its_own_way_then(moving, client):
+def test_a_clone_has_the_offsets_of_its_source_and_changes_independently(moving, client):
     header = CloneGroupOffsetRequestHeader("g", "copy", "flights")
     assert client.ask(RequestCode.CLONE_GROUP_OFFSET, header).code == 0
     assert offset_of(client, group="copy") == "3"
@@ -201,7 +201,7 @@ def test_an_online_source_clones_only_what_it_subscribes_to_unless_told_otherwis
     assert offset_of(client, group="copy") == "3"
 
 
-def test_the_correction_is_the_slowest_groups_place_or_none_where_the_compared_group_is_behind_it(moving, client):
+def test_the_correction_is_the_lowest_offset_or_none_if_the_compared_group_is_behind_it(moving, client):
     for group, offset in (("slow", 1), ("fast", 4)):
         client.pull(group, "flights", 0, 0, commit_offset=offset)
 

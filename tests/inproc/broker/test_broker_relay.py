@@ -116,9 +116,7 @@ def status_of(offset: int):
     return {RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: lambda c: response(c, body=body)}
 
 
-def test_the_status_of_a_group_is_what_its_members_tell_and_those_that_do_not_are_left_out(
-    cluster, client, monkeypatch
-):
+def test_the_status_of_a_group_has_the_members_that_answered(cluster, client, monkeypatch):
     monkeypatch.setattr(relay, "_STATUS_TIMEOUT_MS", 50)
     Answering(cluster, "c1", status_of(1))
     Answering(cluster, "c2", status_of(2))

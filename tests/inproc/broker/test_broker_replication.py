@@ -307,7 +307,7 @@ def test_without_a_slave_a_send_is_stored_and_says_so(disk_cluster):
 
 
 @pytest.mark.parametrize("disk_cluster", [{**SYNC, "ha_max_gap_not_in_sync": 1_000}], indirect=True)
-def test_a_slave_that_is_too_far_behind_is_as_good_as_none(disk_cluster, new_slave):
+def test_a_slave_that_is_too_far_behind_does_not_count(disk_cluster, new_slave):
     client = disk_cluster.client()
     client.send("flights", b"x" * 2_000)
     new_slave()
@@ -330,7 +330,7 @@ def test_a_message_that_does_not_wait_is_answered_at_once(disk_cluster):
 
 
 @pytest.mark.parametrize("disk_cluster", [SYNC], indirect=True)
-def test_a_stop_answers_who_waits(disk_cluster, new_slave):
+def test_a_stop_answers_sends_that_wait_for_a_slave(disk_cluster, new_slave):
     client = disk_cluster.client()
     new_slave()
     wait_for_slave(disk_cluster)
@@ -460,7 +460,7 @@ def test_what_is_due_while_the_broker_is_frozen_is_delivered_once_when_it_thaws(
 @pytest.mark.parametrize(
     "fields", [{"masterHaAddress": "x", "masterFlushOffset": "soon"}, {"masterFlushOffset": "9" * 30}]
 )
-def test_news_of_a_master_that_cannot_be_read_are_refused(disk_cluster, fields):
+def test_an_invalid_exchange_of_replication_addresses_is_refused(disk_cluster, fields):
     answer = disk_cluster.client().ask(RequestCode.EXCHANGE_BROKER_HA_INFO, ext_fields=fields)
     assert answer.code == ResponseCode.SYSTEM_ERROR
     assert "Traceback" not in answer.remark
@@ -481,7 +481,7 @@ def test_a_handover_request_that_makes_no_sense_changes_nothing(disk_cluster, fi
 
 
 @pytest.mark.parametrize("cluster", [{"slave_read_enable": True}], indirect=True)
-def test_who_reads_far_behind_is_sent_to_the_slave_of_its_group(cluster):
+def test_a_group_that_reads_far_behind_is_sent_to_its_slave(cluster):
     client = cluster.client()
     for _ in range(3):
         client.send("flights")

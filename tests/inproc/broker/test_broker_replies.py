@@ -53,7 +53,7 @@ class Asker:
 
 
 @pytest.mark.parametrize("code", list(CODES))
-def test_a_reply_is_pushed_to_who_asked_and_stored(cluster, client, code):
+def test_a_reply_is_pushed_to_its_requester_and_stored(cluster, client, code):
     asker = Asker(cluster)
     answer = reply(client, code=code)
     (stored,) = client.messages(REPLY_TOPIC)
@@ -91,7 +91,7 @@ def test_a_reply_that_the_requester_refuses_is_answered_with_a_remark(cluster, c
     assert len(client.messages(REPLY_TOPIC)) == 1
 
 
-def test_a_requester_that_goes_away_costs_its_reply_nothing_but_the_push(cluster, client):
+def test_a_reply_is_stored_even_if_its_requester_disconnects_during_the_push(cluster, client):
     asker = Asker(cluster, code=None)
     waiting = reply(client, begin=True)
     cluster.eventually(lambda: asker.taken)

@@ -114,7 +114,7 @@ def test_delay_progress_is_written_each_ten_seconds(disk_cluster):
     assert config(disk_cluster, "delayOffset.json")["offsetTable"] == {1: 1}
 
 
-def test_delay_progress_is_not_written_before_the_copies_it_speaks_of_are_on_the_disk(disk_cluster, monkeypatch):
+def test_delay_progress_is_not_written_before_the_copies_it_covers_are_on_the_disk(disk_cluster, monkeypatch):
     store, asked = disk_cluster.broker.store, []
     real = store.when_durable
 
@@ -199,7 +199,7 @@ def test_a_deleted_topic_that_held_the_newest_record_stays_deleted_after_a_kill(
 
 
 @pytest.mark.parametrize("bodies", [[], [b"second"], [b"second"] * 7])
-def test_a_topic_that_was_made_again_has_nothing_of_its_first_life_after_a_kill(disk_cluster, tmp_path, bodies):
+def test_a_recreated_topic_has_none_of_its_deleted_messages_after_a_kill(disk_cluster, tmp_path, bodies):
     client = disk_cluster.client()
     for _ in range(5):
         client.send("flights", b"first")
@@ -326,7 +326,7 @@ def send_later(client, body: bytes, properties: str = "") -> concurrent.futures.
 
 
 @SYNC
-def test_who_waits_for_the_disk_holds_no_body(disk_cluster):
+def test_answers_that_wait_for_the_disk_hold_no_body(disk_cluster):
     flush = HeldFlush(disk_cluster)
     held = disk_cluster.broker._durable
     waiting = [send_later(disk_cluster.client(), bytes(100_000)) for _ in range(3)]
@@ -373,7 +373,7 @@ def test_a_property_that_only_ends_in_wait_does_not_stop_the_waiting(disk_cluste
 
 
 @SYNC
-def test_a_failed_disk_is_no_success(disk_cluster):
+def test_a_failed_disk_fails_the_send(disk_cluster):
     flush = HeldFlush(disk_cluster)
     waiting = send_later(disk_cluster.client(), b"x")
     disk_cluster.eventually(lambda: len(flush.asked) == 1)
@@ -412,7 +412,7 @@ def test_a_one_way_send_waits_for_the_disk_and_is_not_answered(disk_cluster):
 
 
 @SYNC
-def test_a_stop_flushes_and_answers_who_waits(disk_cluster):
+def test_a_stop_flushes_and_answers_sends_that_wait_for_the_disk(disk_cluster):
     flush = HeldFlush(disk_cluster)
     waiting = send_later(disk_cluster.client(), b"x")
     disk_cluster.eventually(lambda: len(flush.asked) == 1)

@@ -45,7 +45,7 @@ def test_the_broker_marks_cluster_region_and_trace(client):
     assert message.properties["TRACE_ON"] == answer.ext_fields["TRACE_ON"] == "true"
 
 
-def test_the_marks_of_another_broker_go(client):
+def test_the_marks_of_another_broker_are_removed(client):
     """They come along when a consumer sends on what it got. With TRACE_ON=false nobody would trace the message any more."""
     far = {"CLUSTER": "far", "TRACE_ON": "false", "MSG_REGION": "elsewhere", "MYCLUSTER": "mine", "last": "x"}
     client.send("flights", properties=far)
@@ -197,7 +197,7 @@ def test_a_batch_that_has_a_delay_itself_is_refused(client, of_batch, count):
     ("topic", "properties", "word"),
     [("%RETRY%g", {}, "one by one"), ("flights", {props.DELAY: "3"}, "delay")],
 )
-def test_batches_that_cannot_be_one_are_refused_whole(client, topic, properties, word):
+def test_invalid_batches_are_refused_as_a_whole(client, topic, properties, word):
     message = Message(topic, b"x")
     message.properties.update(properties)
     header = SendMessageRequestHeaderV2("pg", topic, "TBW102", 4, 0, 0, 9, 0, batch=True)
@@ -240,7 +240,7 @@ def test_compressed_bodies_are_stored_as_they_came(client):
 
 
 @pytest.mark.parametrize("cluster", [{"broker_permission": 4}], indirect=True)
-def test_a_read_only_broker_still_takes_what_java_takes(cluster, client):
+def test_a_read_only_broker_accepts_what_javas_accepts(cluster, client):
     # Java refuses only order topics there: others are kept away by the route, which loses its write bit.
     assert client.send("flights").code == 0
     cluster.on_loop(lambda: setattr(cluster.broker.topics.get("flights"), "order", True))

@@ -122,7 +122,7 @@ def test_a_long_header_closes_the_connection_in_either_encoding(side: Side, seri
     assert (side.peer.closed, side.peer.written) == (True, b"")
 
 
-def test_long_properties_of_a_send_are_judged_and_not_remembered(side: Side) -> None:
+def test_long_properties_of_a_send_are_checked_and_not_cached(side: Side) -> None:
     shapes = side.broker.stamps.shapes
     for number in range(20):
         side.feed(send_frame(310, f"UNIQ_KEY\x01{number:04}\x02P{number}\x01{LONG}\x02"))
@@ -132,7 +132,7 @@ def test_long_properties_of_a_send_are_judged_and_not_remembered(side: Side) -> 
     assert remembered(shapes._known) > 0
 
 
-def test_a_long_filter_of_a_pull_is_not_remembered(side: Side) -> None:
+def test_a_long_filter_of_a_pull_is_not_cached(side: Side) -> None:
     for number in range(20):
         tags = "||".join(f"t{number}x{tag}" for tag in range(1_000))
         side.feed(pull_frame(subscription=tags))

@@ -58,7 +58,7 @@ def test_a_timer_message_comes_within_its_second_and_never_early(cluster, client
     assert message.store_timestamp_ms % 1000 == 0
 
 
-def test_what_is_asked_for_in_seconds_outdoes_milliseconds_and_both_outdo_the_moment(cluster, client):
+def test_a_delay_in_seconds_has_priority_over_milliseconds_and_both_over_a_delivery_time(cluster, client):
     now = align(cluster, 1)
     send(client, b"seconds", TIMER_DELAY_SEC=2, TIMER_DELAY_MS=9_000, TIMER_DELIVER_MS=now + 20_000)
     send(client, b"milliseconds", TIMER_DELAY_MS=9_000, TIMER_DELIVER_MS=now + 20_000)
@@ -71,7 +71,7 @@ def test_what_is_asked_for_in_seconds_outdoes_milliseconds_and_both_outdo_the_mo
     assert bodies(client) == [b"seconds", b"milliseconds", b"moment"]
 
 
-def test_a_delay_level_outdoes_the_timer(cluster, client):
+def test_a_delay_level_has_priority_over_the_timer(cluster, client):
     send(client, b"x", DELAY=1, TIMER_DELAY_SEC=500)
     cluster.clock.advance(1_000)
     (message,) = client.messages("flights")
@@ -79,7 +79,7 @@ def test_a_delay_level_outdoes_the_timer(cluster, client):
     assert message.properties[props.DELAY] == "1"
 
 
-def test_a_moment_that_has_passed_is_now(cluster, client):
+def test_a_delivery_time_in_the_past_delivers_at_once(cluster, client):
     send(client, b"past", TIMER_DELIVER_MS=cluster.clock.now_ms())
     send(client, b"negative", TIMER_DELAY_SEC=-5)
     send(client, b"zero", TIMER_DELAY_MS=0)
@@ -101,7 +101,7 @@ def test_a_moment_that_has_passed_is_now(cluster, client):
         {"TIMER_DELAY_SEC": "x", "TIMER_DELIVER_MS": "0"},
     ],
 )
-def test_what_is_no_moment_within_three_days_is_illegal_and_nothing_is_stored(cluster, client, asked):
+def test_a_delivery_time_that_is_invalid_or_beyond_three_days_is_refused(cluster, client, asked):
     answer = send(client, **asked)
     assert answer.code == ResponseCode.MESSAGE_ILLEGAL
     assert answer.remark
@@ -173,7 +173,7 @@ def test_one_timer_for_the_nearest_slot_and_none_when_all_is_delivered(cluster, 
 
 
 @pytest.mark.parametrize("cluster", [{"timer_wheel_enable": False}], indirect=True)
-def test_switched_off_means_refused(cluster, client):
+def test_timer_messages_are_refused_while_the_timer_is_off(cluster, client):
     answer = send(client, TIMER_DELAY_SEC=1)
     assert (answer.code, bodies(client)) == (ResponseCode.SYSTEM_ERROR, [])
     assert "timerWheelEnable" in answer.remark
@@ -200,7 +200,7 @@ def recall(client, handle: str, topic: str = "flights"):
 
 @RECALL
 @pytest.mark.parametrize("delay_ms", [1_000, 1_500, 5_000, 3 * DAY_MS - 5_000])
-def test_a_message_that_was_taken_back_never_comes_and_its_neighbours_do(cluster, client, delay_ms):
+def test_a_recalled_message_is_not_delivered_and_its_neighbours_are(cluster, client, delay_ms):
     align(cluster, 0)
     handles = {}
     for name in (b"a", b"b", b"c"):
@@ -224,7 +224,7 @@ def test_the_handle_in_the_answer_names_the_message(cluster, client):
 
 
 @RECALL
-def test_a_message_can_name_another_one_to_take_back_by_its_properties(cluster, client):
+def test_a_message_can_recall_another_one_by_its_properties(cluster, client):
     align(cluster, 0)
     send(client, b"target", TIMER_DELAY_MS=5_000)
     send(client, b"delete", TIMER_DELAY_MS=5_000, TIMER_DEL_UNIQKEY="key-target")
@@ -238,7 +238,7 @@ def test_a_message_can_name_another_one_to_take_back_by_its_properties(cluster, 
 
 @RECALL
 @pytest.mark.parametrize("named", ["key-precious", "flights+key-precious", "trains+key-precious"])
-def test_nobody_takes_back_a_message_of_another_topic(cluster, client, named):
+def test_a_message_of_another_topic_cannot_be_recalled(cluster, client, named):
     """Who may send to one topic has no right on what waits for others."""
     align(cluster, 0)
     send(client, b"precious", TIMER_DELAY_MS=5_000)
@@ -259,7 +259,7 @@ def test_recall_is_refused_unless_it_is_switched_on(cluster, client):
 
 
 @RECALL
-def test_a_handle_that_is_of_no_use_is_refused_with_604_and_changes_nothing(cluster, client):
+def test_an_invalid_handle_is_refused_with_604_and_changes_nothing(cluster, client):
     now = cluster.clock.now_ms()
     send(client, b"x", TIMER_DELAY_SEC=5)
 
@@ -378,7 +378,7 @@ def test_a_second_with_thousands_of_messages_is_read_and_delivered_in_parts(clus
 # -- what goes wrong -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_message_that_somebody_put_into_the_timer_topic_without_a_time_stops_nobody(cluster, client):
+def test_a_message_without_a_time_in_the_timer_topic_stops_no_other(cluster, client):
     assert client.send(TIMER_TOPIC, b"nonsense").code == 0
     assert client.send(TIMER_TOPIC, b"nonsense", properties={props.TIMER_OUT_MS: "soon"}).code == 0
     send(client, b"x", TIMER_DELAY_SEC=2)

@@ -180,7 +180,7 @@ def test_groups_come_in_pages(cluster, client):
 @pytest.mark.parametrize(
     ("given", "left"), [({}, True), ({"clean_offset": True}, False), ({"remove_offset": True}, False)]
 )
-def test_a_deleted_group_keeps_its_offsets_unless_either_word_for_it_is_said(cluster, client, given, left):
+def test_a_deleted_group_keeps_its_offsets_unless_either_field_deletes_them(cluster, client, given, left):
     client.send("flights")
     client.pull("g", "flights", 0, 0, commit_offset=1)
     assert (
@@ -441,7 +441,7 @@ def test_a_mode_is_remembered_over_a_restart_and_pop_is_refused(disk_cluster):
     assert body.message_request_mode_map["flights"]["g"].mode == "PULL"
 
 
-def test_asking_for_one_group_makes_it_where_groups_make_themselves(client):
+def test_a_query_for_a_group_creates_it_if_groups_are_created_automatically(client):
     header = GetSubscriptionGroupConfigRequestHeader("fresh")
     assert client.ask(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, header).code == 0
     assert "fresh" in groups(client).subscription_group_table

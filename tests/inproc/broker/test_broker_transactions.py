@@ -232,7 +232,7 @@ def test_a_broker_may_refuse_transactions(cluster, client):
     assert client.messages(HALF) == []
 
 
-def test_a_half_that_nobody_marks_as_one_or_that_has_a_delivery_time_is_refused(cluster, client):
+def test_a_half_without_its_mark_or_with_a_delivery_time_is_refused(cluster, client):
     assert ask_half(cluster, client, **{props.TRAN_MSG: "false"}).code == ResponseCode.MESSAGE_ILLEGAL
     assert ask_half(cluster, client, **{props.TIMER_DELAY_SEC: "5"}).code == ResponseCode.MESSAGE_ILLEGAL
     assert client.messages(HALF) == []
@@ -372,7 +372,7 @@ def test_the_members_of_a_producer_group_are_asked_in_turn(cluster):
     cluster.eventually(lambda: [len(checks(member)) for member in members] == [2, 2])
 
 
-def test_without_a_producer_a_round_counts_all_the_same(cluster, client):
+def test_without_a_producer_a_round_still_counts_as_a_check(cluster, client):
     send_half(cluster, client)
     a_round(cluster)
     a_round(cluster)
@@ -446,7 +446,7 @@ def restart_without_progress(cluster):
     return producer(cluster, cluster.client())
 
 
-def test_progress_that_a_kill_took_back_asks_nobody_twice(disk_cluster):
+def test_progress_lost_by_a_kill_causes_no_second_check(disk_cluster):
     cluster = disk_cluster
     client = cluster.client()
     halves = [send_half(cluster, client, b"%d" % number) for number in range(3)]
@@ -603,7 +603,7 @@ def test_a_full_disk_keeps_a_commit_from_being_half_done(cluster, client):
 
 
 @pytest.mark.parametrize("days", [-400, 5, 400])
-def test_a_clock_that_is_set_gives_no_half_message_up(cluster, client, days):
+def test_setting_the_clock_discards_no_half_message(cluster, client, days):
     """Forward it would make all open halves too old at once, for whatever their producers answer."""
     producer(cluster, client)
     half = send_half(cluster, client)

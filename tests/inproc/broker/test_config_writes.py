@@ -72,7 +72,7 @@ def topics_on_disk(root: Path) -> set[str]:
     return set(json.loads((root / "config/topics.json").read_text())["topicConfigTable"])
 
 
-def test_a_hundred_changes_during_a_write_cost_one_more_and_each_is_told_after_its_own(
+def test_a_hundred_changes_during_a_write_need_one_more_and_each_is_acknowledged_after_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = Disk(monkeypatch)
@@ -100,7 +100,7 @@ def test_a_hundred_changes_during_a_write_cost_one_more_and_each_is_told_after_i
     in_a_loop(tmp_path, play)
 
 
-def test_what_waits_for_topics_and_groups_is_told_when_both_are_there(
+def test_a_caller_that_waits_for_topics_and_groups_is_called_when_both_are_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = Disk(monkeypatch)
@@ -130,7 +130,7 @@ def test_a_broker_in_memory_waits_for_no_disk() -> None:
     in_a_loop(None, play)
 
 
-def test_the_end_writes_what_no_write_has_begun_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stop_writes_tables_whose_write_has_not_begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = Disk(monkeypatch)
 
     async def play(store: ConfigStore, broker: Broker) -> None:

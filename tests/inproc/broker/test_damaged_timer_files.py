@@ -33,7 +33,7 @@ def change(cluster, number, field, fmt, value):
 
 
 @pytest.mark.parametrize("target", ["plain", "delivered copy", "middle of a record", "as long as its own"])
-def test_a_unit_that_points_to_another_record_delivers_nothing_and_is_said(cluster, client, caplog, target):
+def test_a_unit_that_points_to_another_record_is_logged_and_delivers_nothing(cluster, client, caplog, target):
     client.send("flights", b"plain")
     timed(client, "early", 1)
     cluster.clock.advance(5_000)
@@ -52,7 +52,7 @@ def test_a_unit_that_points_to_another_record_delivers_nothing_and_is_said(clust
 @pytest.mark.parametrize(
     ("field", "fmt", "value"), [(PREVIOUS, ">q", 52), (PREVIOUS, ">q", 1 << 40), (WRITE_MS, ">q", 1)]
 )
-def test_a_list_that_goes_round_or_elsewhere_ends(cluster, client, caplog, field, fmt, value):
+def test_a_list_with_a_loop_or_a_foreign_link_ends(cluster, client, caplog, field, fmt, value):
     for key in ("a", "b", "c"):
         timed(client, key, 10)
     change(cluster, 1, field, fmt, value)

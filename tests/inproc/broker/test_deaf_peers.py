@@ -98,7 +98,7 @@ def test_a_reply_to_a_requester_that_does_not_read_is_stored_and_its_sender_told
     assert len(client.messages("replies")) == 2
 
 
-def test_members_that_do_not_read_are_named_when_a_reset_could_not_be_told(cluster, client):
+def test_members_that_do_not_read_are_named_in_the_answer_to_a_reset(cluster, client):
     client.send("flights")
     client.engine.run(_commit(cluster))
     with deaf_member(cluster) as connection:

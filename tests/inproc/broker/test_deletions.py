@@ -59,7 +59,7 @@ def test_a_reply_whose_topic_is_deleted_while_it_is_pushed_is_stored_nowhere(dis
     assert cluster.broker.topics.get("replies") is None
 
 
-def test_a_pull_that_waits_makes_its_group_no_second_time(cluster, client):
+def test_a_waiting_pull_does_not_create_its_deleted_group_again(cluster, client):
     client.send("flights")
     waits = client.begin_pull("g", "flights", 0, 1, suspend_ms=15_000)
     cluster.eventually(lambda: len(cluster.broker.parked))
@@ -157,7 +157,7 @@ def test_an_account_that_is_in_two_files_is_deleted_in_both(disk_cluster):
 # -- with the next start -----------------------------------------------------------------------------------------------------------
 
 
-def test_what_was_taken_away_from_a_group_that_never_was_is_given_back_for_good(disk_cluster, tmp_path):
+def test_deleting_an_unknown_group_deletes_its_forbidden_topics_for_good(disk_cluster, tmp_path):
     client = disk_cluster.client()
     header = UpdateGroupForbiddenRequestHeader("g", "flights", readable=False)
     assert client.ask(RequestCode.UPDATE_AND_GET_GROUP_FORBIDDEN, header).code == 0
@@ -233,7 +233,7 @@ def test_offsets_of_a_topic_whose_deletion_was_cut_off_are_off_the_disk_before_i
 
 @pytest.mark.parametrize("sent_again", [[], [1], [0, 1], [0, 0, 0, 1, 1, 1]])
 @pytest.mark.parametrize("made_again", [False, True])
-def test_queues_of_a_deleted_topic_that_a_power_cut_brought_back_hold_nothing_of_its_first_life(
+def test_queues_of_a_deleted_topic_that_a_power_cut_brought_back_hold_no_deleted_message(
     disk_cluster, tmp_path, made_again, sent_again
 ):
     """Each of its queues, whole or empty, whatever the topic's other queues hold by now."""

@@ -176,7 +176,7 @@ def test_no_request_reaches_a_file_that_is_not_the_stores(busy, to, code):
     assert [name for name in names if re.search(r"[\x00-\x1f/\\]", name) or name in (".", "..")] == []
 
 
-def test_every_field_of_every_header_is_a_name_or_is_known_to_be_none():
+def test_every_field_of_every_header_is_a_name_or_listed_as_another():
     """A new header with a new kind of name has to say so."""
     plain = {
         "a", "accessKey", "aclFileFullPath", "addressList", "allAclFileVersion", "attributes", "b", "batchUniqId", "bornHost",

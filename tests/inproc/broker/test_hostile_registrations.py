@@ -52,7 +52,7 @@ def compressed(version: bytes, *topics: bytes) -> bytes:
 @pytest.mark.parametrize("topics", [3, 2_000])
 @pytest.mark.parametrize("number", [-1, MAX_QUEUES + 1, 2_000_000])
 @pytest.mark.parametrize("key", ["readQueueNums", "writeQueueNums"])
-def test_a_registration_with_a_queue_number_that_cannot_be_is_refused(cluster, topics, number, key):
+def test_a_registration_with_an_impossible_number_of_queues_is_refused(cluster, topics, number, key):
     names = cluster.namesrv_client()
     answer = names.ask(RequestCode.REGISTER_BROKER, body=registration(topics, **{key: number}), ext_fields=fields())
     assert answer.code == ResponseCode.INVALID_PARAMETER
@@ -64,7 +64,7 @@ def test_a_registration_with_a_queue_number_that_cannot_be_is_refused(cluster, t
 
 @pytest.mark.parametrize("number", [-1, MAX_QUEUES + 1])
 @pytest.mark.parametrize("key", ["readQueueNums", "writeQueueNums"])
-def test_a_topic_registered_by_hand_has_queue_numbers_that_can_be(cluster, number, key):
+def test_a_topic_registered_by_hand_needs_possible_numbers_of_queues(cluster, number, key):
     names = cluster.namesrv_client()
     data = {"brokerName": "broker-a", "readQueueNums": 4, "writeQueueNums": 4, "perm": 6, key: number}
     body = dumped({"queueDatas": [data]})
@@ -124,13 +124,13 @@ def test_no_registration_reaches_the_slow_parser_with_more_than_8_kib(monkeypatc
         (RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, {"groupSeq": "0", "maxGroupNum": "1"}),
     ],
 )
-def test_the_version_that_a_page_is_asked_for_is_no_long_odd_json(client, code, asked):
+def test_the_version_in_a_request_for_a_page_is_not_long_nonstandard_json(client, code, asked):
     answer = client.ask(code, ext_fields={**asked, "dataVersion": WRITTEN_OUT.decode()})
     assert answer.code != 0
     assert "standard JSON" in (answer.remark or "")
 
 
-def test_no_request_says_who_may_change_the_name_server(cluster):
+def test_no_request_changes_the_addresses_that_may_change_a_name_server(cluster):
     names = cluster.namesrv_client()
     answer = names.ask(RequestCode.UPDATE_NAMESRV_CONFIG, body=b"brokerAllowedAddresses=9.9.9.9\n")
     assert answer.code == ResponseCode.NO_PERMISSION

@@ -72,7 +72,7 @@ def test_a_query_waits_for_the_index_while_others_are_served(cluster, client, lo
     assert asked.result(30).code == ResponseCode.QUERY_NOT_FOUND
 
 
-def test_so_many_may_wait_and_more_are_asked_to_come_again(cluster, client, loading, monkeypatch):
+def test_a_limited_number_of_requests_wait_and_others_are_answered_try_again(cluster, client, loading, monkeypatch):
     monkeypatch.setattr(lazy_imports, "MOST_WAITING", 2)
     waiting = [client.begin(RequestCode.CHECK_CLIENT_CONFIG, None, body=check_of("a > 1")) for _ in range(2)]
     answer = client.ask(RequestCode.CHECK_CLIENT_CONFIG, None, body=check_of("a > 1"))

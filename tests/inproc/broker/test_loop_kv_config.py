@@ -95,7 +95,7 @@ def test_a_thousand_keys_in_one_write_cost_a_few_writes_of_the_file(
     assert disk.writes < 100
 
 
-def test_others_are_answered_while_the_file_is_written_and_who_asked_is_told_after_it(
+def test_other_requests_are_answered_during_the_write_and_the_change_after_it(
     server: NameServer, disk: Disk, tmp_path: Path
 ) -> None:
     disk.open.clear()
@@ -116,7 +116,7 @@ def test_others_are_answered_while_the_file_is_written_and_who_asked_is_told_aft
         assert kept(tmp_path / "kv.json") == {"n": {"k": "v"}}
 
 
-def test_a_disk_that_takes_nothing_is_told_to_who_asked(server: NameServer, disk: Disk) -> None:
+def test_a_change_that_cannot_be_written_is_answered_with_an_error(server: NameServer, disk: Disk) -> None:
     disk.broken = True
     with connected(server) as connection:
         connection.sendall(frame(PUT, 1, namespace="n", key="k", value="v"))

@@ -89,7 +89,7 @@ def test_a_message_that_arrives_while_waiters_are_looked_at_is_looked_at_by_all_
     assert {pull.result(10).code for pull in begun} == {0}
 
 
-def test_a_queue_with_few_waiters_does_not_stand_behind_one_with_many(cluster, client, shares, monkeypatch):
+def test_a_queue_with_few_waiting_pulls_does_not_wait_for_one_with_many(cluster, client, shares, monkeypatch):
     for queue_id in (0, 1):
         client.send("flights", b"first", queue_id=queue_id)
     begun = pulls(client, cluster)

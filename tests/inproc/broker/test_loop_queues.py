@@ -75,6 +75,6 @@ def test_long_settings_are_refused(cluster, client, server, code):
     assert answer.remark == "the settings have 80000 bytes, 65536 are allowed; change fewer at once"
 
 
-def test_lines_that_go_on_are_read_as_they_are_joined():
+def test_continued_lines_are_joined_in_linear_time():
     assert parse_properties("a=1\\\n  2\\\n3\nb\\\n=4\nc=5\\") == {"a": "123", "b": "4", "c": "5"}
     assert parse_properties("x\\\n" * 200_000 + "y=1") == {"x" * 200_000 + "y": "1"}

@@ -75,7 +75,7 @@ def test_a_long_answer_is_made_in_steps(large, client, turns, code, fields, leas
 
 
 @pytest.mark.parametrize("code", [202, 303])
-def test_a_topic_of_many_queues_is_told_in_steps(large, client, turns, code):
+def test_the_statistics_of_a_topic_with_many_queues_are_made_in_steps(large, client, turns, code):
     large.broker.topics.table["topic-000000"].write_queue_nums = 5_000
     turns.count = 0
     assert client.ask(code, Fields(topic="topic-000000", group="g")).code == 0
@@ -158,7 +158,7 @@ def test_an_error_in_a_later_step_is_the_answer_and_the_peer_is_served_on(large,
     assert client.ask(43).code == 0
 
 
-def test_a_peer_that_leaves_while_its_long_answer_is_made_costs_no_further_step(large, client):
+def test_no_further_step_is_made_for_a_peer_that_has_left(large, client):
     other = large.client()
     futures = [other.begin(317, Fields(isOrder="false")) for _ in range(5)]
     other.close()

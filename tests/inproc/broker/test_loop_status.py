@@ -28,7 +28,7 @@ def status(client):
     return client.ask(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, header)
 
 
-def test_a_member_of_many_queues_is_told_of_in_steps_and_in_full(cluster, client, turns):  # noqa: F811
+def test_the_status_of_a_member_with_many_queues_is_read_in_steps_and_in_full(cluster, client, turns):  # noqa: F811
     told = table(5_000)
     Answering(cluster, "c1", telling(GetConsumerStatusBody(message_queue_table=told).encode()))
     Answering(cluster, "c2", telling(GetConsumerStatusBody().encode()))
@@ -55,7 +55,7 @@ def test_a_member_of_many_queues_is_told_of_in_steps_and_in_full(cluster, client
     ],
     ids=["text", "list", "boolean", "part", "blanks", "escapes", "nested", "elsewhere", "fields", "behind", "utf-8"],
 )
-def test_a_member_that_tells_something_else_is_left_out_after_a_step(cluster, client, turns, body):  # noqa: F811
+def test_a_member_with_another_answer_is_left_out_after_a_step(cluster, client, turns, body):  # noqa: F811
     Answering(cluster, "odd", telling(body))
     Answering(cluster, "c1", telling(GetConsumerStatusBody(message_queue_table=table(1)).encode()))
     turns.count = 0
@@ -71,7 +71,7 @@ def test_a_member_has_no_more_queues_than_a_topic(cluster, client, monkeypatch):
     assert GetConsumerStatusBody.decode(status(client).body).consumer_table == {"c1": table(500)}
 
 
-def test_what_all_members_tell_has_to_fit_into_a_frame(cluster, client, monkeypatch):
+def test_the_answers_of_all_members_must_fit_into_a_frame(cluster, client, monkeypatch):
     body = GetConsumerStatusBody(message_queue_table=table(100)).encode()
     monkeypatch.setattr(relay, "_MOST_STATUS_BYTES", 2 * len(body))
     for name in ("c1", "c2"):

@@ -27,7 +27,7 @@ def state(cluster):
     )
 
 
-def test_who_is_not_named_changes_nothing_and_may_look(cluster, caplog):
+def test_an_address_that_is_not_listed_may_read_and_change_nothing(cluster, caplog):
     client = allow(cluster, "10.0.0.1;10.0.1.*")
     before = state(cluster)
     for asked in ASKED:
@@ -38,18 +38,18 @@ def test_who_is_not_named_changes_nothing_and_may_look(cluster, caplog):
 
 
 @pytest.mark.parametrize("addresses", ["", "10.0.0.1; 127.0.0.*"])
-def test_who_is_named_and_by_default_everybody_changes_things(cluster, addresses):
+def test_a_listed_address_and_by_default_every_address_may_change_things(cluster, addresses):
     client = allow(cluster, addresses)
     for asked in ASKED:
         answer = client.ask(asked.code, body=asked.body, ext_fields=asked.fields)
         assert "brokerAllowedAddresses" not in (answer.remark or ""), asked.code
 
 
-def test_every_request_is_said_to_look_or_to_change():
+def test_every_request_is_declared_as_reading_or_changing():
     assert changing_codes() == CODES
     assert {asked.code for asked in ASKED} == set(handler_table())
 
 
-def test_an_address_of_brokers_that_is_none_is_refused():
+def test_an_invalid_address_of_brokers_is_refused():
     with pytest.raises(ConfigurationError, match="brokerAllowedAddresses"):
         NameServerConfig(broker_allowed_addresses="everybody")

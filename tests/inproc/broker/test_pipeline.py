@@ -54,7 +54,9 @@ def test_a_pull_that_nobody_waits_for_is_not_answered(loop: asyncio.AbstractEven
 
 
 @pytest.mark.parametrize("binary", [False, True], ids=["JSON", "binary"])
-def test_what_an_interceptor_replaces_is_what_counts(loop: asyncio.AbstractEventLoop, binary: bool) -> None:
+def test_the_request_and_answer_that_an_interceptor_replaces_are_used(
+    loop: asyncio.AbstractEventLoop, binary: bool
+) -> None:
     def other(connection: Connection, command: Command, handler: RequestHandler) -> Command | None:
         fields = {**command.ext_fields, "b": "wide"}
         answer = handler(connection, structs.replace(command, ext_fields=fields))

@@ -221,7 +221,7 @@ def test_a_batch_whose_elements_do_not_fill_it_is_refused_whole(
     assert side.stored() == []
 
 
-def test_those_who_wait_for_a_tag_are_woken_by_any_message_of_a_batch(loop: asyncio.AbstractEventLoop) -> None:
+def test_a_pull_that_waits_for_a_tag_is_woken_by_any_message_of_a_batch(loop: asyncio.AbstractEventLoop) -> None:
     side = Side(loop)
     woken: list[tuple[str, int, int]] = []
     side.broker.parked.waiting = lambda topic, queue_id: True  # type: ignore[method-assign]
@@ -231,7 +231,7 @@ def test_those_who_wait_for_a_tag_are_woken_by_any_message_of_a_batch(loop: asyn
     assert sorted(woken) == [("plain", 1, 0), ("plain", 1, tags_code("A")), ("plain", 1, tags_code("B"))]
 
 
-def test_the_timer_is_told_of_a_batch_for_its_own_topic(loop: asyncio.AbstractEventLoop) -> None:
+def test_the_timer_reads_a_batch_that_was_sent_to_its_own_topic(loop: asyncio.AbstractEventLoop) -> None:
     side = Side(loop)
     told: list[None] = []
     side.broker.timers.stored = lambda: told.append(None)  # type: ignore[method-assign]

@@ -161,7 +161,7 @@ def with_descriptor(disk, path):
 @pytest.mark.parametrize("action", ["create", "update", "delete"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("disk_cluster", [{**SETTINGS, "acl_enable": True}], indirect=True)
-def test_what_an_answer_said_holds_after_a_power_cut(disk, accounts, disk_cluster, tmp_path, monkeypatch, kind, action):
+def test_acknowledged_changes_survive_a_power_cut(disk, accounts, disk_cluster, tmp_path, monkeypatch, kind, action):
     changed, client = KINDS[kind], disk_cluster.client()
     expected: int | None = 1
     assert changed.change(client, 1).code == 0
@@ -179,7 +179,7 @@ def test_what_an_answer_said_holds_after_a_power_cut(disk, accounts, disk_cluste
 
 
 @pytest.mark.parametrize("action", ["create", "update", "delete"])
-def test_what_an_answer_of_the_name_server_said_holds_after_a_power_cut(disk, cluster, tmp_path, action):
+def test_acknowledged_changes_of_the_name_server_survive_a_power_cut(disk, cluster, tmp_path, action):
     def server_on(folder):
         config = NameServerConfig(kv_config_path=str(folder / "namesrv/kvConfig.json"))
         server = NameServer(port=0, clock=cluster.clock, engine=cluster.engine, config=config)

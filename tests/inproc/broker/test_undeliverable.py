@@ -166,7 +166,7 @@ def test_what_waits_for_a_topic_that_was_deleted_makes_no_topic(disk_cluster, tm
 
 
 @pytest.mark.parametrize("kind", ["delay level", "timer", "half asked for", "half put back"])
-def test_what_is_refused_for_now_waits_and_is_not_set_aside(cluster, client, kind):
+def test_a_message_that_is_refused_temporarily_waits_and_is_not_set_aside(cluster, client, kind):
     client.send("flights", b"first")
     store(cluster, waiting(kind, cluster.clock.now_ms(), key="good"))
     refusal = StoreNotWritable("the disk is full")
@@ -251,7 +251,7 @@ def test_a_queue_that_took_a_message_since_has_its_minute_again(cluster, client,
     assert arrived(client, UNDELIVERABLE_TOPIC) == ["held"]
 
 
-def test_what_is_set_aside_says_why_is_told_and_is_counted(cluster, client, caplog):
+def test_a_message_that_is_set_aside_has_its_reason_and_is_logged_and_counted(cluster, client, caplog):
     store(cluster, waiting("delay level", cluster.clock.now_ms(), topic="a/b"))
     cluster.clock.advance(5_000)
     (aside,) = client.messages(UNDELIVERABLE_TOPIC)
@@ -300,7 +300,7 @@ def test_what_waits_is_delivered_when_new_messages_must_be_smaller(disk_cluster,
     ],
     ids=["delay level", "timer", "far timer", "half"],
 )
-def test_what_was_taken_is_delivered_whatever_the_size_of_its_properties(cluster, client, properties):
+def test_an_accepted_message_is_delivered_whatever_the_size_of_its_properties(cluster, client, properties):
     """The largest that is taken, to the byte: its copies fit too, and one byte more is refused at the door."""
     producer(cluster, client)
     client.send("flights", b"first")

@@ -51,7 +51,7 @@ def test_a_body_larger_than_all_permits_goes_alone() -> None:
     asyncio.run(run())
 
 
-def test_who_gives_up_takes_nothing_and_lets_the_next_one_pass() -> None:
+def test_a_send_that_gives_up_takes_no_permit_and_the_next_one_proceeds() -> None:
     async def run() -> None:
         permits = SendPermits(10, 100)
         await permits.take(50, 1)

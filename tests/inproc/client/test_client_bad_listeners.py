@@ -60,7 +60,7 @@ NONSENSE = {
 
 
 @pytest.mark.parametrize("what", NONSENSE)
-def test_a_nonsense_answer_means_again_and_is_said_once(
+def test_an_invalid_answer_retries_the_message_and_is_logged_once(
     rocketmq: EmbeddedRocketMQ,
     producer: rmq.Producer,
     consumers: Consumers,

@@ -49,7 +49,7 @@ def _of_flights(command: Command) -> bool:
 
 @pytest.mark.parametrize("kind", ["concurrent", "orderly"])
 @pytest.mark.parametrize("strike", STRIKES)
-def test_pulls_that_are_struck_lose_nothing_and_bring_nothing_twice(
+def test_faults_in_pulls_lose_and_repeat_no_message(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, strike: str, kind: str
 ) -> None:
     rocketmq.create_topic("flights", queues=2)
@@ -88,7 +88,7 @@ ASKED_AT_START = [
 @pytest.mark.parametrize(
     "strike", ["cut before it is handled", "cut in the header", "answered twice", "answered for nobody first"]
 )
-def test_whatever_is_struck_while_a_consumer_runs_is_asked_again(
+def test_requests_of_a_running_consumer_are_repeated_after_faults(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, code: RequestCode, strike: str
 ) -> None:
     rocketmq.create_topic("flights", queues=1)
@@ -110,7 +110,7 @@ def test_whatever_is_struck_while_a_consumer_runs_is_asked_again(
 
 
 @pytest.mark.parametrize("strike", STRIKES)
-def test_a_send_back_that_is_struck_keeps_the_message_for_another_try(
+def test_after_a_fault_in_a_send_back_the_message_is_tried_again(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, strike: str
 ) -> None:
     rocketmq.create_topic("flights", queues=1)

@@ -184,7 +184,7 @@ def test_what_a_pull_brought_is_divided_into_batches_and_the_last_has_the_rest(
 
 @pytest.mark.parametrize("kind", ["plain", "async"])
 @pytest.mark.parametrize("how", ["raises", "is cancelled", "returns later"])
-def test_of_a_batch_to_be_consumed_again_every_message_comes_again_whatever_ack_index_says(
+def test_after_reconsume_later_every_message_of_a_batch_comes_again_whatever_ack_index_is(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, kind: str, how: str
 ) -> None:
     rocketmq.create_topic("flights", queues=1)

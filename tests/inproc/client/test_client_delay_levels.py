@@ -42,7 +42,7 @@ def test_a_level_that_brokers_do_not_have_is_refused(rocketmq: EmbeddedRocketMQ,
 
 
 @pytest.mark.parametrize("level", [-1, True, "3", 1.5, None])
-def test_what_is_no_level_is_refused(producer: rmq.Producer, level: Any) -> None:
+def test_a_value_that_is_not_a_level_is_refused(producer: rmq.Producer, level: Any) -> None:
     with pytest.raises(
         rmq.ConfigurationError, match=rf"^delay_level is {level!r}, a whole number from 0 to 18 is allowed$"
     ):
@@ -66,7 +66,7 @@ def test_brokers_may_have_more_levels(rocketmq: EmbeddedRocketMQ) -> None:
     assert _levels(rocketmq) == [21]
 
 
-def test_a_listener_that_asks_for_such_a_level_is_told_once(
+def test_a_too_high_level_that_a_listener_asks_for_is_logged_once(
     rocketmq: EmbeddedRocketMQ,
     producer: rmq.Producer,
     consumers: Consumers,

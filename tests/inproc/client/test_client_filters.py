@@ -60,7 +60,7 @@ def test_a_pull_consumer_filters_alike(rocketmq: EmbeddedRocketMQ, producer: rmq
     assert seen == ["UA 2000", "DL 1001"]
 
 
-def test_a_wrong_condition_is_told_at_the_start(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_wrong_condition_is_an_error_at_the_start(rocketmq: EmbeddedRocketMQ) -> None:
     for topic in ("arrivals", "departures", "flights"):
         rocketmq.create_topic(topic, queues=1)
     consumer = rocketmq.push_consumer("far", consume_from_where=FIRST)

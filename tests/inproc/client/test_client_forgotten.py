@@ -89,7 +89,7 @@ def test_in_a_notebook_the_second_run_replaces_the_first(
     assert caplog.text.count("the consumer made at <cell 1>:2 still ran, and no variable refers to it any more") == 2
 
 
-def test_in_a_program_it_is_told_and_nothing_is_shut_down(
+def test_in_a_program_a_warning_is_logged_and_nothing_is_shut_down(
     rocketmq: EmbeddedRocketMQ, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(sys, "ps1", raising=False)
@@ -112,7 +112,7 @@ def test_in_a_program_it_is_told_and_nothing_is_shut_down(
     assert client_id
 
 
-def test_what_somebody_holds_is_left_alone(
+def test_a_consumer_with_a_reference_is_left_alone(
     rocketmq: EmbeddedRocketMQ, notebook: Notebook, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "ps1", "In : ", raising=False)
@@ -137,7 +137,7 @@ def test_what_somebody_holds_is_left_alone(
     assert members(rocketmq) == 1
 
 
-def test_another_group_is_another_matter(
+def test_a_consumer_of_another_group_is_left_alone(
     rocketmq: EmbeddedRocketMQ, notebook: Notebook, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "ps1", "In : ", raising=False)

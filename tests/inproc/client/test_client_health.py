@@ -16,7 +16,9 @@ from sprocketmq.testing import EmbeddedRocketMQ
 Consumers = Callable[..., rmq.PushConsumer]
 
 
-def test_one_that_runs_is_well_and_one_that_does_not_is_not(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:
+def test_a_running_consumer_is_healthy_and_a_stopped_one_is_not(
+    rocketmq: EmbeddedRocketMQ, consumers: Consumers
+) -> None:
     rocketmq.create_topic("flights", queues=2)
     consumer = consumers(lambda message: None, start=False)
     assert consumer.health() == rmq.ConsumerHealth(("consumer 'delays' is not started",))

@@ -116,7 +116,7 @@ def test_a_check_forbids_a_send_and_other_hooks_change_nothing_by_raising(rocket
             producer.add_hook(log)
 
 
-def test_what_is_no_hook_is_refused_with_a_sentence(rocketmq: EmbeddedRocketMQ) -> None:
+def test_an_object_without_a_hook_method_is_refused(rocketmq: EmbeddedRocketMQ) -> None:
     class Half:
         def before_send(self, context: SendMessageContext) -> None: ...
 

@@ -126,7 +126,7 @@ def test_a_listener_that_does_not_end_is_left_and_its_message_comes_again(
     rocketmq.wait_until(lambda: again.bodies == ["x"])
 
 
-def test_the_broker_hears_of_the_leaving_at_once(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:
+def test_a_consumer_that_shuts_down_unregisters_at_once(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:
     rocketmq.create_topic("flights", queues=1)
     # The other member of the instance keeps the connection open: that it closes is not what tells the broker.
     consumer = consumers(Recorder(), instance_name="shared")
@@ -138,7 +138,7 @@ def test_the_broker_hears_of_the_leaving_at_once(rocketmq: EmbeddedRocketMQ, con
         assert len(admin.consumer_ids("other")) == 1
 
 
-def test_all_brokers_hear_of_all_that_leave(
+def test_clients_that_shut_down_unregister_at_all_brokers(
     rocketmq: EmbeddedRocketMQ, second_broker: Broker, consumers: Consumers
 ) -> None:
     with rocketmq.admin() as admin:

@@ -84,7 +84,7 @@ def test_a_group_that_consumes_exists(
 
 
 @pytest.mark.parametrize("code", [ResponseCode.NO_PERMISSION, ResponseCode.SYSTEM_ERROR])
-def test_who_may_not_look_at_all_groups_is_told_what_the_brokers_say(
+def test_without_the_right_to_list_groups_an_unknown_group_is_not_an_error(
     rocketmq: EmbeddedRocketMQ, admin: rmq.Admin, code: ResponseCode
 ) -> None:
     rocketmq.faults.fail(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, code, times=None)

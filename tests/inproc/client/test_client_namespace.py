@@ -16,7 +16,7 @@ from sprocketmq.wire.records import properties as props
 Consumers = Callable[..., rmq.PushConsumer]
 
 
-def test_two_tenants_use_the_same_names_and_never_meet(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:
+def test_two_namespaces_keep_equal_names_apart(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:
     for namespace in ("one", "two"):
         rocketmq.create_topic(f"{namespace}%flights", queues=2)
     seen: dict[str, list[rmq.MessageExt]] = {"one": [], "two": []}

@@ -525,7 +525,7 @@ def test_no_call_of_a_portion_begins_after_a_drop_or_without_the_lock(
     assert recorder.bodies == ["0"]
 
 
-def test_a_turn_of_more_than_60_s_gives_way_and_a_new_one_goes_on(
+def test_a_turn_ends_after_60_s_and_a_new_one_continues(
     rocketmq: EmbeddedRocketMQ,
     producer: rmq.Producer,
     consumers: Consumers,

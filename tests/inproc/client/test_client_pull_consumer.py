@@ -96,7 +96,9 @@ def test_poll_filters_by_tag(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer)
         assert _poll_all(consumer, 3) == ["UA", "AA", "UA"]
 
 
-def test_who_never_commits_is_not_stopped_by_flow_control(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+def test_a_consumer_that_never_commits_is_not_stopped_by_flow_control(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
+) -> None:
     rocketmq.create_topic("flights", queues=1)
     send_all(producer, [str(n) for n in range(40)])
     with rocketmq.pull_consumer(
@@ -385,7 +387,7 @@ def test_a_listener_for_queues_may_seek_before_anything_is_handed_out(
         assert _poll_all(consumer, 1) == ["2"]
 
 
-def test_a_topic_that_grows_is_told_to_who_assigns(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_consumer_that_assigns_is_notified_when_a_topic_grows(rocketmq: EmbeddedRocketMQ) -> None:
     rocketmq.create_topic("flights", queues=1)
     heard: list[tuple[str, int]] = []
     with rocketmq.pull_consumer("backfill") as consumer:
@@ -433,7 +435,9 @@ def test_pulling_stops_while_too_much_waits_over_all_queues(rocketmq: EmbeddedRo
         assert sorted(polled, key=int) == [str(n) for n in range(80)]
 
 
-def test_who_is_assigned_announces_no_filter_for_the_group(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+def test_a_consumer_with_assigned_queues_announces_no_filter_for_the_group(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
+) -> None:
     rocketmq.create_topic("flights", queues=2)
     second = rmq.MessageQueue("flights", "broker-a", 1)
     for tag in ("UA", "DL"):
@@ -546,7 +550,7 @@ def test_a_namespace_is_put_on_and_taken_off_everywhere(rocketmq: EmbeddedRocket
     assert rocketmq.consumer_offset("ns%backfill", "ns%flights") == {0: 1}
 
 
-def test_hooks_hear_of_what_a_poll_hands_out(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+def test_hooks_are_called_for_messages_that_a_poll_returns(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
     rocketmq.create_topic("flights", queues=1)
     send_all(producer, ["0", "1"])
     heard: list[tuple[str, object]] = []

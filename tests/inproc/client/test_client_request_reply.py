@@ -78,7 +78,7 @@ def test_a_request_that_nobody_answers_ends_with_its_timeout_and_leaves_nothing(
         assert waiting(asking) == {}
 
 
-def test_a_late_reply_is_thanked_for_and_dropped(
+def test_a_late_reply_is_acknowledged_and_dropped(
     rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer
 ) -> None:
     rocketmq.create_topic("flights", queues=1)
@@ -97,7 +97,7 @@ def test_a_late_reply_is_thanked_for_and_dropped(
         producer.reply(received[1], b"nobody asked")
 
 
-def test_a_broker_that_was_restarted_hears_of_the_requester_before_the_next_request(
+def test_a_restarted_broker_gets_a_heartbeat_of_the_requester_before_the_next_request(
     rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer
 ) -> None:
     rocketmq.create_topic("flights", queues=1)

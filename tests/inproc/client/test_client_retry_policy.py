@@ -79,7 +79,7 @@ def test_many_failures_ask_once_a_minute_and_a_changed_policy_is_seen_then(
 
 
 @pytest.mark.parametrize("code", [ResponseCode.REQUEST_CODE_NOT_SUPPORTED, ResponseCode.NO_PERMISSION])
-def test_a_broker_that_does_not_say_leaves_the_waits_to_the_schedule(
+def test_without_a_policy_from_the_broker_the_schedule_chooses_the_waits(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, code: int
 ) -> None:
     rocketmq.create_topic("flights", queues=1)

@@ -185,7 +185,7 @@ def test_a_queue_is_told_with_its_messages_its_progress_and_its_lock(
         go_on.set()
 
 
-def test_stacks_show_where_listeners_stand(
+def test_stacks_show_the_lines_that_listeners_execute(
     rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer
 ) -> None:
     go_on, entered = threading.Event(), threading.Event()
@@ -226,7 +226,7 @@ class Unspeakable(Exception):
     ids=lambda value: type(value).__name__,
 )
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-def test_what_a_listener_raised_last_is_told(
+def test_running_info_has_the_last_exception_of_a_listener(
     failure: Exception, text: str, rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer
 ) -> None:
     def refuse(message: rmq.MessageExt) -> None:
@@ -244,7 +244,7 @@ def test_what_a_listener_raised_last_is_told(
     assert told[bodies.LAST_FAILURE_TIMESTAMP] == str(rocketmq.clock.now_ms())
 
 
-def test_a_pull_consumer_tells_of_itself_too(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+def test_a_pull_consumer_reports_running_info_too(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
     send_all(producer, ["UA1"])
     with rocketmq.pull_consumer("readers") as reader:
         reader.subscribe("flights")

@@ -175,7 +175,7 @@ def test_sends_go_to_the_second_port_when_that_is_wanted(rocketmq: EmbeddedRocke
     assert asked == [f"{host}:{int(port) - 2}"]
 
 
-def test_brokers_of_named_topics_hear_of_a_producer_at_its_start(rocketmq: EmbeddedRocketMQ) -> None:
+def test_brokers_of_the_option_topics_get_a_heartbeat_when_a_producer_starts(rocketmq: EmbeddedRocketMQ) -> None:
     rocketmq.create_topic("flights", queues=1)
     groups: list[bytes] = []
 

@@ -63,7 +63,7 @@ def test_sends_that_wait_for_a_first_route_are_not_overtaken(rocketmq: EmbeddedR
     assert stored(rocketmq) == list(range(count))
 
 
-def test_who_waits_for_a_brokers_address_waits_for_the_route_of_his_own_topic(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_send_that_waits_for_an_address_waits_for_the_route_of_its_own_topic(rocketmq: EmbeddedRocketMQ) -> None:
     """A broker has one address, and each topic an answer of its own: that one is gone says nothing about the other."""
     with rocketmq.admin() as admin:
         admin.create_topic("flights", queues=1)

@@ -174,7 +174,7 @@ def test_a_refused_first_try_is_taken_up_and_counts_as_a_try(rocketmq: EmbeddedR
 
 
 @pytest.mark.parametrize("again", [False, True])
-def test_a_message_that_is_stored_with_a_but_is_stored_once_unless_told_otherwise(
+def test_a_message_that_was_stored_but_not_flushed_is_sent_again_only_with_the_option(
     rocketmq: EmbeddedRocketMQ, again: bool
 ) -> None:
     async def scenario(producer: rmq.AsyncProducer) -> None:
@@ -270,7 +270,7 @@ def test_a_send_that_is_cancelled_is_forgotten(rocketmq: EmbeddedRocketMQ) -> No
     with_a_producer(rocketmq, scenario)
 
 
-def test_what_is_sent_again_is_what_was_sent_first(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_retry_sends_the_same_content_as_the_first_try(rocketmq: EmbeddedRocketMQ) -> None:
     async def scenario(producer: rmq.AsyncProducer) -> None:
         with rocketmq.faults.drop(SENDS, times=1, when=only_this_try(producer, 50)) as lost:
             message = rmq.Message("flights", b"x", tags="before")

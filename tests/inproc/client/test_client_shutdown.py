@@ -368,7 +368,7 @@ def _forget(held: list[Any]) -> None:
     gc.collect()
 
 
-def test_a_client_that_nobody_holds_leaves_and_says_so(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_client_without_references_shuts_down_with_a_warning(rocketmq: EmbeddedRocketMQ) -> None:
     rocketmq.create_topic("flights", queues=1)
     makers: list[Callable[[], Any]] = [
         lambda: rocketmq.pull_consumer("delays"),
@@ -392,7 +392,7 @@ def test_a_client_that_nobody_holds_leaves_and_says_so(rocketmq: EmbeddedRocketM
             rocketmq.wait_until(lambda admin=admin: not admin.producer_connection("ops", "flights"))
 
 
-def test_a_push_consumer_that_nobody_holds_goes_on(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_push_consumer_without_references_continues(rocketmq: EmbeddedRocketMQ) -> None:
     """As a thread does: whether its listener holds it, by chance, must not decide whether messages come."""
     rocketmq.create_topic("flights", queues=1)
     recorder = Recorder()

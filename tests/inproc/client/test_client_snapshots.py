@@ -38,7 +38,7 @@ def _shown(client: Any) -> Iterator[tuple[str, Any]]:
 
 
 @pytest.mark.parametrize("face", ["blocking", "async"])
-def test_no_client_shows_a_live_part_of_itself(
+def test_no_client_returns_its_own_mutable_parts(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, face: str
 ) -> None:
     rocketmq.create_topic("flights", queues=2)
@@ -54,7 +54,7 @@ def test_no_client_shows_a_live_part_of_itself(
             assert live == []
 
 
-def test_a_look_from_another_thread_stays_as_it_was_and_moves_no_progress(
+def test_a_snapshot_from_another_thread_does_not_change_and_moves_no_progress(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
     rocketmq.create_topic("flights", queues=1)

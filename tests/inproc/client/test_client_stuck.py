@@ -59,7 +59,7 @@ def _committed(rocketmq: EmbeddedRocketMQ, consumer: rmq.PushConsumer) -> int:
     return sum(rocketmq.consumer_offset("delays", "flights").values())
 
 
-def test_the_user_is_told_of_a_stuck_call_with_its_stack_once_at_its_deadline(
+def test_a_stuck_call_is_reported_once_at_its_deadline_with_its_stack(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, caplog: pytest.LogCaptureFixture
 ) -> None:
     rocketmq.create_topic("flights", queues=1)
@@ -91,7 +91,7 @@ def test_the_user_is_told_of_a_stuck_call_with_its_stack_once_at_its_deadline(
     assert len(told) == 1
 
 
-def test_a_stuck_call_with_a_batch_is_told_of_once_with_all_its_messages(
+def test_a_stuck_call_with_a_batch_is_reported_once_with_all_its_messages(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
     rocketmq.create_topic("flights", queues=1)
@@ -145,7 +145,7 @@ def test_the_stack_of_an_async_listener_goes_down_to_what_it_waits_for(
     assert "create_future()" in told[0].stack
 
 
-def test_a_stuck_call_whose_send_back_fails_is_told_of_once(
+def test_a_stuck_call_whose_send_back_fails_is_reported_once(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
     rocketmq.create_topic("flights", queues=1)
@@ -423,7 +423,7 @@ def _all_delivered(rocketmq: EmbeddedRocketMQ, ended: list[str]) -> bool:
 
 
 @pytest.mark.parametrize("kind", ["blocking", "async"])
-def test_a_stuck_orderly_call_is_told_of_and_keeps_its_queue_in_order(
+def test_a_stuck_orderly_call_is_reported_and_keeps_its_queue_in_order(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, kind: str
 ) -> None:
     rocketmq.create_topic("flights", queues=1)

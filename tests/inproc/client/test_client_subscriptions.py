@@ -33,7 +33,7 @@ def _members(rocketmq: EmbeddedRocketMQ) -> int:
 
 
 @pytest.mark.parametrize("queues", [1, 2], ids=["the share stays", "the share changes"])
-def test_a_member_that_wanted_less_leaves_no_filter_behind(
+def test_the_narrower_filter_of_a_member_that_left_does_not_stay(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, queues: int
 ) -> None:
     rocketmq.create_topic("flights", queues=queues)

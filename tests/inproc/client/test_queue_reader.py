@@ -82,7 +82,7 @@ def test_answers_that_stop_short_leave_no_gap(mq: EmbeddedRocketMQ) -> None:
     assert found == {queue: list(range(60)) for queue in queues}
 
 
-def test_answers_that_stop_short_teach_the_reader_to_ask_for_what_one_brings(mq: EmbeddedRocketMQ) -> None:
+def test_after_short_answers_the_reader_requests_what_one_answer_holds(mq: EmbeddedRocketMQ) -> None:
     queue, count = next(iter(fill(mq, 600, body_bytes=20_000).items()))  # 256 KiB hold twelve of them
     with QueueReader(mq.namesrv_addr, ranges=[(queue, 0, count)], pulls_in_flight=1, max_messages=20) as reader:
         lengths = [chunk.end - chunk.start for chunk in reader]
@@ -169,7 +169,7 @@ def test_an_early_exit_stops_pulling_and_a_reader_is_read_once(mq: EmbeddedRocke
         next(iter(reader))
 
 
-def test_no_ranges_are_no_chunks(mq: EmbeddedRocketMQ) -> None:
+def test_without_ranges_nothing_is_read(mq: EmbeddedRocketMQ) -> None:
     queue = MessageQueue("flights", "broker-a", 0)
     assert (
         read(QueueReader(mq.namesrv_addr, ranges=[]))
@@ -222,7 +222,9 @@ def test_messages_that_a_broker_passes_over_are_reported_each_once(
         read(QueueReader(mq.namesrv_addr, ranges=[(queues[0], 5, 60)]))
 
 
-def test_the_holes_of_a_compacted_topic_are_its_own_will(mq: EmbeddedRocketMQ, gone: dict[MessageQueue, int]) -> None:
+def test_offsets_that_a_compacted_topic_lacks_are_not_reported(
+    mq: EmbeddedRocketMQ, gone: dict[MessageQueue, int]
+) -> None:
     with mq.admin() as admin:
         admin.delete_topic("flights")
         admin.create_topic("flights", queues=3, attributes={"+cleanup.policy": "COMPACTION"})

@@ -55,7 +55,7 @@ def test_a_broker_that_restarts_under_a_task_is_waited_for(stored: EmbeddedRocke
     assert read == list(range(COUNT))
 
 
-def test_a_broker_that_does_not_answer_any_more_is_told_after_the_patience_of_the_user(
+def test_a_broker_that_stopped_answering_is_an_error_after_the_retry_timeout(
     stored: EmbeddedRocketMQ,
 ) -> None:
     with (

@@ -258,7 +258,7 @@ def of_one_query(query: str, *batches: tuple[int, str]) -> DecisionLedger:
     return ledger
 
 
-def test_two_other_ledgers_that_decided_a_batch_differently_are_a_question_for_a_person() -> None:
+def test_two_other_ledgers_that_decided_a_batch_differently_are_an_error() -> None:
     known = MergedDecisions(of_one_query("q-0", (0, "a")), "broker-a")
     assert len(known.add_missing(of_one_query("q-1", (0, "b"), (1, "b")), "broker-b", ())) == 2
     assert known.add_missing(of_one_query("q-1", (0, "b"), (1, "b")), "broker-c", ()) == []

@@ -127,7 +127,7 @@ def test_each_row_is_judged_once(mq: EmbeddedRocketMQ) -> None:
     assert set(looks.values()) == {1}
 
 
-def test_a_judge_that_lets_go_of_where_a_message_is_stops_the_batch(mq: EmbeddedRocketMQ) -> None:
+def test_a_judge_that_drops_the_place_of_a_message_stops_the_batch(mq: EmbeddedRocketMQ) -> None:
     rows = batch(mq)
     judge = judging(lambda row: False)
     retry = foreach_batch(

@@ -157,7 +157,7 @@ def test_bytes_and_messages_limit_a_batch_together(mq: EmbeddedRocketMQ, readers
     assert len(first_batch(small)[1]) == 2  # one of each queue: none is starved
 
 
-def test_the_least_of_a_trigger_waits_and_the_most_still_holds(
+def test_the_minimum_of_a_trigger_waits_and_its_maximum_still_applies(
     mq: EmbeddedRocketMQ, readers: Readers, fast_forward: Callable[[float], None]
 ) -> None:
     reader = readers(

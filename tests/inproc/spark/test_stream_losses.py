@@ -148,7 +148,7 @@ def test_a_group_that_is_beyond_a_topic_made_anew_is_a_loss_in_the_first_batch(
     assert (numbers, lost(end)) == ([7], [(ONE, "went back", 5, None)])
 
 
-def test_a_broker_that_is_away_is_no_loss(trains: EmbeddedRocketMQ, readers: Readers) -> None:
+def test_an_unreachable_broker_is_not_a_loss(trains: EmbeddedRocketMQ, readers: Readers) -> None:
     send(trains, 1, topic="trains")
     reader = readers(topics="trains", startingoffsets="earliest", retrytimeoutms="100")
     end, _ = first_batch(reader)

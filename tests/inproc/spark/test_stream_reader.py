@@ -52,7 +52,7 @@ def test_a_batch_is_committed_when_the_next_one_is_asked_for_and_not_before(
     assert committed(mq) == 3
 
 
-def test_lagged_commits_wait_for_sparks_own_word(mq: EmbeddedRocketMQ, readers: Readers) -> None:
+def test_lagged_commits_wait_for_sparks_commit(mq: EmbeddedRocketMQ, readers: Readers) -> None:
     send(mq, 0, 1, 2)
     reader = readers(startingoffsets="earliest", group="delays", commitoffsets="lagged")
     end = ask(reader, reader.initialOffset())

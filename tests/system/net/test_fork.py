@@ -99,7 +99,7 @@ class Program:
 
 
 @pytest.mark.parametrize("way", ["os.fork", "multiprocessing"])
-def test_a_forked_child_is_told_whose_its_clients_are_and_makes_its_own(rocketmq: EmbeddedRocketMQ, way: str) -> None:
+def test_a_forked_child_cannot_use_its_parents_clients_and_makes_its_own(rocketmq: EmbeddedRocketMQ, way: str) -> None:
     text = f"""
         def child():
             say(connections=connections())

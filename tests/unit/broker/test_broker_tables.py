@@ -43,7 +43,7 @@ def member(name: str, now_ms: int = 0) -> Member:
 # -- topics ----------------------------------------------------------------------------------------------------------------------
 
 
-def test_each_change_of_topics_is_told_and_makes_a_new_version():
+def test_each_change_of_topics_calls_back_and_makes_a_new_version():
     changes = []
     table = TopicTable(BrokerConfig, 1, lambda: changes.append(table.data_version.counter))
     table.create_in_send("a", "TBW102", 4, 5)

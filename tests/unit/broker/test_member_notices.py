@@ -42,7 +42,7 @@ def play(groups: list[ConsumerGroup], members: list[Heard]) -> list[int]:
     return asyncio.run(run())
 
 
-def test_a_member_of_many_groups_that_comes_is_told_to_the_others_in_steps() -> None:
+def test_a_new_member_of_many_groups_is_announced_to_the_others_in_steps() -> None:
     members = [Heard() for _ in range(42)]
     names = [f"g{number}" for number in range(100)]
     pushed = play([group(name, members) for name in names], members)
@@ -56,7 +56,7 @@ def test_a_group_of_many_members_is_notified_in_chunks() -> None:
     assert all(member.groups == ["g"] for member in members)
 
 
-def test_few_members_are_told_at_once() -> None:
+def test_few_members_are_notified_at_once() -> None:
     members = [Heard() for _ in range(5)]
     pushed = play([group("a", members), group("b", members)], members)
     assert pushed[1] == 10

@@ -44,7 +44,7 @@ def stamps() -> Stamps:
 @example(["UNIQ_KEY\x01a\x02UNIQ_KEY\x010\x02"])
 @example(["X_UNIQ_KEY\x01a\x02UNIQ_KEY\x010\x02"])
 @given(st.lists(TEXTS, min_size=1, max_size=4))
-def test_a_shape_says_what_each_of_its_texts_says(texts: list[str]) -> None:
+def test_a_shape_has_the_result_of_each_of_its_texts(texts: list[str]) -> None:
     own = stamps()
     for text in [*texts, *texts]:
         known = own.shapes.look(text)
@@ -78,7 +78,7 @@ def test_a_shape_says_what_each_of_its_texts_says(texts: list[str]) -> None:
         ("", 0),
     ],
 )
-def test_a_shape_tells_a_delay_level_that_is_all_there_is(more: str, level: int) -> None:
+def test_a_shape_has_the_delay_level_if_nothing_else_is_special(more: str, level: int) -> None:
     known = stamps().shapes.look(f"UNIQ_KEY\x01a\x02{more}")
     assert known is not None
     assert known[1].delay_level == level

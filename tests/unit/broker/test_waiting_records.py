@@ -92,7 +92,7 @@ def test_a_damaged_record_is_not_found_but_its_neighbours_are(tmp_path, place, v
         ({}, ("", 0)),
     ],
 )
-def test_the_properties_say_where_a_message_wants_to_go(properties, expected):
+def test_the_destination_of_a_message_is_read_from_its_properties(properties, expected):
     for _ in range(2):  # the second answer comes from memory
         assert destination(props.encode_properties(properties)) == expected
 

@@ -69,7 +69,7 @@ def test_a_part_that_cannot_stop_does_not_keep_the_others_from_stopping() -> Non
     assert events[-2:] == ["stop broker", "stop namesrv"]
 
 
-def test_signals_mean_again_what_they_meant_before() -> None:
+def test_signal_handlers_are_restored() -> None:
     before = signal.getsignal(signal.SIGINT)
     serve_until_stopped([lambda: Recorded("namesrv", [], then_signal=signal.SIGTERM)], ready)
     assert signal.getsignal(signal.SIGINT) == before

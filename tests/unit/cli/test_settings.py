@@ -118,7 +118,7 @@ def test_a_key_like_no_other_is_refused_and_one_without_effect_here_is_not() -> 
     assert settings_of(None, given, of=[BrokerConfig]) == {"sendMessageThreadPoolNums": "16", "brokerName": "a"}
 
 
-def test_an_unknown_key_in_a_file_is_for_the_servers_to_warn_of(tmp_path: Path) -> None:
+def test_an_unknown_key_in_a_file_is_left_to_the_servers_warning(tmp_path: Path) -> None:
     config = tmp_path / "broker.conf"
     config.write_text("flushDisktype=SYNC_FLUSH\n")
     assert settings_of(config, [], of=[BrokerConfig]) == {"flushDisktype": "SYNC_FLUSH"}

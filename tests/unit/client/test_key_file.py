@@ -132,7 +132,7 @@ def test_a_pipe_in_place_of_the_file_does_not_block(tmp_path: Path) -> None:
         KeyFile(str(file), "Worker77")
 
 
-def test_a_file_without_end_is_not_read(tmp_path: Path) -> None:
+def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
     file = tmp_path / "keys"
     with file.open("wb") as opened:
         opened.truncate(1 << 40)

@@ -105,7 +105,7 @@ def test_a_message_that_was_put_back_goes_to_who_waits_for_one() -> None:
     on_a_loop(work())
 
 
-def test_the_end_gives_up_what_nobody_has_and_tells_late_verdicts() -> None:
+def test_a_stop_ends_all_takes_and_a_late_verdict_is_an_error() -> None:
     async def work() -> None:
         stream = MessageStream()
         calls = Calls(stream)

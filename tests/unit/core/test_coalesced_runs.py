@@ -44,7 +44,7 @@ def test_an_earlier_run_also_serves_a_delayed_request() -> None:
 
 
 @given(STEPS)
-def test_runs_keep_their_distance_and_each_wish_has_a_run_behind_it(steps: list[tuple[str, int]]) -> None:
+def test_runs_keep_the_interval_and_each_request_is_followed_by_a_run(steps: list[tuple[str, int]]) -> None:
     pace, now_ms, free_ms = CoalescedRuns(INTERVAL_MS), 0, 0
     wishes: list[int] = []  # latest times by which those that wait are due
     for step, number in [*steps, ("end", 0), ("pass", 50_000)]:

@@ -28,7 +28,7 @@ def test_an_arriving_message_wakes_those_who_wait_for_it() -> None:
     assert len(room) == 2
 
 
-def test_a_filter_keeps_a_pull_asleep_until_its_tag_comes() -> None:
+def test_a_filtered_pull_is_woken_only_by_its_tag() -> None:
     room: LongPoll[str] = LongPoll()
     room.park("flights", 0, 5, 15_000, "only 7", match=lambda code: code == 7)
     assert list(room.wake("flights", 0, 6, [8])) == [None]
@@ -99,7 +99,7 @@ def test_waking_one_queue_asks_no_other_queue() -> None:
     assert asked == [7]
 
 
-def test_drain_takes_out_everybody() -> None:
+def test_drain_removes_all_pulls() -> None:
     room: LongPoll[str] = LongPoll()
     room.park("flights", 0, 0, 100, "a")
     room.park("flights", 1, 0, 100, "b")

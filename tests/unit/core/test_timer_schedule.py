@@ -78,7 +78,7 @@ def raw(**properties: object) -> bytes:
     return props.encode_properties({name: str(value) for name, value in properties.items()})
 
 
-def test_seconds_outdo_milliseconds_and_both_the_moment():
+def test_seconds_have_priority_over_milliseconds_and_both_over_a_delivery_time():
     everything = {"TIMER_DELAY_SEC": 2, "TIMER_DELAY_MS": 7, "TIMER_DELIVER_MS": 99}
     assert asked_deliver_ms(raw(**everything), NOW) == NOW + 2_000
     del everything["TIMER_DELAY_SEC"]

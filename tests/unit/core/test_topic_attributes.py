@@ -21,7 +21,7 @@ def test_a_change_list_is_read_as_signed_names():
 @pytest.mark.parametrize(
     "text", ["message.type", "+message.type", "+message.type=", "-message.type=FIFO", "=", ",", "+a=1,+a=2", "-a,-a"]
 )
-def test_what_is_neither_set_nor_remove_is_refused(text):
+def test_a_change_without_plus_or_minus_is_refused(text):
     with pytest.raises(ConfigurationError):
         parse_changes(text)
 

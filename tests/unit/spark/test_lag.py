@@ -37,7 +37,7 @@ def test_a_queue_that_is_not_begun_is_behind_by_what_it_holds() -> None:
     assert lag.by_queue == {A: 2, B: 5}
 
 
-def test_what_a_batch_lost_is_told_with_it_and_not_with_the_idle_events_after_it() -> None:
+def test_losses_of_a_batch_are_reported_with_it_and_not_with_later_idle_events() -> None:
     loss = Loss(A, 2, 5, "deleted")
     end, head = text(StreamOffset({A: 10}, {A: 5}, lost=(loss,))), text(LatestOffsetReport({A: 10}))
     lag = source_lag([(text(StreamOffset({A: 2})), end, head)])

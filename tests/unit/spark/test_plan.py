@@ -31,7 +31,7 @@ HELD = {A: QueueBounds(5, 20), B: QueueBounds(0, 10)}
 BOUNDS = st.builds(lambda low, size: QueueBounds(low, low + size), st.integers(0, 50), st.integers(0, 50))
 
 
-def test_starts_follow_the_word() -> None:
+def test_starts_follow_the_option() -> None:
     assert resolve_start(Bound("earliest"), BrokerOffsets(HELD)) == {A: 5, B: 0}
     assert resolve_start(Bound("latest"), BrokerOffsets(HELD)) == {A: 20, B: 10}
     assert resolve_start(Bound("offsets", offsets={A: 7}), BrokerOffsets(HELD)) == {A: 7, B: 0}
@@ -140,7 +140,7 @@ def _check_batch(start: StreamOffset, end: StreamOffset, read: dict[MessageQueue
     return end
 
 
-def test_nothing_new_is_the_very_same_offset() -> None:
+def test_without_new_messages_the_end_is_the_same_offset_object() -> None:
     start = StreamOffset({A: 20, B: 10}, {A: 1})
     assert plan_batch(start, HELD).end is start
     assert plan_batch(start, {}).end is start

@@ -133,7 +133,7 @@ def test_what_is_not_plain_is_left_to_one_by_one(unusual: dict[str, Any]) -> Non
     assert element_rows(batch_of(rows), "T", keys_for(rows), {}, 1000) is None
 
 
-def test_no_topic_at_all_is_told_one_by_one() -> None:
+def test_a_missing_topic_is_left_to_the_check_row_by_row() -> None:
     rows: list[dict[str, Any]] = [{"body": b"b"}]
     assert element_rows(batch_of(rows), None, keys_for(rows), {}, 1000) is None
     with pytest.raises(ConfigurationError, match="no topic"):

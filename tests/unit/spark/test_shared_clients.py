@@ -28,14 +28,14 @@ def _names(clients: SharedClients[str, _Client]) -> list[str]:
     return sorted(client.name for client in clients.values())
 
 
-def test_of_those_that_nobody_uses_the_last_ones_stay() -> None:
+def test_of_unused_clients_those_used_last_stay() -> None:
     clients: SharedClients[str, _Client] = SharedClients(most=2)
     for key in ("a", "b", "a", "c"):
         _get(clients, key)
     assert _names(clients) == ["a", "c"]
 
 
-def test_one_that_somebody_uses_stays_and_is_found() -> None:
+def test_a_client_in_use_stays_and_is_found() -> None:
     clients: SharedClients[str, _Client] = SharedClients(most=2)
     used = _get(clients, "a")
     for key in ("b", "c", "d"):
@@ -44,7 +44,7 @@ def test_one_that_somebody_uses_stays_and_is_found() -> None:
     assert _get(clients, "a") is used
 
 
-def test_one_that_another_thread_uses_stays() -> None:
+def test_a_client_that_another_thread_uses_stays() -> None:
     clients: SharedClients[str, _Client] = SharedClients(most=1)
     has_it, may_end, seen = threading.Event(), threading.Event(), []
 
@@ -80,7 +80,7 @@ def test_a_surplus_that_was_used_meanwhile_is_not_dropped() -> None:
     assert _names(clients) == ["a", "c"]
 
 
-def test_one_that_does_not_fit_goes_when_its_user_lets_go_of_it() -> None:
+def test_a_client_that_was_replaced_is_dropped_when_its_user_returns_it() -> None:
     clients: SharedClients[str, _Client] = SharedClients()
     old = _get(clients, "a")
     new = clients.get(
@@ -136,7 +136,7 @@ def test_two_threads_that_ask_at_once_get_one_client() -> None:
     assert slow.made == 1
 
 
-def test_one_that_is_slow_to_start_holds_up_nobody_who_asks_for_another() -> None:
+def test_a_client_that_starts_slowly_does_not_delay_others() -> None:
     clients: SharedClients[str, _Client] = SharedClients()
     slow, has_other, names = _Slow(clients), threading.Event(), []
 
@@ -157,7 +157,7 @@ def test_one_that_is_slow_to_start_holds_up_nobody_who_asks_for_another() -> Non
     assert _names(clients) == ["other", "slow"]
 
 
-def test_who_waited_for_one_that_could_not_be_made_makes_it() -> None:
+def test_a_caller_that_waited_for_a_failed_start_starts_the_client_itself() -> None:
     clients: SharedClients[str, _Client] = SharedClients()
     slow = _Slow(clients, fails=1)
     slow.ask()

@@ -88,7 +88,7 @@ def test_the_default_limit_is_one_that_spark_has(options: dict[str, str], kind: 
     assert (again, type(limit).__name__) == (limit, kind)
 
 
-def test_stopping_has_nothing_to_do_as_spark_stops_a_stream_without_a_word() -> None:
+def test_nothing_needs_a_stop_because_spark_stops_a_stream_without_a_call() -> None:
     assert StreamReader.stop.__code__.co_names == ()
 
 
@@ -97,7 +97,7 @@ def test_an_empty_batch_is_read_from_sparks_own_partition() -> None:
         assert list(reader.read(InputPartition(None))) == []
 
 
-def test_readers_and_writers_travel_without_having_asked_anybody() -> None:
+def test_readers_and_writers_can_be_pickled_before_any_request() -> None:
     made: list[Any] = [
         source().reader(message_schema()),
         source(group="delays").streamReader(message_schema()),
@@ -109,7 +109,7 @@ def test_readers_and_writers_travel_without_having_asked_anybody() -> None:
 
 
 @pytest.mark.parametrize("columns", [tuple(COLUMNS), ("body", "storeTimestamp"), ("properties", "queueId", "topic")])
-def test_batches_have_to_the_letter_the_schema_that_spark_compares_with(columns: tuple[str, ...]) -> None:
+def test_batches_have_exactly_the_schema_that_spark_compares(columns: tuple[str, ...]) -> None:
     schema = message_schema(columns)
     queue = MessageQueue("flights", "broker-a", 0)
     properties = encode_properties({"TAGS": "UA", "KEYS": "N1", "a": "b"})

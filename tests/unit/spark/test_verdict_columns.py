@@ -75,7 +75,7 @@ def test_an_action_that_does_not_exist_is_shown(value: str) -> None:
         action_of(value, "ack")
 
 
-def test_a_level_below_nothing_is_no_way_to_the_dead_letters() -> None:
+def test_a_negative_or_too_high_level_is_refused_and_the_error_names_the_action_dlq() -> None:
     assert [check_delay_level(level) for level in (0, 18, 1000)] == [0, 18, 1000]
     for level in (-1, 1001):
         with pytest.raises(ConfigurationError, match=f"delayLevel is {level}; allowed is null, 0 .*action dlq makes"):

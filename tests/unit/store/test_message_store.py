@@ -80,7 +80,7 @@ def test_a_record_that_nearly_fills_a_file_leaves_room_for_the_filler(spare_byte
         (-1, ReadStatus.OFFSET_TOO_SMALL, 0),
     ],
 )
-def test_a_read_outside_the_queue_says_where_to_go(
+def test_a_read_outside_the_queue_returns_the_next_offset(
     store: MessageStore, offset: int, status: ReadStatus, next_offset: int
 ) -> None:
     for _ in range(3):
@@ -89,7 +89,7 @@ def test_a_read_outside_the_queue_says_where_to_go(
     assert (result.status, result.next_offset, result.min_offset, result.max_offset) == (status, next_offset, 0, 3)
 
 
-def test_a_queue_that_was_never_written_is_told_apart(store: MessageStore) -> None:
+def test_a_queue_that_was_never_written_has_a_status_of_its_own(store: MessageStore) -> None:
     assert store.read("T", 0, 0).status is ReadStatus.NO_MESSAGE_IN_QUEUE
     assert store.min_offset("T", 0) == store.max_offset("T", 0) == store.offset_by_time("T", 0, NOW_MS) == 0
     assert store.earliest_store_time("T", 0) == -1
@@ -296,7 +296,7 @@ def test_an_entry_whose_record_is_gone_is_skipped_and_logged(caplog: pytest.LogC
     assert store.append(message(), NOW_MS).queue_offset == 3
 
 
-def test_a_store_takes_nothing_before_load() -> None:
+def test_a_store_refuses_appends_before_load() -> None:
     with pytest.raises(StoreNotWritable, match="load"):
         MemoryMessageStore(SMALL).append(message(), NOW_MS)
 

@@ -30,7 +30,7 @@ def test_a_handle_reads_back_with_and_without_its_padding(handle):
 @pytest.mark.parametrize(
     "handle", ["", "=", "abc def", "djE", "djIgYSBiIGMgZA==", "ä", "djEgYSBi", "a" * 10_000, "+/+/"]
 )
-def test_what_is_no_handle_is_refused_with_one_sentence(handle):
+def test_an_invalid_handle_is_refused_with_one_sentence(handle):
     with pytest.raises(ProtocolError, match="recall handle"):
         RecallHandle.decode(handle)
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Consumers: push and pull, running, rebalanced, asked about themselves."""
+"""Push and pull consumers: the public classes, the parts of a running consumer, rebalance, and running info."""

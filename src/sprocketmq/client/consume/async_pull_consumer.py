@@ -5,9 +5,9 @@
                                    \\                                           /
                                     `--> pull loops --> process queues --> poll() hands out, commit() records
 
-Rebalance, pull loops, flow control and offset store are those of a push consumer. ``core.consume.polled_queues`` knows what was handed out
-and what is done. With auto commit, the messages of one poll count as done when the next poll begins. A crash, an exception that leaves the
-``with`` block, or a queue that moves to another member before that repeats those messages and loses none.
+Rebalance, pull loops, flow control and offset store are those of a push consumer. ``core.consume.polled_queues`` keeps track of what was
+handed out and what is done. With auto commit, the messages of one poll count as done when the next poll begins. A crash, an exception that
+leaves the ``with`` block, or a queue that moves to another member before that repeats those messages and loses none.
 
 This file is longer than 500 lines because half of it is docstrings that ``help()`` shows.
 """
@@ -126,14 +126,14 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         await self._end(commit=self._auto_commit)
 
     async def _end(self, *, commit: bool) -> None:
-        if self._running is not None and self._parts is not None:  # else somebody else ends it already, and has said so
+        if self._running is not None and self._parts is not None:  # else another call ends it already
             self._parts.commits_at_stop = commit
         await super().shutdown()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # An exception that leaves the block came while the last poll's messages were worked on: they come again.
+        # With an exception, the messages of the last poll are not committed, so they are delivered again.
         await self._end(commit=self._auto_commit and error is None)
 
     @property
@@ -616,7 +616,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         }
 
     async def _persist(self, running: RunningConsumer, offsets: Mapping[MessageQueue, int]) -> None:
-        """Written and acknowledged; the periodic writing does not wait for the brokers."""
+        """Write progress and wait for the brokers; the periodic writing does not wait."""
         queues = self._service(running).queues
         changed = {queue: offset for queue, offset in offsets.items() if not queues.is_persisted(queue, offset)}
 
@@ -691,7 +691,7 @@ def messages_of(taken: list[HandedOut]) -> list[MessageExt]:
 
 
 def _several(name: str, queues: Iterable[MessageQueue]) -> Iterable[MessageQueue]:
-    """The queues themselves, when there may be several."""
+    """``queues`` itself. Raises ConfigurationError if it is a single queue or no collection."""
     if not isinstance(queues, Iterable) or isinstance(queues, str | bytes | MessageQueue):
         raise ConfigurationError(f"{name} is {queues!r}, a list of queues is allowed, as in [queue]")
     return queues

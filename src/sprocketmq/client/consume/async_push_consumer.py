@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from sprocketmq.core.statistics import ConsumerStatistics
     from sprocketmq.wire import bodies
 
-    # A listener gets a list. One that only reads may say so: Sequence, Collection, Iterable, or a tuple.
+    # A listener gets a list. It may declare its parameter as a Sequence, Collection, Iterable or tuple if it only reads.
     ConcurrentAnswer = ConsumeConcurrentlyStatus | Awaitable[ConsumeConcurrentlyStatus | None] | None
     ConcurrentListener = (
         Callable[[list[MessageExt], ConsumeConcurrentlyContext], ConcurrentAnswer]
@@ -97,7 +97,7 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
 
     _restarts: ClassVar[bool] = False
 
-    _runs_by_itself = True  # unless it is iterated
+    _runs_by_itself = True  # but not while it is iterated
 
     def __init__(self, group: str, **options: Unpack[PushConsumerOptions]) -> None:
         super().__init__()
@@ -240,7 +240,7 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
         Raises:
             ConfigurationError: the consumer has a listener, is iterated already, or is running.
         """
-        from sprocketmq.client.consume.message_iterator import AsyncMessageIterator  # few iterate
+        from sprocketmq.client.consume.message_iterator import AsyncMessageIterator  # not at import: few use it
         from sprocketmq.client.listen.message_stream import MessageStream
 
         if not isinstance(orderly, bool):
@@ -253,7 +253,7 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
         stream = MessageStream()
         self._set_listener(stream.in_order if orderly else OneAtATime(stream), orderly=orderly, batch_size=1)
         self._stream = stream
-        self._runs_by_itself = False  # nobody gets its messages when nobody holds it
+        self._runs_by_itself = False  # without a reference to it no code gets its messages
         return AsyncMessageIterator(self, stream)
 
     def add_hook(self, hook: ConsumeMessageHook | FilterMessageHook) -> None:
@@ -350,7 +350,7 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
                 f"consumer {self.group!r} subscribes to nothing; call subscribe(topic) before start()"
             )
         from sprocketmq.client.consume.running_consumer import (
-            RunningConsumer,  # who only imports the class does not pay for it
+            RunningConsumer,  # not at import: a program may only import the class
         )
 
         listener, orderly, stream = self._listener, self._orderly, self._stream

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a push consumer is well: what a health check of a container, a service or a load balancer asks.
+"""The health of a push consumer, for the health check of a container, a service or a load balancer.
 
-Only what a restart of this process can mend is a problem. A broker that is away, a lag, or listeners that fail are none: a restart would
-not mend them, and all members would restart at once.
+Only what a restart of this process can repair is a problem. A broker that is down, a lag, or failing listeners are not: a restart would
+not help, and all members would restart at the same time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ class ConsumerHealth(msgspec.Struct, frozen=True):
     """Whether a consumer works, as far as its own process can tell.
 
     Attributes:
-        problems: a sentence for each thing that is wrong; empty when it is well.
+        problems: a sentence for each thing that is wrong; empty when it is healthy.
     """
 
     problems: tuple[str, ...] = ()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What brokers ask of a consumer on behalf of admin tools (Java: ClientRemotingProcessor)."""
+"""Requests that brokers send to a consumer on behalf of admin tools (Java: ClientRemotingProcessor)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ class ConsumerRequests:
         return response(command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f"request code {command.code} is not served")
 
     async def _reset(self, offsets: dict[MessageQueue, int]) -> None:
-        """Queues go on elsewhere. Java waits 10 s for running listeners; here a dropped queue takes no late results anyway."""
+        """Continue these queues at other offsets. Java waits 10 s for running listeners; here a dropped queue takes no late results
+        anyway."""
         for queue, offset in offsets.items():
             await self._running.rebalancer.drop_at(queue, offset)
         await self._running.rebalance()

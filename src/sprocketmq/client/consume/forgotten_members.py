@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Push consumers that run and to which no variable refers any more: what a notebook cell leaves behind when it is run a second time.
+"""Push consumers that run although no variable refers to them any more, as when a notebook cell is run a second time.
 
 A running push consumer is kept alive by its work (``async_client``, law 3), so ``consumer = PushConsumer(...)`` in a cell that is run again
-does not end the one before. Both would be members of the group, and the old listener would go on getting half of the messages.
+does not end the one before. Both would be members of the group, and the old listener would continue to get half of the messages.
 
     a consumer starts --> another one of its group and cluster runs in this process, out of reach of every variable?
                             in an interactive session (notebook, IPython, REPL): it is shut down and replaced, with a warning
-                            in a program: a warning; several members that nobody refers to may be meant
+                            in a program: a warning; several members without a variable may be intended
 
 Laws
     1. What a variable, a list or a closure refers to is never touched: several members in one process are allowed.

@@ -114,7 +114,7 @@ class MessageIterator:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         engine = self._consumer._engine
-        if not engine.is_inherited:  # a child that leaves the block leaves nothing of its own
+        if not engine.is_inherited:  # a forked child that leaves the block has nothing to shut down
             engine.call(self._async._stream.give_up)
             self._consumer.shutdown()
 
@@ -126,7 +126,7 @@ class MessageIterator:
         message = self._consumer._engine.run(self._async._take(), unreceived=stream.put_back)
         if message is None:
             raise StopIteration
-        stream.mark(message)  # in this thread: the engine's task was another context
+        stream.mark(message)  # in this thread, because the engine's task has another context
         return message
 
     def stop(self) -> None:

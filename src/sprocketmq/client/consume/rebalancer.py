@@ -55,7 +55,7 @@ class Rebalancer:
     Args:
         start_loop: begins to pull a process queue at an offset.
         changed: called with a topic when this member's queues of it changed, or the members that share it.
-        heartbeat: tells the broker at this address who we are.
+        heartbeat: sends a heartbeat to the broker at this address.
         record_ended: records progress of the listener calls that have ended; after a drop it would be too late.
         locked_again: called with a process queue when its lock is ours again and another member may have had it meanwhile.
         spawn: runs work that ends with the consumer.
@@ -86,9 +86,9 @@ class Rebalancer:
         self._unlocks: dict[MessageQueue, Timer] = {}  # queues that were given up and are still locked
         self._gate = asyncio.Lock()  # one round at a time: a round awaits the network in the middle
         self._asking: dict[str, asyncio.Task[list[str]]] = {}  # members, by address of the broker asked in this round
-        self._leaving = False  # from then on a round that waits takes up, and locks, nothing any more
+        self._leaving = False  # from then on a round that waits adds and locks no queue any more
         self._members: dict[str, set[str]] = {}  # client ids by topic, as the last round saw them
-        self._regrouped: set[str] = set()  # topics with other members than before, of whom nobody was told yet
+        self._regrouped: set[str] = set()  # topics whose members have changed, before ``changed`` was called
         self._warned: set[str] = set()
         self._strategy_fails: set[str] = set()  # topics
         self._refusals: set[str] = set()  # topics
@@ -128,7 +128,7 @@ class Rebalancer:
     async def drop_at(self, queue: MessageQueue, offset: int) -> None:
         """Drop one queue and set its progress to ``offset``; the next round adds it again from there."""
         async with self._gate:
-            effects = self.table.drop(queue, DropReason.OFFSET_ILLEGAL)  # also of one whose listener has refused a drop
+            effects = self.table.drop(queue, DropReason.OFFSET_ILLEGAL)  # also if a running listener has refused a drop
             if queue in self._process_queues:
                 self._group.offset_store.progress.update_and_freeze(queue, offset)
             await self._run(effects, _QUEUES_AT_ONCE)
@@ -201,7 +201,7 @@ class Rebalancer:
         address = await self._routes.any_broker(topic)
         if address is None:
             return None
-        # As RebalancePushImpl.clientRebalance: an orderly consumer always shares the queues out itself.
+        # As RebalancePushImpl.clientRebalance: an orderly consumer always allocates the queues itself.
         if not self._group.settings.client_rebalance and not self._locks_needed:
             asked = await self._ask_broker(address, topic)
             if not isinstance(asked, _Refused):
@@ -212,17 +212,17 @@ class Rebalancer:
         client_ids = await asyncio.shield(asking)  # others wait for it, too
         if self._group.client_id not in client_ids:
             log.info("group %s: %s does not list us as a member yet", self._group.name, address)
-            return None  # no reason to give up what we have
+            return None  # not a reason to drop our queues
         if self._members.get(topic) != set(client_ids):
             self._members[topic] = set(client_ids)
             self._regrouped.add(topic)
         return self._share(topic, queues, client_ids)
 
     async def _ask_members(self, address: str) -> list[str]:
-        """The members of the group as a broker lists them; with us, if it takes our heartbeat."""
+        """The members of the group as a broker lists them; if this member is missing, after a heartbeat."""
         client_ids = await self._api.consumer_ids(address, self._group.name)
         if self._group.client_id not in client_ids:
-            # The broker has not heard of us: it restarted, or we just learned of it by a topic's route.
+            # The broker has no heartbeat from us: it restarted, or it is new in a topic's route.
             await self._heartbeat(address)
             client_ids = await self._api.consumer_ids(address, self._group.name)
         return client_ids
@@ -249,12 +249,12 @@ class Rebalancer:
             self._group.tape.ask(
                 "allocate", (strategy, self._group.name, self._group.client_id, queues, client_ids), mine
             )
-        # A fixed list may name queues of several topics; each topic's round takes up its own.
+        # A fixed list may name queues of several topics; each topic's round uses its own.
         return [queue for queue in mine if queue.topic == topic]
 
     async def _ask_broker(self, address: str, topic: str) -> list[MessageQueue] | _Refused | None:
-        """Our queues as the broker shares them out (``client_rebalance=False``). It may not know how to, or want its queues popped: then
-        we do what a 4.x client does, which never asks, and share them out ourselves."""
+        """Our queues as the broker allocates them (``client_rebalance=False``). If it does not support that, or wants its queues read by
+        POP, the members allocate the queues themselves, as 4.x clients always do."""
         body = bodies.QueryAssignmentRequestBody(
             topic=topic,
             consumer_group=self._group.name,
@@ -282,14 +282,14 @@ class Rebalancer:
         return _Refused()
 
     async def _run(self, effects: Sequence[Drop | Add], at_once: int) -> None:
-        """Do what the table asks for, and what follows from it. Also after an error that nobody expected, and when this is cancelled, the
-        table knows which queues wait for the next round."""
+        """Run these effects and those that follow from them. After an unexpected error or a cancellation, the table has all of these
+        queues marked for the next round."""
         while effects:
             followers: list[Drop | Add] = []
             try:
                 await self._run_together(effects, followers, at_once)
             except BaseException:
-                for effect in (*effects, *followers):  # without effect on those that were done
+                for effect in (*effects, *followers):  # no effect on those that have ended
                     if isinstance(effect, Drop):
                         self.table.removal_refused(effect.queue)
                     else:
@@ -321,7 +321,8 @@ class Rebalancer:
     async def _remove(self, drop: Drop) -> bool:
         queue, process_queue = drop.queue, self._process_queues.get(drop.queue)
         self.forget_progress_of_others()
-        # Before anything may refuse: what is finished stays finished, however long the listener runs and however this process ends.
+        # First, before the drop may be refused: finished messages must stay finished, however long the listener runs and however this
+        # process ends.
         await self._group.offset_store.persist(queue)
         if self._locks_needed and process_queue is not None and process_queue.consuming:
             return False
@@ -459,7 +460,7 @@ class Rebalancer:
         async def renew(broker_name: str, queues: list[MessageQueue]) -> None:
             locked = await self._lock_at(broker_name, queues)
             if locked is None:
-                return  # no answer: the lock runs out by itself if it goes on like this
+                return  # no answer: if this continues, the lock expires by itself
             for queue in queues:
                 if queue in locked:
                     self._granted(queue, active[queue], asked_ms)

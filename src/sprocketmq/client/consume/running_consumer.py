@@ -70,7 +70,7 @@ class RunningConsumer:
         suspend_ms, pull_timeout_ms: how long a broker holds a pull that finds nothing, and how long we wait for it.
         own_settings: of a pull consumer, for its running info.
 
-    Attributes: ``watcher`` is told of queues and asked before pulls (pull consumers); ``trace`` is there with ``enable_trace``.
+    Attributes: ``watcher`` is called for new queues and before pulls (pull consumers); ``trace`` is there with ``enable_trace``.
     """
 
     def __init__(
@@ -98,12 +98,12 @@ class RunningConsumer:
         self.trace: MessageTrace | None = None
         self._loops: dict[ProcessQueue, PullLoop] = {}
         self._limits = settings.flow_limits  # of each queue
-        self._said: dict[str, bodies.SubscriptionData] = {}  # with the newest version that any heartbeat names
-        self._announced: dict[str, bodies.SubscriptionData] = {}  # what the brokers have heard: pulls go by it
+        self._said: dict[str, bodies.SubscriptionData] = {}  # with the newest version that any heartbeat has
+        self._announced: dict[str, bodies.SubscriptionData] = {}  # as last sent to the brokers: pulls use it
         clustering = self._settings.clustering
         # Broadcasting progress lives in a file named after the client id, which must stay the same over restarts.
         client_id = self.options.client_id(keep_default_name=not clustering)
-        # What may be refused comes before the instance, which would keep a user that never leaves.
+        # What may raise comes before the instance is acquired; otherwise the instance would keep a user that never leaves.
         local_store = (
             None
             if clustering
@@ -115,7 +115,7 @@ class RunningConsumer:
         )
         self._recorder: Recorder | None = None
         if settings.record is not None:
-            from sprocketmq.client.observe.recorder import Recorder  # only who records pays for it
+            from sprocketmq.client.observe.recorder import Recorder  # imported only if decisions are recorded
 
             self._recorder = Recorder.of(settings, options.clock, client_id, orderly, subscriptions)
         try:
@@ -192,7 +192,7 @@ class RunningConsumer:
             retry = retry_schedule.retry_topic(settings.group)
             self.subscriptions.setdefault(retry, parse_tag_expression(retry, "*", instance.clock.now_ms()))
         if self.options.enable_trace:
-            from sprocketmq.client.observe.trace import MessageTrace  # only who traces pays for it
+            from sprocketmq.client.observe.trace import MessageTrace  # imported only if messages are traced
 
             self.trace = MessageTrace(instance, self.options, self.member.name, "CONSUME")
             self.member.hooks = self.member.hooks.with_hook(self.trace)
@@ -202,7 +202,7 @@ class RunningConsumer:
         self._service_started = True
         instance.add_consumer(self)
         self._registered = True
-        # Raises when no name server answers: better now than in a log.
+        # Raises if no name server answers, so that ``start`` fails instead of only a log line.
         await instance.routes.refresh_each(self.subscriptions)
         await self._check_expressions()
         await self.announce()
@@ -212,7 +212,7 @@ class RunningConsumer:
         self._spawn(self._log_statistics())
         if self.subscriptions == wanted:
             instance.rebalance_soon()
-        else:  # by another task, meanwhile: the brokers may not have heard of it
+        else:  # by another task meanwhile, so the brokers may not have it yet
             self.subscription_changed()
 
     @property
@@ -252,7 +252,7 @@ class RunningConsumer:
         if not self._registered:
             return
         try:
-            # Each request has its own limit; brokers that are frozen must not add them up without end.
+            # Each request has its own limit; the limits for several brokers that do not answer must not add up.
             await asyncio.wait_for(self._leave(), _LEAVE_TIMEOUT_S)
         except TimeoutError:
             log.warning(
@@ -337,7 +337,8 @@ class RunningConsumer:
             consume_type=self._consume_type.value,
             message_model=self._settings.message_model.value,
             consume_from_where=self._settings.consume_from_where.value,
-            # Queues assigned by hand: each pull carries its filter. Announced here it would become that of the whole group (Java: empty).
+            # Queues assigned by hand: each pull carries its filter. In the heartbeat it would become the filter of the whole group (Java:
+            # empty).
             subscription_data_set=list(self.subscriptions.values()) if self.rebalancer.fixed is None else [],
             unit_mode=self.options.unit_mode,
         )
@@ -479,7 +480,7 @@ class RunningConsumer:
         self._share_limits()
         if self.watcher is not None:
             self.watcher.changed(topic)
-        # Who came or went may have said otherwise what the group wants, and the broker goes by the newest: ours is said again.
+        # A member that came or went may have sent another subscription, and the broker uses the newest: send ours again.
         subscription = self.subscriptions.get(topic)
         if subscription is not None:
             self._said[topic] = self.subscriptions[topic] = renewed(subscription, self.member.clock.now_ms())

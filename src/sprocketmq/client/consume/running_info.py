@@ -3,7 +3,7 @@
 
     properties      every option under Java's name, and the six PROP_ ones that tools look at
     subscriptions, statusTable (see core.statistics), mqTable: one process queue each
-    jstack          with jstackEnable=true: where each thread and each task stands
+    jstack          with jstackEnable=true: the stack of each thread and each task
 
 Names and forms are those of a Java member, because tools interpret them: ``mqadmin consumerStatus`` compares subscriptions and reports
 failing locks and queues that were not consumed for a minute.
@@ -100,7 +100,7 @@ async def running_info_of(running: InspectedConsumer, *, with_stacks: bool = Fal
 
 
 def _last_failure(member: GroupMember) -> dict[str, str]:
-    """What a listener raised last; Java's members have no such thing. mqadmin prints it as it is."""
+    """The last exception of a listener. Java's members do not report it; mqadmin prints it as it is."""
     if member.last_failure is None:
         return {}
     at_ms, text = member.last_failure
@@ -151,7 +151,7 @@ def _text(value: object) -> str:
 
 
 def _process_queue_info(process_queue: ProcessQueue, commit_offset: int, *, orderly: bool) -> bodies.ProcessQueueInfo:
-    """Java keeps what an orderly listener works on apart ("transaction"); what a concurrent one works on counts as cached."""
+    """Java counts the messages of a running orderly listener separately ("transaction"); those of a concurrent one count as cached."""
     info = bodies.ProcessQueueInfo(
         commit_offset=commit_offset,
         cached_msg_min_offset=process_queue.min_offset or 0,
@@ -175,7 +175,7 @@ def _process_queue_info(process_queue: ProcessQueue, commit_offset: int, *, orde
 
 
 def stack_dump() -> str:
-    """Where each thread and each task of the running loop stands, the innermost call first, laid out as Java's jstack text."""
+    """The stacks of all threads and of all tasks of the running loop, the innermost call first, in the layout of Java's jstack text."""
     frames = sys._current_frames()
     lines: list[str] = []
     for thread in sorted(threading.enumerate(), key=lambda one: one.name):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A started pull consumer: a running consumer whose service waits for polls, and the look-out for queues that topics get or lose."""
+"""A started pull consumer: a running consumer whose service waits for polls, and the check for queues that topics get or lose."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ class RunningPullConsumer:
 
 
 class TopicWatch:
-    """Tells listeners when topics get or lose queues, which are looked up each ``interval_ms``. Belongs to the loop of its consumer."""
+    """Calls listeners when topics get or lose queues, which are looked up each ``interval_ms``. Belongs to the loop of its consumer."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class TopicWatch:
             self._task.cancel()
 
     async def look_again(self, topic: str) -> None:
-        """A listener came: the queues that are there now are no news to it."""
+        """A listener was registered: note the present queues, so that it is called only for changes."""
         self._queues[topic] = await self._look_up(topic)
         self.start()
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages that were given up: listed, mended, sent again."""
+"""Dead letters: listing them, and sending them again."""

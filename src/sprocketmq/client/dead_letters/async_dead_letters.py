@@ -203,7 +203,7 @@ class AsyncDeadLetters(AdminSession):
                             log.error(_UNREADABLE, message.message_id, message.queue_offset, queue, error)
                         yield letter, (queue, message.queue_offset + 1)
                 if result.status is not PullStatus.FOUND and result.next_begin_offset <= at:
-                    break  # nothing more, whatever the end said: retention was faster
+                    break  # no more messages before the end: retention has deleted them
                 at = max(result.next_begin_offset, at + 1)
             yield None, (queue, min(at, end))
 
@@ -349,7 +349,7 @@ class AsyncDeadLetters(AdminSession):
         if route is None:
             return count
         for data in route.broker_datas:
-            if MASTER_ID in data.broker_addrs:  # its slaves follow it
+            if MASTER_ID in data.broker_addrs:  # its slaves copy the change
                 await self._api.delete_topic(data.broker_addrs[MASTER_ID], self._stored_topic)
         await self._api.delete_topic_in_namesrv(self._stored_topic)
         return count

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One dead letter, the message that a replay makes of it, and what a replay of many came to. See ``dead_letters`` for their laws."""
+"""One dead letter, the message that a replay makes of it, and the report about a replay of many. See ``dead_letters`` for their laws."""
 
 from __future__ import annotations
 

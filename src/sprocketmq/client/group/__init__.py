@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the consumers of one group share: progress, retries, send-backs."""
+"""A consumer as a member of its group: progress, retries, send-backs."""

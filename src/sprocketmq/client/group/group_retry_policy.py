@@ -48,7 +48,7 @@ class GroupRetryPolicy:
         """The level to ask for after this failure; 0 lets the broker choose."""
         if self._clock.now_ms() >= self._known_until_ms:
             async with self._asking:
-                if self._clock.now_ms() >= self._known_until_ms:  # else somebody asked while we waited
+                if self._clock.now_ms() >= self._known_until_ms:  # else another caller has asked meanwhile
                     self._policy = await self._ask(address)
                     self._known_until_ms = self._clock.now_ms() + _KEPT_MS
         return 0 if self._policy is None else self._levels.level_for(self._policy.next_delay_ms(reconsume_times))

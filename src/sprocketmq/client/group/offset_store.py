@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where progress is kept: at the broker for clustering, in a local file for broadcasting (policy in core.consume_progress)."""
+"""The store of progress: the broker for clustering, a local file for broadcasting (policy in core.consume.consume_progress)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ log = logging.getLogger("sprocketmq.client")
 
 
 class OffsetStore(Protocol):
-    """What consume services and rebalance need of progress. ``progress`` is the table in memory."""
+    """The methods that consume services and rebalance use. ``progress`` is the table in memory."""
 
     progress: ConsumeProgress
 
@@ -46,7 +46,7 @@ class RemoteOffsetStore:
         self.progress = ConsumeProgress()
 
     async def load(self) -> None:
-        """Nothing to do: the broker is asked queue by queue."""
+        """Nothing to do: each queue's offset is requested when it is needed."""
 
     async def read(self, queue: MessageQueue) -> int:
         address = await self._address(queue)
@@ -103,7 +103,7 @@ class LocalFileOffsetStore:
     """
 
     def __init__(self, directory: str | os.PathLike[str] | None, client_id: str, group: str) -> None:
-        from pathlib import Path  # only who broadcasts pays for it
+        from pathlib import Path  # imported only for broadcasting
 
         from sprocketmq.store.files.paths import path_below
 
@@ -142,9 +142,9 @@ class LocalFileOffsetStore:
             ) from failure
 
     def _set_aside(self) -> None:
-        """The next write would make it the backup, in place of the one that can be read."""
+        """Rename a file that cannot be read. Otherwise the next write would make it the backup, in place of the readable one."""
         aside = self.path.with_name("offsets.json.broken")
-        with contextlib.suppress(FileNotFoundError):  # another process was quicker
+        with contextlib.suppress(FileNotFoundError):  # another process has renamed it
             os.replace(self.path, aside)
         log.error("offset file %s cannot be read; it is kept as %s, and its backup counts", self.path, aside)
 
@@ -158,7 +158,8 @@ class LocalFileOffsetStore:
             await self._save()
 
     async def persist_all(self, owned: Iterable[MessageQueue]) -> None:
-        # Queues that are not owned now stay in the file: broadcasting owns all queues, one that is missing is a route that is missing.
+        # Queues that are not owned now stay in the file: in broadcasting a member owns all queues, so a queue is only missing if its route
+        # is missing.
         self._wanted.update({queue: self.progress.read(queue) for queue in owned if self.progress.read(queue) >= 0})
         await self._save()
 
@@ -175,7 +176,7 @@ class LocalFileOffsetStore:
                 self._written = offsets
 
     def _write(self, offsets: dict[MessageQueue, int]) -> bool:
-        from sprocketmq.store.config_files import replace_file  # only who broadcasts pays for it
+        from sprocketmq.store.config_files import replace_file  # imported only for broadcasting
 
         try:
             replace_file(self.path, OffsetSerializeWrapper(offset_table=offsets).encode(), shared=True)

@@ -19,10 +19,10 @@ not be decompressed stays compressed, with its flags.
 
 Laws
     1. A chosen level applies either way, and so does the decision for a dead letter (a copy of this client has a limit of 0).
-    2. A message whose properties leave no room for a copy's (near 32,767 bytes) is tried again locally until its limit. Its dead letter is
+    2. A message whose properties leave no room for a copy's (near 32,767 bytes) is retried locally until its limit. Its dead letter is
        then made without its largest properties, and ERROR names them. Java calls the listener every 5 s for ever.
     3. A request without an answer may have been carried out. Then there are two copies, which is better than losing the message.
-    4. A reason never keeps a message from being given up: it is cut to fit, and left out where its copy is not stored.
+    4. A reason never prevents a dead letter: it is cut to fit, and left out if the copy with it is not stored.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ __all__ = ["SEND_BACK_TIMEOUT_MS", "SendBack", "retry_copy"]
 log = logging.getLogger("sprocketmq.client")
 
 SEND_BACK_TIMEOUT_MS = 5_000
-# Set anew by the send, by the broker on storing, or only meaningful while delayed: they must not travel in the copy.
+# Set anew by the send, by the broker on storing, or only meaningful while delayed: the copy must not have them.
 _NOT_COPIED = (
     props.DELAY,
     props.WAIT,
@@ -59,11 +59,11 @@ _NOT_COPIED = (
     props.REAL_QID,
 )
 
-# What brokers add to a copy on its way: DELAY, REAL_TOPIC, REAL_QID, the dead letter's origin.
+# Properties that brokers add to a copy: DELAY, REAL_TOPIC, REAL_QID, the dead letter's origin.
 _ROOM_BYTES = 1_024
 _LONGEST_REASON_BYTES = 1_024
 _SEPARATORS = str.maketrans("\x01\x02", "  ")
-# A dead letter is found by these and replayed by them; all else may go where there is no room.
+# A dead letter is found and replayed by these; all others may be left out if there is no room.
 _NEVER_CUT = frozenset(
     (props.UNIQ_KEY, props.RETRY_TOPIC, props.ORIGIN_MESSAGE_ID, props.RECONSUME_TIME, props.MAX_RECONSUME_TIMES)
 )

@@ -53,7 +53,7 @@ class StuckListener(msgspec.Struct, frozen=True):
         running_ms: how long it has been running.
         limit_ms: the consume timeout that holds now.
         worker: name of the thread or task in which it runs.
-        stack: where it stands, as in a traceback, the innermost call last.
+        stack: its stack, as in a traceback, the innermost call last.
     """
 
     group: str
@@ -127,7 +127,7 @@ def task_stack(task: asyncio.Task[Any]) -> str:
 
 
 def _formatted(frames: list[tuple[FrameType, int]]) -> str:
-    import traceback  # when something is stuck, not at import
+    import traceback  # imported only when a call is stuck
 
     first = next((n for n, (frame, _) in enumerate(frames) if not _is_own(frame.f_code)), None)
     if first is None:

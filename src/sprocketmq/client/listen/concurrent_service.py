@@ -54,7 +54,7 @@ ConcurrentListener = Callable[[Sequence[MessageExt], ConsumeConcurrentlyContext]
 _LOCAL_RETRY_MS: Final = 5_000
 _SENT_BACK: Final = "are sent back and progress moves past them"
 _GIVEN_UP: Final = "are given up, because broadcasting does not retry"
-# Send-backs in flight at once: a poison topic must not open with a burst of thousands.
+# Send-backs in flight at once: if all messages of a topic fail, thousands must not be sent at once.
 _SEND_BACKS_AT_ONCE: Final = 64
 _ALL: Final = 1 << 31
 
@@ -73,13 +73,13 @@ class Batch:
         self.process_queue = process_queue
         self.messages = messages
         self.context = context
-        self.alone = False  # made of a message whose call had begun, or ended, without it
-        self.started_ms = 0  # known once it is tracked
+        self.alone = False  # made for a message whose call has begun, or ended, without a batch
+        self.started_ms = 0  # set when it is tracked
         self.spent_s = 0.0
         self.returned_none = False
         self.status: ConsumeConcurrentlyStatus | None = None
         self.failure: BaseException | None = None
-        self.tracked = False  # its messages are known to the consume timeout
+        self.tracked = False  # the consume timeout watches its messages
         self.stuck_reported = False
 
 
@@ -113,7 +113,7 @@ class ConcurrentService:
         self._tracked: dict[MessageExt, Batch] = {}
         self._watched: dict[
             MessageExt, Batch
-        ] = {}  # messages without a batch that a look found running, until they are reported
+        ] = {}  # running messages without a batch that the timeout check has found, until they are reported
         self._timer: Timer | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._pool: ListenerPool[Delivery]
@@ -354,7 +354,7 @@ class ConcurrentService:
         self._clock.call_later(_LOCAL_RETRY_MS, lambda: self._again(process_queue, message))
 
     def _level(self, batch: Batch) -> int:
-        """The level that the listener asked for; it is told once that a level is none of the brokers'."""
+        """The level that the listener asked for. A level that the brokers do not have is logged once."""
         level, highest = batch.context.delay_level_when_next_consume, self._group.max_delay_level
         if level > highest and not self._told_of_level:
             self._told_of_level = True
@@ -370,7 +370,7 @@ class ConcurrentService:
     async def _send_back(self, message: MessageExt, level: int, reason: str = "") -> bool:
         try:
             return await self._group.send_back(message, level, reason)
-        except Exception:  # law 1: a message that cannot even be written down for its way back is tried again here
+        except Exception:  # law 1: a message for which the send-back request cannot even be made is retried here
             log.exception("group %s: %s could not be sent back", self._group.name, message.message_id)
             return False
 
@@ -418,7 +418,7 @@ class ConcurrentService:
         if process_queue.dropped or not self._group.clustering:
             self._timeouts.forget(message)
             self._tracked.pop(message, None)
-            self._done(process_queue, [message])  # broadcasting gives it up, as any that failed
+            self._done(process_queue, [message])  # in broadcasting it is given up, like any that failed
             return
         sent = await self._send_back(message, FIRST_RETRY_LEVEL)
         if message not in self._timeouts:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One call of a listener, concurrent or orderly: hooks around it, its answer read, whatever it raises caught (Java: ConsumeRequest.run).
+"""One call of a listener, concurrent or orderly: with its hooks; reads its answer and catches what it raises (Java: ConsumeRequest.run).
 
 It runs where the listener runs, in a worker thread or as a task. It changes only the batch that it was given, so it needs no lock; the loop
 decides what follows.
@@ -75,7 +75,7 @@ class ListenerCall(Generic[S]):
         listener: ``(messages, context)``, plain or ``async def``.
         read: ``(answer, context)`` -> its status, and what was wrong with it as the rest of a sentence (None: nothing).
         failed: the status of a call that raised.
-        consequence: for the log: what becomes of the messages then.
+        consequence: for the log: what happens to the messages then.
     """
 
     def __init__(
@@ -273,5 +273,5 @@ async def _settled_later(returned: Awaitable[Any]) -> Any:
 
 def _settled(returned: object) -> object:
     if isinstance(returned, ConsumeConcurrentlyStatus) or inspect.isgenerator(returned) or inspect.isasyncgen(returned):
-        return returned  # of a generator nothing has run: it is refused as an answer
+        return returned  # a generator has not run any code: it is refused as an answer
     return ConsumeConcurrentlyStatus.CONSUME_SUCCESS

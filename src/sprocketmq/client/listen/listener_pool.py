@@ -6,7 +6,7 @@ to the loop in one step for many batches. So a fast listener costs a few microse
 
     loop                          workers
     submit([b1..b32]) --queue-->  take the chunk: pop b1, run, done;  pop b2, run, done; ...
-       ^                             |   while the chunk is slow, more workers are invited to it
+       ^                             |   while the chunk is slow, it is offered to more workers
        +---- on_done([b1..b9]) <-----+   results gather in the worker's ``ChunkRun``; the first of a burst wakes the loop
 
 All items of a chunk have one origin, their process queue, which ``run`` and ``on_done`` get as an argument.
@@ -100,7 +100,7 @@ async def run_in_own_thread(call: Callable[[], object], name: str) -> None:
         try:
             call()
         finally:
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            with contextlib.suppress(RuntimeError):  # the loop is closed: no caller waits any more
                 loop.call_soon_threadsafe(lambda: None if over.done() else over.set_result(None))
 
     threading.Thread(target=run, name=name, daemon=True).start()
@@ -108,7 +108,7 @@ async def run_in_own_thread(call: Callable[[], object], name: str) -> None:
 
 
 class Chunk(deque[T]):
-    """Items that were submitted together, and how many workers were invited to them."""
+    """Items that were submitted together, and to how many workers they were offered."""
 
     origin: Any = None
     invited = 0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages for whoever iterates over a consumer: a listener whose call ends when its message was acked or nacked.
+"""The messages for an iteration over a consumer: a listener whose call ends when its message was acked or nacked.
 
     pool (as many calls as are asked for) --> call: offers its message --> ``take`` of an iteration
                                                 |                             |
@@ -9,8 +9,8 @@ The consume services do not know the difference: an ack is a call that returned,
 rebalance, the consume timeout, orderly locks and hooks are those of listeners.
 
 Laws
-1. A call begins only when an iteration waits for a message. So the consume timeout counts from the moment at which it is handed out, and a
-   queue that moves away takes along what nobody has.
+1. A call begins only when an iteration waits for a message. So the consume timeout counts from the moment at which it is handed out, and
+   messages that were not handed out move with their queue to its next owner.
 2. At most ``consume_thread_count`` messages are unsettled, in an orderly group one of each queue.
 3. A message has one verdict; a second one that says something else is an error.
 4. A ``take`` that was cancelled has taken nothing: its message goes to the next one.
@@ -104,7 +104,7 @@ class MessageStream:
 
     def __init__(self) -> None:
         self._takers: deque[asyncio.Future[ReceivedMessage[Any] | None]] = deque()
-        self._offered: deque[ReceivedMessage[Any]] = deque()  # that nobody has: who waited for them was cancelled
+        self._offered: deque[ReceivedMessage[Any]] = deque()  # not handed out: their ``take`` was cancelled
         self._unsettled: dict[Delivery, None] = {}
         self._demand: Callable[[int], None] | None = None
         self._room = 0
@@ -144,7 +144,7 @@ class MessageStream:
         return ConsumeOrderlyStatus.SUCCESS
 
     def _offer(self, message: ReceivedMessage[Any]) -> None:
-        if self.is_over:  # a ``take`` was cancelled when the end came: nobody will have it
+        if self.is_over:  # a ``take`` was cancelled at the end: no iteration gets it
             message._delivery.give_up()
             return
         while self._takers:
@@ -211,7 +211,7 @@ class MessageStream:
         self._demand_changed()
 
     def give_up(self) -> None:
-        """Wait for no verdict any more: nobody is left to give one (law 5)."""
+        """Do not wait for verdicts any more, because none can come (law 5)."""
         self.stop()
         for delivery in self._unsettled:
             delivery.give_up()
@@ -239,8 +239,8 @@ class DemandPool(AsyncListenerPool[T]):
         super().resize(min(calls, self._most))
 
     def stack_of(self, item: T) -> tuple[str, str]:
-        """Who works on the message is not known: its call only waits for the verdict."""
-        return "the hands of whoever iterates over the messages", ""
+        """The stack is unknown: the call only waits for the verdict, which other code gives."""
+        return "the code that iterates over the messages", ""
 
     async def close(self, timeout_ms: float) -> bool:
         self._stream.stop()

@@ -107,7 +107,7 @@ class OrderlyService:
         self, group: GroupMember, listener: OrderlyListener, batch_size: int, stream: MessageStream | None = None
     ) -> None:
         self._group, self._stream = group, stream
-        # An iteration asks for one message at a time: what it has not asked for must not leave the process queue.
+        # An iteration asks for one message at a time: other messages must not leave the process queue.
         self._portion_batches = _PORTION_BATCHES if stream is None else 1
         self._listener = ListenerCall(
             group,
@@ -384,7 +384,7 @@ class OrderlyService:
     async def _store_dead_letter(self, message: MessageExt, reason: str) -> bool:
         try:
             return await self._group.send_back.dead_letter_orderly(message, reason)
-        except Exception:  # it blocks its queue and is tried again, as any that could not be stored
+        except Exception:  # it blocks its queue and is retried, like any that could not be stored
             log.exception("group %s: %s could not be dead-lettered", self._group.name, message.message_id)
             return False
 

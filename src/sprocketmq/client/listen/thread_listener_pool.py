@@ -28,7 +28,7 @@ __all__ = ["ThreadListenerPool"]
 
 log = logging.getLogger("sprocketmq.client")
 
-# Below this mean time per item one worker gets the whole chunk: waking a second one costs more than it saves.
+# Below this mean time per item one worker gets the whole chunk: waking a second one would cost more than it saves.
 _FAST_S: Final = 100e-6
 _REPORT_S: Final = 1e-3
 _TICK_S: Final = 5e-3
@@ -91,7 +91,7 @@ class ThreadListenerPool(Generic[T]):
         self._to_leave.clear()
         for _ in range(len(self._threads) - len(self._leaving) - workers):
             self._to_leave.append(None)
-            self._offers.put(Chunk())  # wakes an idle one; the others check after each item
+            self._offers.put(Chunk())  # wakes an idle worker; the others check after each item
         if self._open_chunks and not self._closing:
             self._on_tick()
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file of ``record=``: every decision of one consumer, written down while it is made (format in core.decision_record).
+"""The file of ``record=``: every decision of one consumer, written when it is made (format in core.replay.decision_record).
 
-    machines --core.decision_tape--+
+    machines --core.replay.decision_tape--+
     listener calls, send-backs ----+--> lines --one write() per turn of the loop--> FILE --half of record_max_bytes--> FILE.1, a new FILE
                                                                                          the new one begins with the state of all machines
 
@@ -45,7 +45,7 @@ log = logging.getLogger("sprocketmq.client")
 
 _FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_CLOEXEC", 0)
 _AT_ONCE_BYTES: Final = 64 * 1024
-_OWNER_ONLY: Final = 0o600  # keys and ids are the business of whoever runs the consumer
+_OWNER_ONLY: Final = 0o600  # only the user who runs the consumer may read keys and ids
 
 
 class Recorder:
@@ -191,7 +191,7 @@ class Recorder:
             self._begin_part()
         try:
             asyncio.get_running_loop().call_soon(self._turn_ended)
-        except RuntimeError:  # no loop runs here: nothing else will come round
+        except RuntimeError:  # no loop runs here, so no later turn would write it
             self._turn_ended()
         else:
             self._flush_is_due = True
@@ -279,7 +279,7 @@ def _goes_on_from(older: Path, first_line: bytes) -> bool:
 
 
 def _plain_settings(settings: PushSettings) -> dict[str, Any]:
-    """All settings in plain words; what has none (a strategy of the user's) by its name."""
+    """All settings as JSON values; an object, such as a strategy of the user's, by its name."""
     plain: dict[str, Any] = {}
     for name in settings.__struct_fields__:
         value = getattr(settings, name)

@@ -87,7 +87,7 @@ class MessageTrace:
         self._sender = instance.sender(settings)
         self._loop = asyncio.get_running_loop()
         self._wanted = asyncio.Event()
-        self._idle = self._full = False  # nobody waits for a time; enough wait to be sent now
+        self._idle = self._full = False  # no record waits; enough records wait to be sent now
         self._closing = False
         self._complaint = ""
         self._task = asyncio.ensure_future(self._run())
@@ -222,7 +222,7 @@ class MessageTrace:
             self._loop.call_soon_threadsafe(self._wanted.set)
 
     async def _run(self) -> None:
-        # Marks are put up before looking: a record that comes in between is seen, or wakes.
+        # The marks are set before the check: a record that comes in between is seen, or wakes this task.
         while not self._closing:
             self._idle = True
             if not self._waiting:

@@ -64,7 +64,7 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         check_group(group, "the producer group")
         self._settings = SendSettings(group=wrap(self._options.namespace, group), **settings)
         self._group = group
-        self._instance: ClientInstance | None = None  # these four are there while it runs
+        self._instance: ClientInstance | None = None  # these four are set while it runs
         self._sender: Sender | None = None
         self._batches: BatchAccumulator | None = None  # None without auto_batch
         self._permits: SendPermits | None = None  # None without back-pressure
@@ -140,7 +140,7 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
 
     def _make(self) -> RunningProducer:
         from sprocketmq.client.produce.running_producer import (
-            RunningProducer,  # who only imports the class does not pay for it
+            RunningProducer,  # not at import: a program may only import the class
         )
 
         return RunningProducer(self._options, self._settings, self._group, self._hooks)
@@ -297,7 +297,7 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
 
     def _begin_send(self, message: Message, how: SendArguments) -> asyncio.Future[SendResult]:
         task = asyncio.ensure_future(self.send(message, **how))
-        if self._parts is not None:  # else it is about to say so
+        if self._parts is not None:  # else the send is about to fail, because the producer is not started
             begun = self._parts.begun
             begun.add(task)
             task.add_done_callback(begun.discard)
@@ -465,7 +465,7 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
             TopicNotExist, RemoteError, NetworkError: the request could not be sent.
             ClosedError: the producer is not started, or was shut down.
         """
-        from sprocketmq.client.produce.request_reply import RequestFutures  # few ask, fewer answer
+        from sprocketmq.client.produce.request_reply import RequestFutures  # imported here because few programs use it
 
         sender = self._started()
         assert self._instance is not None

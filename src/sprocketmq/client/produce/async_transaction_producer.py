@@ -184,7 +184,7 @@ class AsyncTransactionProducer(AsyncProducer):
         try:
             answer = run(message) if is_async(run) else asyncio.to_thread(run, message)
             state = self._state_of(await answer)
-        except Exception as error:  # noqa: BLE001 - whatever it raises, the half must not stay behind unheard of
+        except Exception as error:  # noqa: BLE001 - whatever it raises, the state is sent to the broker
             return await self._end(message, half, LocalTransactionState.UNKNOWN, error)
         except BaseException:
             self._open.finished(half.message_id, LocalTransactionState.UNKNOWN)
@@ -289,7 +289,7 @@ class AsyncTransactionProducer(AsyncProducer):
             message, queue=queue, selector=selector, sharding_key=sharding_key, timeout_ms=timeout_ms, extra=extra
         )
         if is_new_topic and self._instance is not None:
-            self._instance.heartbeats.soon()  # only who was heard of can be asked
+            self._instance.heartbeats.soon()  # a broker can only ask clients from which it had a heartbeat
         message.transaction_id = half.message_id
         if half.status is SendStatus.SEND_OK:
             self._open.begin(half.message_id, _place(half))

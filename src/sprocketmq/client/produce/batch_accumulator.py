@@ -7,8 +7,8 @@
 
 Laws
 1. Each message gets exactly one result or exception; a batch that fails affects only its own messages.
-2. Messages to one queue (given, selected, or of one sharding key) are stored in the order in which they were sent; others go, batch by
-   batch, to all queues in turn.
+2. Messages to one queue (given, selected, or of one sharding key) are stored in the order in which they were sent; other messages go to
+   all queues in turn, one batch after the other.
 3. A sharding key keeps its order when a changed route moves it to another queue: nothing is sent to the new queue before everything that
    was sent by the old route is answered.
 4. What cannot be batched (delayed, retry topic, in a transaction, a reply) is sent by itself at once.
@@ -18,8 +18,8 @@ Laws
    is not sent. The time for which it lingers for a fuller batch does not count.
 
 Most messages are like the one before: same topic, any queue, no special properties. ``join`` adds such a message directly to the open batch
-and refuses all others. The UNIQ_KEYs of a batch have the time at which the batch was opened. What a message costs here it costs 300,000
-times a second, so ``join`` makes few calls.
+and refuses all others. The UNIQ_KEYs of a batch have the time at which the batch was opened. ``join`` may run 300,000 times a second, so
+it makes few calls.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ _MOST_MESSAGES: Final = (
 )
 
 
-# The message for hooks (None without them), its UNIQ_KEY, flag, body and encoded properties, who waits for the result, and until when on
-# the loop's clock (None: it waits for nobody, its time begins when its batch leaves).
+# The message for hooks (None without them), its UNIQ_KEY, flag, body and encoded properties, the future of the result, and its deadline on
+# the loop's clock (None: it is not waiting for a queue or route; its time begins when its batch leaves).
 _Send: TypeAlias = "tuple[Message | None, str, int, bytes, bytes, ResultFuture, float | None]"
 
 

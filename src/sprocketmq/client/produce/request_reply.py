@@ -112,7 +112,7 @@ class RequestFutures:
         self._instance = instance
         self._waiting: dict[str, asyncio.Future[MessageExt]] = {}
         self._registered: dict[str, Connection] = {}  # law 2: by address, the connection over which a heartbeat went
-        self._registering: dict[str, tuple[asyncio.Task[None], float]] = {}  # those that are being told, and since when
+        self._registering: dict[str, tuple[asyncio.Task[None], float]] = {}  # heartbeats under way, and when they began
 
     @classmethod
     def of(cls, instance: ClientInstance) -> RequestFutures:
@@ -186,7 +186,7 @@ class RequestFutures:
             await sender.queue_choice.queues(topic, end_s)
         route = instance.routes.table.route(topic)
         if route is None:
-            return  # the topic does not exist yet, sending will tell
+            return  # the topic does not exist yet; the send handles that
         clusters = {data.cluster for data in route.broker_datas if data.cluster}
         for name in map(reply_topic, clusters):
             if instance.routes.table.route(name) is None:

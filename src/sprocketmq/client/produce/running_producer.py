@@ -37,9 +37,10 @@ class RunningProducer:
     """The parts of one started producer. Belongs to its loop.
 
     Args:
-        group: as its user knows it; ``settings.group`` is as the brokers do.
+        group: the name without the namespace; ``settings.group`` is the name at the brokers.
 
-    Attributes: ``begun`` has the sends that nobody may be waiting for; ``checks`` is there for a transactional producer.
+    Attributes: ``begun`` has the sends of ``send_async``, for which no caller may be waiting; ``checks`` is there for a transactional
+        producer.
     """
 
     def __init__(self, options: ClientOptions, settings: SendSettings, group: str, hooks: Hooks) -> None:
@@ -69,7 +70,7 @@ class RunningProducer:
         self.sender = sender = instance.sender(settings, self._options)
         sender.client_id = instance.client_id
         if self._options.enable_trace:
-            from sprocketmq.client.observe.trace import MessageTrace  # only who traces pays for it
+            from sprocketmq.client.observe.trace import MessageTrace  # imported only if messages are traced
 
             self.trace = MessageTrace(instance, self._options, self._group, "PRODUCE")
             hooks = hooks.with_hook(self.trace)
@@ -78,7 +79,7 @@ class RunningProducer:
             self.checks = self._make_checks()
             self.checks.hooks = sender.hooks
         if settings.auto_batch:
-            from sprocketmq.client.produce.batch_accumulator import BatchAccumulator  # only who batches pays for it
+            from sprocketmq.client.produce.batch_accumulator import BatchAccumulator  # imported only with auto_batch
 
             self.batches = BatchAccumulator(sender, instance.routes, instance.clock, instance.spawn)
         if settings.send_latency_fault_enable and settings.start_detector_enable:

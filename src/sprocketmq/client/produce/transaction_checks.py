@@ -49,7 +49,7 @@ _CLOSE_TIMEOUT_MS: Final = 3_000
 
 @dataclass(slots=True, eq=False)
 class Check:
-    """One check of a broker, and its answer."""
+    """One check-back of a broker, and its answer."""
 
     transaction: str
     message: MessageExt
@@ -60,7 +60,7 @@ class Check:
 
     @property
     def named(self) -> str:
-        """Its message in a line of the log."""
+        """Its message, for log lines."""
         times = self.message.properties.get(props.TRANSACTION_CHECK_TIMES, "1")
         return logged_message(self.message, self.transaction, f"check {times}")
 
@@ -112,7 +112,7 @@ class TransactionChecks:
     ) -> None:
         """Handle a check for ``message``, whose unique key is ``key``."""
         place = HalfPlace(message.store_host, header.tran_state_table_offset, header.commit_log_offset)
-        message.broker_name = header.bname or self._name_of(connection.remote_address)  # 4.9 does not say its name
+        message.broker_name = header.bname or self._name_of(connection.remote_address)  # 4.9 does not send its name
         if self._open.asked(key, place):
             message.topic = unwrap(self._namespace, message.topic)
             message.transaction_id = key
@@ -134,7 +134,7 @@ class TransactionChecks:
     async def _run_async(self, check: Check, origin: None = None) -> Check:
         try:
             check.state = self._state(await self._check(check.message))
-        except Exception as error:  # noqa: BLE001 - whatever a callback raises means that it does not know
+        except Exception as error:  # noqa: BLE001 - an exception of a callback counts as UNKNOWN
             check.failure = error
         return check
 

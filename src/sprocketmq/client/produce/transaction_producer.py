@@ -125,7 +125,7 @@ class TransactionProducer(Producer):
         try:
             answer = self._run(_awaited(run(message))) if is_async(run) else run(message)
             state = steps._state_of(answer)
-        except Exception as error:  # noqa: BLE001 - whatever it raises, the half must not stay behind unheard of
+        except Exception as error:  # noqa: BLE001 - whatever it raises, the state is sent to the broker
             return self._run(steps._end(message, half, LocalTransactionState.UNKNOWN, error))
         except BaseException as error:
             with contextlib.suppress(RocketMQError):

@@ -81,7 +81,7 @@ class PollService:
         """Nothing to do: polls and commits record by themselves."""
 
     def running_since_ms(self) -> list[int]:
-        return []  # it calls nobody
+        return []  # it calls no listener
 
     def submit(self, process_queue: ProcessQueue) -> None:
         if self.queues.arrived(process_queue):
@@ -128,7 +128,7 @@ class PollService:
             task.add_done_callback(lambda done: self._notifying.pop(topic, None))
 
     async def _notify(self, topic: str) -> None:
-        """Call the listener until it knows the current queues."""
+        """Call the listener, again if the queues have changed meanwhile."""
         while True:
             everything, ours = self._queues_of(topic), self._ours(topic)
             has_changed = self._last_queues.get(topic) != (everything, ours)
@@ -159,7 +159,7 @@ class PollService:
             self._arrived.clear()
             if not await self._arrives(max(end_s - loop.time(), 0)):
                 return []
-            if self._closed:  # what is handed out now is nobody's to commit
+            if self._closed:  # no call could commit what is handed out now
                 return []
             taken = self._take(max_messages)
         return taken

@@ -51,7 +51,7 @@ log = logging.getLogger("sprocketmq.client")
 
 _ANY_COUNT: Final = 1 << 31
 _LOG_INTERVAL_MS: Final = 60_000
-# Somebody has to do something before such a pull is answered.
+# Such a pull is refused until an administrator or the user changes something.
 _REFUSALS: Final = (ResponseCode.NO_PERMISSION, ResponseCode.SUBSCRIPTION_PARSE_FAILED)
 _UNKNOWN_TO_BROKER: Final = (ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST)
 
@@ -131,7 +131,7 @@ class PullLoop:
         self._task: asyncio.Task[None] | None = None
         self._pause: asyncio.Future[None] | None = None
         self._wakes_on_settled = False
-        self._stuck_at: int | None = -1  # no queue has it as its head
+        self._stuck_at: int | None = -1  # no offset has this value
         self._resume_count = _ANY_COUNT
         self._asked_under: SubscriptionData | None = None  # while the broker has our pull
         self._stopped = False
@@ -270,7 +270,7 @@ class PullLoop:
                 self.process_queue.broker_backlog = result.max_offset - next_offset
         except RemoteError as error:
             if error.code in _UNKNOWN_TO_BROKER:
-                self._owner.heartbeat()  # the broker restarted and has not heard of us yet
+                self._owner.heartbeat()  # the broker restarted and has no heartbeat from us yet
             self._log_unreadable(offset, error, lasting=error.code in _REFUSALS)
             return pull_cursor.PullFailed(str(error), broker_flow_control=error.code == ResponseCode.FLOW_CONTROL)
         except (ProtocolError, ConfigurationError) as error:
@@ -278,7 +278,7 @@ class PullLoop:
             return pull_cursor.PullFailed(str(error))
         except (NetworkError, RequestTimeout) as error:
             return pull_cursor.PullFailed(str(error))
-        except Exception as error:  # a bug, ours or a hook's, costs a second; the end of this loop would cost 120
+        except Exception as error:  # a bug, ours or a hook's: go on in 1 s (a new loop: in 120 s)
             log.exception("group %s: a pull of %s failed", self._group.name, self.queue)
             return pull_cursor.PullFailed(described(error))
         self._complaint = ""

@@ -18,7 +18,7 @@ Laws
    "moved" only below the offset where its queue begins. Between its deleting a file of its log and its moving that offset (4.9 never does
    for a queue whose messages are all gone) it passes over what is missing, as if a filter had. Offsets of a queue are dense, so without a
    filter a hole shows (a compacted topic of 5.x has holes of its own); with a filter it cannot be told from what was filtered out.
-6. Only a master says that something is not there. A replica may lack what its master has, and one that may not be read from
+6. Only a master's answer shows that a message does not exist. A replica may lack what its master has, and one that may not be read from
    (``slaveReadEnable``) answers as if a filter had passed over everything: it counts only where it gives the very next messages.
 """
 
@@ -76,7 +76,7 @@ _LONGEST_SEGMENT: Final = 4096
 _GROWS_EVERY: Final = 16
 _FIRST_PAUSE_S: Final = 0.02
 _LONGEST_PAUSE_S: Final = 1.0
-# A broker builds its consume queues a moment behind its log; this long "there is nothing" may mean "not yet".
+# A broker builds its consume queues a moment after its log, so for this time an empty answer may mean "not yet".
 _SETTLE_S: Final = 5.0
 _QUEUE_OFFSET: Final = RECORD.subset("queue_offset")
 
@@ -229,7 +229,7 @@ class QueueReader:
             yield from chunks
 
     def close(self) -> None:
-        """Stop pulling and close own connections. Harmless when done already."""
+        """Stop pulling and close own connections. Does nothing if closed already."""
         if self._main is None:
             self._main = concurrent.futures.Future()
             return
@@ -466,7 +466,7 @@ class QueueReader:
         known = (await self._api.cluster_info()).broker_addr_table.get(queue.broker_name)
         if known is None or not known.broker_addrs:
             return None
-        route = await self._api.route(queue.topic)  # it may have come back between the two questions
+        route = await self._api.route(queue.topic)  # it may have come back between the two requests
         if route is None:
             raise TopicNotExist(17, f"topic {queue.topic!r} has no route; check the spelling or create the topic first")
         return route

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a running consumer tells whoever hands out its messages by poll; a push consumer has no watcher."""
+"""The calls of a running pull consumer to the part that hands out its messages by ``poll``; a push consumer has no watcher."""
 
 from __future__ import annotations
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One process's way to name servers and brokers: requests, routes, heartbeats, sends with their retries."""
+"""The connections of a process to name servers and brokers: requests, routes, heartbeats, sends with their retries."""

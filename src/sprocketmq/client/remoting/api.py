@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The requests a client sends, one coroutine per request code: typed in, typed out, failure codes raised (Java: MQClientAPIImpl).
+"""The requests a client sends, one coroutine per request code: with typed arguments and results; failure codes raise errors (Java:
+MQClientAPIImpl).
 
 Nothing is retried here, and no route is looked up. Answers other than the ones that a method names become RemoteError (or the subclass for
 the code), with the address that answered.
@@ -242,7 +243,7 @@ class RemotingApi:
     async def query_assignment(
         self, address: str, body: bodies.QueryAssignmentRequestBody
     ) -> list[bodies.MessageQueueAssignment] | None:
-        """QUERY_ASSIGNMENT (5.x): the queues that the broker gives this client; None when it cannot say now."""
+        """QUERY_ASSIGNMENT (5.x): the queues that the broker gives this client; None when it cannot allocate now."""
         answer = await self.ask_body(address, requests.consumers.QUERY_ASSIGNMENT, body=body.encode())
         found = answer.message_queue_assignments
         return None if found is None else list(found)
@@ -323,7 +324,7 @@ class RemotingApi:
     # -- inside ----------------------------------------------------------------------------------------------------------------
 
     async def invoke(self, address: str, command: Command, timeout_ms: int) -> Command:
-        """Ask and wait; ``timeout_ms`` covers connecting and the answer."""
+        """Send a request and wait; ``timeout_ms`` covers connecting and the answer."""
         return await self.pool.invoke(address, command, timeout_ms)
 
     async def ask(

@@ -3,8 +3,8 @@
 
 One per client id and cluster: connections, routes, heartbeat and the periodic work; the first user starts it, the last one closes it.
 
-    each 2 min  the list of name servers read anew, if it is not fixed   (first after 10 s)
-    each 30 s   routes of all topics in use    (first after 30 s: who starts reads those of its topics itself)
+    each 2 min  the list of name servers read again, if it is not fixed   (first after 10 s)
+    each 30 s   routes of all topics in use    (first after 30 s: a client that starts reads those of its topics itself)
     each 30 s   connections of offline brokers closed, heartbeat to every broker    (first after 1 s, and whenever a member changes),
                 each broker for itself (``client.remoting.heartbeats``)
     each 5 s    progress of all consumers persisted             (first after 10 s)
@@ -56,7 +56,7 @@ __all__ = ["ClientInstance", "ConsumerMember"]
 
 log = logging.getLogger("sprocketmq.client")
 
-# MixAll.CLIENT_INNER_PRODUCER_GROUP: sends what cannot be handed back to a broker.
+# MixAll.CLIENT_INNER_PRODUCER_GROUP: sends retry copies that a broker did not accept as a send-back.
 _INNER_PRODUCER_GROUP: Final = "CLIENT_INNER_PRODUCER"
 _FIRST_HEARTBEAT_MS: Final = 1_000
 _FIRST_PERSIST_MS: Final = 10_000
@@ -64,7 +64,7 @@ _POOLS_MS: Final = 60_000
 
 
 class ConsumerMember(Protocol):
-    """What the instance needs of a consumer (Java: MQConsumerInner)."""
+    """The methods of a consumer that the instance calls (Java: MQConsumerInner)."""
 
     @property
     def group_name(self) -> str: ...
@@ -121,14 +121,13 @@ class ClientInstance:
         self._consumers: dict[str, ConsumerMember] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._users = 0
-        self._rebalances: dict[
-            str, CoalescedWork
-        ] = {}  # by group; a round that hangs is its consumer's own affair (law 2)
+        self._rebalances: dict[str, CoalescedWork] = {}  # by group; a round that hangs delays its consumer only (law 2)
         self.heartbeats = Heartbeats(self.api, self.clock, self._heartbeat_targets, self._heartbeat_data, self.spawn)
         self._closed = False
         self.is_inherited = False
         fork.register(self)
-        # What brokers ask that no consumer answers, by request code: producers' parts (transaction checks, replies) put themselves here.
+        # Handlers of brokers' requests that consumers do not answer, by code; parts of producers (transaction checks, replies) register
+        # here.
         self.handlers: dict[int, RequestHandler] = {}
         self.inner_sender = self.sender(SendSettings(group=_INNER_PRODUCER_GROUP))
 
@@ -144,7 +143,7 @@ class ClientInstance:
         instance = cls._running_instance(client_id, address_set(options))
         if instance is None:
             made = cls(client_id, options)
-            # Another thread may make one, too: who comes second gets, or is refused, the first one's.
+            # Another thread may make one at the same time. The first one counts; the second caller gets it, or is refused.
             instance = cls._instances.setdefault(made._key, made)
             if instance is made:
                 made._start()
@@ -159,7 +158,8 @@ class ClientInstance:
 
     @classmethod
     def _running_instance(cls, client_id: str, addresses: frozenset[str]) -> ClientInstance | None:
-        """Clusters share no name server, so one common address means one cluster. The list may have changed since it was given."""
+        """The instance of this client id that has a name server in common: clusters share no name server. The list may have changed since
+        it was given."""
         for instance in tuple(cls._instances.values()):
             if instance._loop.is_closed():
                 cls._instances.pop(instance._key, None)  # its loop ended without it
@@ -310,7 +310,7 @@ class ClientInstance:
             except (NetworkError, RemoteError, RequestTimeout) as error:
                 log.info("broker %s was not told that %s left: %s", address, self.client_id, error)
 
-        # Only brokers we are connected to have heard of us, or a heartbeat is on its way to them; a dead one must not hold up a shutdown.
+        # Only connected brokers, and those with a heartbeat under way, may know this client; a dead broker must not delay a shutdown.
         addresses = self.heartbeats.under_way.union(self.pool.addresses) & {
             address for _, _, address in self._broker_addresses()
         }
@@ -348,7 +348,7 @@ class ClientInstance:
         known = {*brokers, *map(vip_address, brokers), *self.name_servers.addresses}
         for address in self.pool.addresses:
             if address not in known:
-                self.pool.close_connection(address)  # no route names it any more: the broker is gone
+                self.pool.close_connection(address)  # no route has it any more: the broker is gone
         self.heartbeats.soon()
 
     def _broker_addresses(self) -> list[tuple[str, int, str]]:

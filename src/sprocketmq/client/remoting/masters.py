@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which address is a broker's master, by a route. Pure.
+"""Finds the address of a broker's master in a route.
 
 A replica may be behind its master, or have deleted more of the beginning, so a message that it lacks may exist. A 5.x name server
 (``supportActingMaster``) shows the replica with the lowest id as number 0 while the group has no master, and takes the permission to write

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["ANY_DELAY_LEVEL", "MessageWriter", "OutgoingMessage"]
 
 ANY_DELAY_LEVEL: Final = 0x7FFFFFFF
-"""``max_delay_level`` of who sends levels that others chose, as those of retries: it grows with the number of tries."""
+"""``max_delay_level`` for copies whose level was not chosen by the user, such as retries: their level grows with the number of tries."""
 _MAX_TIME_MS: Final = 1 << 62
 _NOTHING: Final[Mapping[str, str]] = {}
 # MixAll.REPLY_MESSAGE_FLAG
@@ -41,7 +41,7 @@ _DO_NOT_WAIT: Final = f"{props.WAIT}\x01false\x02"
 _BATCH: Final = int(RequestCode.SEND_BATCH_MESSAGE)
 _SINGLE: Final = int(RequestCode.SEND_MESSAGE_V2)
 _REPLYING: Final = int(RequestCode.SEND_REPLY_MESSAGE_V2)
-# Of one request code. One queue costs some 500 bytes; a producer that sends to more queues than these begins anew now and then.
+# The limit for one request code. A template takes some 500 bytes; a producer that sends to more queues clears the table now and then.
 _MOST_TEMPLATES: Final = 10_000
 
 
@@ -52,7 +52,7 @@ class OutgoingMessage(msgspec.Struct):
         topic: as brokers know it.
         messages: one, or those of a batch.
         text: the properties in the request's header, in their text form: of the message and of this send, or of the batch as a whole.
-            None when somebody asked for them as a dict, which may have changed since.
+            None after they were read as a dict, which may have changed since.
         message_id: the one in the result.
         code, body, sys_flag: the request without its queue.
     """
@@ -309,7 +309,7 @@ def _delay(
 
 
 def _check_level(level: object, highest: int) -> str:
-    """A delay level as text. Above its highest level a broker takes that one and says nothing (Java: CommitLog.handleScheduleMessage).
+    """A delay level as text. A broker silently replaces a higher level by its highest one (Java: CommitLog.handleScheduleMessage).
 
     Raises:
         ConfigurationError: the level is no number from 0 to ``highest``.

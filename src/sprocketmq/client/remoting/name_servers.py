@@ -37,7 +37,7 @@ class NameServers:
     """Sends requests to the chosen name server, changes it when it does not answer. Belongs to one loop.
 
     Args:
-        addresses: what ``parse_addresses`` gave.
+        addresses: the result of ``parse_addresses``.
         from_environment: the list came from NAMESRV_ADDR, which is looked at again by ``reread``.
     """
 
@@ -90,7 +90,7 @@ class NameServers:
         if self._server_url is None:
             return
         try:
-            # Own thread: a blocking library call, rare, and bounded by its timeout.
+            # In a thread, because it is a blocking call; it is rare, and limited by its timeout.
             text = await asyncio.get_running_loop().run_in_executor(None, _first_line, self._server_url)
             found = parse_addresses(text)
             if is_address_server(text):
@@ -101,7 +101,8 @@ class NameServers:
             self.replace(found)
 
     async def invoke(self, command: Command, timeout_ms: int) -> Command:
-        """Ask the chosen name server, on failure each other one once; ``timeout_ms`` is the limit of all of them, shared out evenly.
+        """Send a request to the chosen name server, and after a failure to each other one once; ``timeout_ms`` is divided evenly among
+        them.
 
         Raises:
             NetworkError, RequestTimeout: of the last one tried, when none answered; NetworkError when no list could be had so far.
@@ -118,7 +119,7 @@ class NameServers:
                 return await self._pool.invoke(address, command, max(1, left_ms // untried))
             except (NetworkError, RequestTimeout) as error:
                 failure = error
-                if address == self.chosen:  # else another request found out before us
+                if address == self.chosen:  # else another request has changed it already
                     self._chosen = (self._chosen + 1) % len(self._addresses)
                 if len(self._addresses) > 1:
                     log.warning("name server %s did not answer (%s), trying %s", address, error, self.chosen)
@@ -152,7 +153,7 @@ def _first_line(url: str) -> str:
     Raises:
         OSError, ValueError: no answer, or none with status 200.
     """
-    # Imported late: hardly anybody needs an HTTP client.
+    # Imported here because few programs use an address server.
     from http.client import HTTPConnection, HTTPException, HTTPSConnection
     from urllib.parse import urlsplit
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which queue a message is sent to: the caller's choice, or the next queue in turn (Java: TopicPublishInfo, MQFaultStrategy).
 
-The rules are those of ``core.produce.send_latency``. This file knows the routes, the clock and the names: the caller sees the names that it
-gave, routes and brokers those with the namespace.
+The rules are those of ``core.produce.send_latency``. This file adds the routes, the clock and the namespace: callers use names without it,
+routes and brokers names with it.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class QueueChoice:
         offered = [unwrap_queue(self._namespace, queue) for queue in queues]
         try:
             chosen = selector(offered, message)
-        except TypeError:  # looked at only now, as there may be one for each send
+        except TypeError:  # checked only after the error, because each send may have its own selector
             check_callback("selector", selector, "queues, message")
             raise
         if chosen not in offered:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Routes of one client instance: asks the name server, keeps the answers in core.route_table (Java: MQClientInstance's route part).
+"""Routes of one client instance: requests them from the name server and stores them in core.produce.route_table (Java: MQClientInstance's
+route part).
 
 If a name server does not know a topic, its route is kept: a restarted name server is empty until the brokers have registered again, and
 meanwhile the brokers are still there.
@@ -37,7 +38,7 @@ _ASKED_AT_ONCE: Final = 16  # a round trip each: 1,000 topics one after the othe
 class _Awaited(NamedTuple):
     """A route or address that senders wait for."""
 
-    look: Callable[[], object]  # what is known of it now
+    look: Callable[[], object]  # returns it, or None
     question: asyncio.Task[bool]
     line: WaitingLine
 
@@ -149,7 +150,7 @@ class Routes:
         found, awaited = look(), self.awaited.get(about)
         if found and awaited is None:
             return found
-        if awaited is None or (awaited.line.is_open and not found):  # what failed is over for who comes now
+        if awaited is None or (awaited.line.is_open and not found):  # a failed request does not count for later callers
             awaited = begun = self.awaited[about] = _Awaited(look, ask(), WaitingLine())
             begun.question.add_done_callback(lambda _: self._let_through(about, begun))
         try:
@@ -164,7 +165,7 @@ class Routes:
         return found
 
     def _let_through(self, about: Hashable, awaited: _Awaited) -> None:
-        """Let those who wait continue: what they wait for is known, or its question is answered."""
+        """Let the waiting callers continue: their route or address is known, or the request was answered."""
         awaited.line.open()
         self._forget_if_over(about, awaited)
 
@@ -181,7 +182,7 @@ class Routes:
         return task
 
     async def _result_within(self, task: asyncio.Task[bool], topic: str, timeout_ms: int | None) -> bool:
-        """The result of a shared request, which goes on for others when this caller's time is over."""
+        """The result of a shared request, which continues for other callers after this caller's timeout."""
         await asyncio.wait([task], timeout=None if timeout_ms is None else max(0, timeout_ms) / 1000)
         if not task.done():
             raise self._too_late(topic, timeout_ms)
@@ -196,7 +197,7 @@ class Routes:
         """False when no name server answered."""
         try:
             await self.refresh(topic)
-        except RocketMQError as error:  # a route that cannot be used is that topic's alone
+        except RocketMQError as error:  # a route that cannot be used concerns only its topic
             log.warning("the route of topic %s could not be refreshed: %s", topic, error)
             return not isinstance(error, NetworkError | RequestTimeout)
         return True
@@ -226,7 +227,7 @@ class Routes:
     def _asked(self, about: Hashable, task: asyncio.Task[bool]) -> None:
         self._asking.pop(about, None)
         if not task.cancelled():
-            task.exception()  # whoever asked has seen it; a shielded task nobody waits for must not complain
+            task.exception()  # callers have seen it; a task without a waiting caller must not log "exception was never retrieved"
 
     async def _find(self, topic: str, default_topic: str, queue_nums: int) -> bool:
         """Queues for a topic. For a topic that does not exist yet: those of a broker in the default topic's route, which creates topics."""

@@ -70,7 +70,7 @@ _COMPRESSION: Final = COMPRESSED | COMPRESSION_TYPE_MASK
 
 
 def vip_address(address: str) -> str:
-    """The broker's second port, two below the first, where a broker that is busy with consumers still takes sends
+    """The broker's second port, two below the first, where a broker that is busy with consumers still accepts sends
     (MixAll.brokerVIPChannel)."""
     host, _, port = address.rpartition(":")
     return f"{host}:{int(port) - 2}"

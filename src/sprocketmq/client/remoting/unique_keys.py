@@ -20,18 +20,18 @@ _LOW_DIGITS: Final = [f"{number:02X}" for number in range(_BLOCK)]
 
 
 class UniqueKeys:
-    """Makes unique keys. One per client instance; a forked child makes keys of its own (``net.process.fork`` tells it, so that no
-    key costs a system call).
+    """Makes unique keys. One per client instance; a forked child makes keys of its own (``net.process.fork`` calls it, so that no key
+    needs a system call).
 
     Args:
         client_ip: address of this machine.
     """
 
     def __init__(self, client_ip: str) -> None:
-        import ipaddress  # with the first client, not at import
+        import ipaddress  # imported with the first client
 
         self._ip = ipaddress.ip_address(client_ip).packed
-        # Java takes the class loader's hash: any number that tells two makers of ids in one process apart.
+        # Java takes the class loader's hash: any number that differs between two makers of ids in one process.
         self._maker = random.getrandbits(32)
         self._counter = itertools.count(random.getrandbits(15))
         self._prefix = unique_key_prefix(self._ip, os.getpid(), self._maker)
@@ -40,7 +40,7 @@ class UniqueKeys:
         fork.register(self)
 
     def after_fork_in_child(self) -> None:
-        """In a forked child: another process id, and another maker, because ids of processes come again."""
+        """In a forked child: another process id, and another maker, because process ids are reused."""
         self._maker = random.SystemRandom().getrandbits(32)
         self._prefix = unique_key_prefix(self._ip, os.getpid(), self._maker)
         self._stem_ms = -1

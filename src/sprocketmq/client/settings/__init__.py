@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Options of clients: what may be given, and what it becomes."""
+"""The options of clients and their checks."""

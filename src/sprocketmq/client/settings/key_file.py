@@ -79,14 +79,14 @@ class KeyFile:
         try:
             self._known = self._read()
         except ConfigurationError:
-            self._seen = None  # half written, perhaps: the next request looks again
+            self._seen = None  # it may be half written: the next request reads it again
 
     def _read(self) -> Credentials:
         reason, content, seen = "", "", None
         try:
-            # Without waiting: a pipe in its place would hold up every client of the process.
+            # Without waiting: a pipe in its place would block every client of the process.
             with open(self._path, "rb", opener=lambda path, flags: os.open(path, flags | _NO_WAITING)) as file:
-                stat = os.fstat(file.fileno())  # before its content: what is written meanwhile is seen next time
+                stat = os.fstat(file.fileno())  # before its content: a later write is then noticed next time
                 seen = _look(stat)
                 raw = file.read(_MOST_BYTES + 1) if S_ISREG(stat.st_mode) else None
             if raw is None:
@@ -99,7 +99,7 @@ class KeyFile:
             reason = str(error.strerror)
         except ValueError:  # no text, or a path with a NUL in it
             reason = "it is not text"
-        if reason:  # raised here, so that no context of the error holds what was read
+        if reason:  # raised here, so that no context of the error contains the text that was read
             raise ConfigurationError(
                 f"{self._option} is {self._path!r}, which cannot be read on host {platform.node()} ({reason}); put the file there, "
                 "where each process that signs requests may read it"

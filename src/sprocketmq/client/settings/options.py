@@ -31,7 +31,7 @@ DEFAULT_INSTANCE_NAME: Final = "DEFAULT"
 SYSTEM_CLOCK: Final[Clock] = SystemClock()
 _DAY_MS: Final = 86_400_000
 _SECRET: Final = frozenset({"secret_key", "security_token"})
-# Secrets are not shown, names of the namespace have their own words.
+# Secrets are never shown, and names have their own checks.
 _CHECKED_HERE: Final = _SECRET | {"namesrv_addr", "access_key", "namespace", "namespace_v2", "trace_topic"}
 _serial = itertools.count()
 

@@ -24,23 +24,23 @@ __all__ = ["SHARED", "address_set", "check_shared"]
 
 SHARED: Final = frozenset(
     {
-        # Connections: who opens them, to whom, and as whom.
+        # Connections: TLS and the account.
         *("tls", "ssl_context", "access_key", "secret_key", "security_token", "secret_key_file"),
         "namespace_v2",
         # Periodic work, and the limit of the requests that are made for all members.
         *("poll_name_server_interval_ms", "heartbeat_broker_interval_ms", "persist_consumer_offset_interval_ms"),
         *("mq_client_api_timeout_ms", "clock"),
-        # The inner producer says it for all consumers.
+        # The inner producer sends it for all consumers.
         "unit_mode",
     }
 )
 _SECRET: Final = frozenset({"access_key", "secret_key", "security_token"})
-# Objects: one is what it is, its text says nothing.
+# Objects: compared by identity, and their text is not shown in errors.
 _OBJECTS: Final = frozenset({"ssl_context", "clock"})
 
 
 def address_set(options: ClientOptions) -> frozenset[str]:
-    """The name servers in no order."""
+    """The name servers as a set."""
     return frozenset(parse_addresses(options.addresses))
 
 

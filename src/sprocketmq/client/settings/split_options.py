@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keyword options of a public class, sorted out between the client's own and the verb's; an unknown one gets one clear sentence."""
+"""Splits the keyword options of a public class into those of every client and those of this class; an unknown one raises an error."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def split_options(
     others = set(settings.__struct_fields__) - {"group"} if settings is not None else set()
     for name in given:
         if name not in own and name not in others:
-            import difflib  # for a mistake, not at import
+            import difflib  # imported only for the error
 
             near = difflib.get_close_matches(name, own | others, 1)
             hint = f"did you mean {near[0]!r}?" if near else f"allowed are {', '.join(sorted(own | others))}"

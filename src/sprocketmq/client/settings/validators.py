@@ -228,7 +228,7 @@ def check_queue(queue: MessageQueue, name: str = "queue") -> MessageQueue:
 
 
 def check_settings(settings: Struct, own: frozenset[str] = frozenset()) -> None:
-    """The fields of ``settings`` that are a bool, an int or text have such a value; ranges are the settings' own business.
+    """The fields of ``settings`` that are a bool, an int or text have such a value; the settings check the ranges themselves.
 
     Args:
         own: fields that the settings check in their own words.

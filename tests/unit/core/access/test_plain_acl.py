@@ -236,7 +236,7 @@ def test_an_access_key_in_two_files_counts_in_the_first() -> None:
         ),
     ],
 )
-def test_a_mistake_in_a_file_is_told_with_the_file_and_never_with_a_secret(content: dict[str, Any], named: str) -> None:
+def test_an_error_in_a_file_names_the_file_and_never_shows_a_secret(content: dict[str, Any], named: str) -> None:
     with pytest.raises(ConfigurationError, match=f"(?s)conf.yml: .*{named}") as caught:
         PlainAcl({"conf.yml": content})
     assert "long enough" not in str(caught.value)

@@ -45,7 +45,7 @@ def test_nothing_stops_when_nobody_asked_for_a_handover() -> None:
     assert machine.state is HandoverState.SERVING
 
 
-def test_it_is_drained_when_the_round_is_over_and_the_log_is_there() -> None:
+def test_a_handover_is_drained_when_the_round_has_ended_and_the_log_is_acknowledged() -> None:
     machine = Handover()
     machine.begin(0, 60_000)
     ask(machine, MetadataKind.TOPICS, MetadataKind.OFFSETS, MetadataKind.DELAY_OFFSETS)
@@ -86,7 +86,7 @@ def test_requests_of_another_host_do_not_complete_a_handover_round() -> None:
     assert machine.state is HandoverState.FROZEN
 
 
-def test_a_round_that_does_not_end_thaws_the_broker_again() -> None:
+def test_a_round_that_does_not_end_unfreezes_the_broker() -> None:
     machine = Handover()
     machine.begin(0, 60_000)
     ask(machine, MetadataKind.TOPICS, MetadataKind.OFFSETS, now_ms=10)

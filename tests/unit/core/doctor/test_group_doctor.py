@@ -347,7 +347,7 @@ def test_a_pull_consumer_that_does_not_poll_is_no_listener() -> None:
     assert found.sentence == "the application of a has taken no message of orders/broker-a/0 for 45.0 s"
 
 
-def test_what_our_members_raised_last_is_told_before_what_a_letter_says() -> None:
+def test_the_last_exception_of_a_member_has_priority_over_the_reason_of_a_retry() -> None:
     failing = {
         "failed_tps": 2.5,
         "last_failure": "ValueError: no, charge(app.py:31)",

@@ -48,11 +48,11 @@ def stacks(**threads: list[str]) -> str:
         (OURS_IDLE, None),
     ],
 )
-def test_the_innermost_line_of_the_users_own_is_told(frames: list[str], line: str | None) -> None:
+def test_the_innermost_line_of_the_users_code_is_returned(frames: list[str], line: str | None) -> None:
     assert listener_stacks(stacks(worker=frames)) == (() if line is None else (line,))
 
 
-def test_each_thread_is_told_once_and_idle_ones_not_at_all() -> None:
+def test_each_thread_has_one_line_and_idle_ones_have_none() -> None:
     text = stacks(a=JAVA_IDLE, b=JAVA_STUCK, c=OURS_IDLE, d=OURS_STUCK)
     assert listener_stacks(text) == ("com.acme.Delays.charge(Delays.java:31)", "app.charge(app.py:31)")
 

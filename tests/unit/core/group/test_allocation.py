@@ -64,7 +64,7 @@ def test_avg_is_javas_formula(count: int, members: int) -> None:
     assert shares(AllocateAveragely(), queues(count), names) == expected
 
 
-def test_by_circle_deals_like_cards() -> None:
+def test_by_circle_assigns_the_queues_to_the_clients_in_turn() -> None:
     assert shares(AllocateAveragelyByCircle(), queues(7), ids(3)) == [[0, 3, 6], [1, 4], [2, 5]]
 
 
@@ -125,7 +125,7 @@ def test_nearby_keeps_to_its_room_and_shares_rooms_without_consumers() -> None:
     assert found["west-a"] == [*west, north[2]]
 
 
-def test_nearby_wants_a_room_for_everybody() -> None:
+def test_nearby_needs_a_room_for_every_queue_and_client() -> None:
     strategy = AllocateMachineRoomNearby(AVG, lambda queue: "", room_of_client)
     with pytest.raises(ConfigurationError, match="machine room of queue"):
         allocate(strategy, "g", "east-a", queues(1), ["east-a"])

@@ -86,7 +86,7 @@ def test_a_disk_with_room_for_a_part_says_how_much(path: str, disk: Callable[...
         write_zeros(path, 3_500, 10_000)
 
 
-def test_a_text_is_written_whole_or_the_caller_is_told(path: str, disk: Callable[..., Disk]) -> None:
+def test_a_text_is_written_whole_or_an_error_is_raised(path: str, disk: Callable[..., Disk]) -> None:
     small = disk(3)
     fd = os.open(path, os.O_RDWR)
     try:

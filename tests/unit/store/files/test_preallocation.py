@@ -81,7 +81,7 @@ def test_zeros_are_written_only_behind_what_the_writer_may_use(
     assert bytes(file.view[room - 5 : room]) == b"value"
 
 
-def test_a_small_store_is_not_blown_up(tmp_path: Path) -> None:
+def test_a_small_store_stays_small(tmp_path: Path) -> None:
     store = open_disk(tmp_path / "s", StoreConfig())
     for _ in range(10):
         store.append(message(body=b"x" * 1000), NOW_MS)

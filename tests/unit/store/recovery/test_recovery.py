@@ -341,7 +341,7 @@ def test_a_log_that_is_gone_takes_the_queues_with_it(tmp_path: Path) -> None:
     again.close()
 
 
-def test_stale_entries_behind_the_end_of_a_queue_are_not_believed(tmp_path: Path) -> None:
+def test_stale_entries_behind_the_end_of_a_queue_are_ignored(tmp_path: Path) -> None:
     """Apache moves its write position back without clearing what lies behind."""
     store = open_disk(tmp_path / "s", ONE_FILE)
     sent = fill(store, 9)
@@ -372,7 +372,7 @@ def test_what_lies_behind_the_end_is_zeroed_so_that_it_cannot_come_back(tmp_path
     last.close()
 
 
-def test_a_topic_made_anew_keeps_its_second_life_through_a_rebuild(tmp_path: Path) -> None:
+def test_a_recreated_topic_keeps_its_messages_through_a_rebuild(tmp_path: Path) -> None:
     store = open_disk(tmp_path / "s", ONE_FILE)
     for index in range(6):
         store.append(message(body=b"first %d" % index), NOW_MS)
@@ -388,7 +388,7 @@ def test_a_topic_made_anew_keeps_its_second_life_through_a_rebuild(tmp_path: Pat
 
 
 @pytest.mark.parametrize("damaged", [1, 2, 3])
-def test_damaged_entries_at_the_end_of_a_second_life_are_made_again(tmp_path: Path, damaged: int) -> None:
+def test_damaged_entries_at_the_end_of_a_recreated_topic_are_rebuilt(tmp_path: Path, damaged: int) -> None:
     """They are durable, so the scan begins behind them: only that they are there tells that it has to begin earlier."""
     store = open_disk(tmp_path / "s")
     for index in range(5):

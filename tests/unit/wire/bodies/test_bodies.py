@@ -91,7 +91,7 @@ def test_every_body_has_java_names(body_type: type[Body]) -> None:
 
 @pytest.mark.parametrize("body_type", ALL_BODIES, ids=lambda body_type: body_type.__name__)
 @pytest.mark.parametrize("data", [b"", b"x", b"[]", b"5", b'"text"', b"{", b"null", b"{0:"])
-def test_what_is_no_body_is_a_protocol_error(body_type: type[Body], data: bytes) -> None:
+def test_an_invalid_body_is_a_protocol_error(body_type: type[Body], data: bytes) -> None:
     with pytest.raises(ProtocolError):
         body_type.decode(data)
 

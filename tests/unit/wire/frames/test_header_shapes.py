@@ -137,7 +137,7 @@ def test_headers_of_java_clients_have_shapes(code: int) -> None:
     assert found
 
 
-def test_who_signs_has_no_shape() -> None:
+def test_signed_requests_have_no_shape() -> None:
     shapes = HeaderShapes(*SENDS)
     frame = binary_frame(310, signed_fields(send_fields(), b"", "key", "secret"))
     assert shapes.look(header_of(frame)) is None

@@ -80,12 +80,12 @@ def test_a_field_that_was_added_after_signing_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("more", [{}, {"Signature": ""}, {"Signature": "x"}, {"Signature": "é"}, {"AccessKey": ""}])
-def test_nobody_signed(more: dict[str, str]) -> None:
+def test_a_request_without_a_signature_is_signed_with_no_key(more: dict[str, str]) -> None:
     for asked in both(send(BODY, **more)):
         assert says(asked) == ("", False, False)
 
 
-def test_the_body_counts() -> None:
+def test_the_signature_covers_the_body() -> None:
     fields = signed_fields(send_fields(), BODY, KEY, SECRET)
     for asked in both(request(310, fields, b"b0dy")):
         assert says(asked) == (KEY, False, False)

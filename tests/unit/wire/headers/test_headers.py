@@ -68,7 +68,7 @@ def _send_ext() -> dict[str, str]:
     return {**v2, "i": "TAGS\x01a\x02", "k": "false", "m": "true", "n": "broker-a"}
 
 
-def test_both_spellings_of_a_send_give_the_same_noun() -> None:
+def test_both_forms_of_a_send_header_give_the_same_object() -> None:
     by_letter = SendMessageRequestHeader.from_v2(Command(code=310, ext_fields=_send_ext()))
     values = {name: getattr(by_letter, name) for name in by_letter.__struct_fields__}
     assert isinstance(by_letter, SendMessageRequestHeader)

@@ -172,7 +172,7 @@ def test_another_division_of_the_same_length_is_found() -> None:
     assert list(BatchElements.of(body_of(batch)).bodies_and_properties()) == [(body, raw) for _, body, raw in batch]
 
 
-def test_a_body_of_less_than_nothing_is_refused() -> None:
+def test_a_negative_body_length_is_refused() -> None:
     """Its length is also that of the properties, which end where the size says."""
     head = ELEMENT.struct.pack(ELEMENT.size - 2 + 0x10000, 0, 0, 0, -2)
     with pytest.raises(ProtocolError, match="a body of -2 bytes"):
@@ -202,7 +202,7 @@ def test_messages_of_real_producers_are_records_as_one_by_one() -> None:
         assert BatchElements.of(body_of(batch)).tags_codes() == codes
 
 
-def test_what_is_alike_is_decoded_with_its_own_numbers() -> None:
+def test_elements_of_equal_lengths_are_decoded_with_their_own_values() -> None:
     batch: SoundBatch = [(number, b"%060d" % number, b"UNIQ_KEY\x01%032X\x02" % number) for number in range(50)]
     elements = BatchElements.of(body_of(batch))
     record = encode_record(b"T", b"", b"", queue_offset=0, physical_offset=0, **head((V4, 1), (V4, 2)))  # type: ignore[arg-type]
@@ -249,7 +249,7 @@ def test_no_chain_of_elements_goes_back(data: bytes) -> None:
     ],
 )
 @pytest.mark.timeout(60)
-def test_an_element_of_less_than_nothing_is_refused(
+def test_a_negative_element_size_is_refused(
     length: int, heads: dict[int, tuple[int, int]], lengths: dict[int, int]
 ) -> None:
     """Behind it the next one would begin in front, or at the same place for ever."""

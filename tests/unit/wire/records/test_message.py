@@ -77,7 +77,7 @@ def test_a_message_is_the_same_whether_somebody_looks_at_its_properties_or_not(
     assert message.properties == model
 
 
-def test_what_a_text_cannot_say_is_always_exposed() -> None:
+def test_properties_beyond_tags_keys_and_the_users_are_always_exposed() -> None:
     assert Message("T", b"x", tags="a", keys="k", properties={"p": "q"}).exposed_properties == {}
     assert Message("T", b"x", delay_level=3).exposed_properties == {"DELAY": "3"}
     assert Message("T", b"x", tags="a", wait_store_msg_ok=False).exposed_properties == {"TAGS": "a", "WAIT": "false"}

@@ -48,7 +48,7 @@ def test_one_value_is_one_line(value):
     assert parse_properties(text) == {"deleteWhen": value, "listenPort": "1"}
 
 
-def test_ordinary_settings_are_written_as_ever():
+def test_ordinary_settings_are_written_without_escapes():
     text = "messageDelayLevel=1s 5s\nnamesrvAddr=a:1;b:2\nx=\n"
     assert format_properties({"messageDelayLevel": "1s 5s", "namesrvAddr": "a:1;b:2", "x": ""}) == text
 
