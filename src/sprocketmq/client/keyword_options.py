@@ -42,32 +42,32 @@ class CommonOptions(TypedDict, total=False):
         instance_name: clients of one instance name in one process share connections, heartbeat and client id; options of these that
             differ are refused (``shared_options``). "DEFAULT" makes a fresh name for each (``pid#nanoseconds``) (default
             'DEFAULT').
-        client_ip: first part of the client id; default this machine's outward address.
+        client_ip: first part of the client id; default the address by which this machine reaches other networks.
         unit_name: last part of the client id; default none.
-        unit_mode: say in each request that this is one of several units (Java: unitMode) (default False).
-        namespace: put ``namespace%`` before the names of all topics and groups, and take it away again; default what an endpoint of
-            the form ``MQ_INST_x_y.host:port`` names.
-        namespace_v2: say this namespace in each request instead (5.x), names stay as they are; default none.
+        unit_mode: mark each request as one of a unit, for deployments of several units (Java: unitMode) (default False).
+        namespace: add ``namespace%`` in front of the names of all topics and groups, and remove it from names in results; default
+            what an endpoint of the form ``MQ_INST_x_y.host:port`` names.
+        namespace_v2: send this namespace in each request instead (5.x), with unchanged names; default none.
         vip_channel_enabled: send to the brokers' second port, two below the first (default False).
         poll_name_server_interval_ms: how often routes are refreshed (milliseconds, default 30000).
         heartbeat_broker_interval_ms: milliseconds between two heartbeats; brokers forget a client after 120 s (default 30000).
         persist_consumer_offset_interval_ms: how often progress is written (milliseconds, default 5000).
         mq_client_api_timeout_ms: limit of one administrative request (milliseconds, default 3000).
-        enable_trace: tell the trace topic what this client sends and consumes (``mqadmin queryMsgTraceById`` reads it) (default
-            False).
+        enable_trace: record in the trace topic what this client sends and consumes (``mqadmin queryMsgTraceById`` reads it)
+            (default False).
         trace_topic: where ``enable_trace`` sends to; default RMQ_SYS_TRACE_TOPIC, or what the access channel names.
         trace_msg_batch_num: records that are sent together, 1 to 20; fewer leave after 5 s (default 10).
-        max_delay_level: how many delay levels the brokers have (messageDelayLevel). A broker takes its highest level for any above
-            it and says nothing, so higher ones are refused here (default 18).
+        max_delay_level: how many delay levels the brokers have (messageDelayLevel). A broker silently uses its highest level for
+            any above it, so higher ones are refused here (default 18).
         access_channel: "LOCAL", or "CLOUD" for Alibaba Cloud's form of trace topics (default 'LOCAL').
         access_key: sign each request as this account, for a cluster with access control; default requests are not signed.
         secret_key: what ``access_key`` signs with; both are given or none (the default).
-        security_token: goes along with a signature by temporary keys; default none.
+        security_token: sent with the signature, for temporary keys; default none.
         secret_key_file: a file with the secret key, or with lines ``accessKey:``, ``secretKey:`` (as Apache's conf/tools.yml),
             which may be renewed while the client runs (``client.settings.key_file``); default none.
-        tls: speak TLS, and check the servers' certificates against the authorities this machine trusts (default False).
-        ssl_context: speak TLS with this context (an ``ssl.SSLContext``); default as ``tls`` says.
-        clock: what periodic work and policy run on; tests pass a ManualClock (default the system's).
+        tls: use TLS, and check the servers' certificates against the authorities this machine trusts (default False).
+        ssl_context: use TLS with this context (an ``ssl.SSLContext``); default as ``tls`` says.
+        clock: the clock for periodic work and delays; tests pass a ManualClock (default the system's).
     """
 
     namesrv_addr: str | None
@@ -100,25 +100,26 @@ class ProducerOptions(CommonOptions, total=False):
     """Options of producers, beside those of every client (CommonOptions).
 
     Keyword Args:
-        topics: topics whose brokers hear of this producer as soon as it starts, not only with the first send: for a transaction
-            producer that must answer the check-backs of one that died (default none).
+        topics: topics whose brokers get a heartbeat of this producer when it starts, not only after the first send: for a
+            transaction producer that must answer the check-backs of one that died (default none).
         send_msg_timeout_ms: limit of one send, all tries together (milliseconds, default 3000).
         send_msg_max_timeout_per_request_ms: limit of one try; -1 lets the first try use up the whole timeout, as Java does
             (milliseconds, default -1).
         retry_times_when_send_failed: further tries after a failure (default 2).
-        retry_another_broker_when_not_store_ok: also try again after FLUSH_DISK_TIMEOUT and its kin, which means storing it twice
-            (default False).
-        retry_response_codes: a broker that answers one of these codes is not the last one asked (default 1, 2, 14, 16, 17, 204,
-            205, 1500).
+        retry_another_broker_when_not_store_ok: also try again after FLUSH_DISK_TIMEOUT, FLUSH_SLAVE_TIMEOUT and
+            SLAVE_NOT_AVAILABLE, which stores the message twice (default False).
+        retry_response_codes: after an answer with one of these codes another broker is tried (default 1, 2, 14, 16, 17, 204, 205,
+            1500).
         compress_msg_body_over_bytes: bodies of this size and more are compressed (single messages only) (bytes, default 4 KiB).
         compress_type: "ZLIB", "LZ4" or "ZSTD"; a 4.9 consumer only understands ZLIB (default 'ZLIB').
         compress_level: 0 (hardly) to 9 (best); of ZSTD up to 22 (default 5).
         max_message_bytes: largest body, or batch, in bytes; the broker has a limit of its own (4 MiB by default) (default 4 MiB).
-        auto_batch: gather messages for the same place and send them as one batch (5.x: autoBatch, ProduceAccumulator) (default
-            False).
-        batch_max_delay_ms: how long the first message of a batch lingers for company, 1 to 30000 (milliseconds, default 10).
-        batch_max_bytes: a batch of this size lingers no longer, 1 to 2 MiB (bytes, default 32 KiB).
-        total_batch_max_bytes: when so many bytes linger in all batches together, nothing lingers (default 32 MiB).
+        auto_batch: gather messages for the same queue or topic and send them as one batch (5.x: autoBatch, ProduceAccumulator)
+            (default False).
+        batch_max_delay_ms: how long the first message of a batch waits for others, 1 to 30000 (milliseconds, default 10).
+        batch_max_bytes: a batch of this size is sent at once, 1 to 2 MiB (bytes, default 32 KiB).
+        total_batch_max_bytes: while so many bytes in all batches together are not answered, batches are sent at once (default 32
+            MiB).
         enable_backpressure_for_async_mode: a send waits for its turn when too many are under way, and fails when its timeout ends
             first (default False).
         back_pressure_for_async_send_num: sends under way at once, at least 10 (default 1024).
@@ -128,10 +129,10 @@ class ProducerOptions(CommonOptions, total=False):
             preferred when all are avoided (5.x) (default False).
         detect_timeout_ms: how long the answer to ``start_detector_enable`` may take (milliseconds, default 200).
         detect_interval_ms: how often ``start_detector_enable`` asks a broker (milliseconds, default 2000).
-        create_topic_key: topic whose route stands in for topics that do not exist yet (default 'TBW102').
+        create_topic_key: topic whose route is used for topics that do not exist yet (default 'TBW102').
         default_topic_queue_nums: queues of a topic that is created by sending to it (default 4).
-        value_serializer: what makes bodies of values in ``producer.message(topic, value)``: a function, such as
-            ``json_serializer``, or a dict of topics and functions; default none.
+        value_serializer: converts values to bodies in ``producer.message(topic, value)``: a function, such as ``json_serializer``,
+            or a dict of topics and functions; default none.
     """
 
     topics: Collection[str]
@@ -168,17 +169,17 @@ class PushConsumerOptions(CommonOptions, total=False):
         consume_from_where: where a group without progress begins; one that has progress goes on from there (default
             ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET).
         consume_timestamp: for CONSUME_FROM_TIMESTAMP, ``yyyyMMddHHmmss`` local time; default half an hour ago.
-        allocate_strategy: who of the group reads which queue, the same in all members: "AVG", "AVG_BY_CIRCLE", "CONSISTENT_HASH",
-            "CONFIG", "MACHINE_ROOM", "MACHINE_ROOM_NEARBY" (or "MACHINE_ROOM_NEARBY-AVG_BY_CIRCLE", ...), one of the classes
-            ``Allocate...``, or a function (group, client_id, queues, client_ids) that returns the queues of client_id (default
-            'AVG').
-        allocate_queues: what "CONFIG" always gives (no default); name a queue of ``%RETRY%group`` in one member, or nobody reads
+        allocate_strategy: how the queues are divided among the members, the same in all of them: "AVG", "AVG_BY_CIRCLE",
+            "CONSISTENT_HASH", "CONFIG", "MACHINE_ROOM", "MACHINE_ROOM_NEARBY" (or "MACHINE_ROOM_NEARBY-AVG_BY_CIRCLE", ...), one of
+            the classes ``Allocate...``, or a function (group, client_id, queues, client_ids) that returns the queues of client_id
+            (default 'AVG').
+        allocate_queues: the queues for "CONFIG" (no default); name a queue of ``%RETRY%group`` in one member, or no member reads
             the retries.
         allocate_rooms: the rooms of which "MACHINE_ROOM" shares the queues (no default); a broker is called ``room@name`` then.
-        machine_room_resolver: what "MACHINE_ROOM_NEARBY" asks (no default): an object with ``broker_deploy_in(queue)`` and
-            ``consumer_deploy_in(client_id)``, each the name of a room.
-        client_rebalance: False lets a 5.x broker share out the queues (QUERY_ASSIGNMENT), where it can; not for orderly consumption
-            (default True).
+        machine_room_resolver: for "MACHINE_ROOM_NEARBY" (no default): an object with ``broker_deploy_in(queue)`` and
+            ``consumer_deploy_in(client_id)``, which return the name of a room.
+        client_rebalance: False lets a 5.x broker allocate the queues (QUERY_ASSIGNMENT), if it supports that; not for orderly
+            consumption (default True).
         consume_thread_count: how many listener calls run at once (threads, or tasks for ``async def`` listeners), 1 to 1000
             (default 20).
         consume_thread_max: while ``adjust_thread_pool_nums_threshold`` messages or more wait at the brokers, one more call a minute
@@ -187,7 +188,7 @@ class PushConsumerOptions(CommonOptions, total=False):
         adjust_thread_pool_nums_threshold: messages that wait at the brokers, from which ``consume_thread_max`` lets more calls run
             (default 100000).
         consume_message_batch_max_size: messages per listener call, 1 to 1024 (``batch_size=`` of the listener wins) (default 1).
-        pull_batch_size: messages asked for in one pull, 1 to 1024; the broker gives at most 32 by default (default 32).
+        pull_batch_size: messages requested in one pull, 1 to 1024; a broker returns at most 32 by default (default 32).
         pull_batch_size_in_bytes: a 5.x broker ends an answer behind the message that reaches so many bytes (default 256 KiB).
         pull_interval_ms: pause between pulls that found something (milliseconds, default 0).
         pull_threshold_for_queue: messages cached of one queue before pulling from it pauses, 1 to 65535 (default 1000).
@@ -201,22 +202,22 @@ class PushConsumerOptions(CommonOptions, total=False):
         consume_timeout_ms: how long one delivery may run before the message is sent back and progress passes it; 0 is off
             (milliseconds, default 900000).
         follow_group_retry_policy: wait between retries as the group's retry policy on a 5.x broker says, if it has one (Java's
-            remoting clients do not look at it); without one, and at 4.9 brokers, the delay levels decide (default True).
+            remoting clients ignore it); without one, and at 4.9 brokers, the delay levels decide (default True).
         suspend_current_queue_time_ms: orderly pause after a failure, 10 to 30000 (milliseconds, default 1000).
-        unlock_delay_ms: how long an orderly queue stays locked that was given away with messages still cached, so that what a
-            listener set going may end before the next member begins; 0 lets that one begin at once, as Java's client does since 5.3
+        unlock_delay_ms: how long an orderly queue stays locked that was given away with messages still cached, so that work that a
+            listener began may end before the next member begins; with 0 it begins at once, as Java's client does since 5.3
             (milliseconds, default 20000).
         await_termination_ms: how long shutdown waits for running listeners (milliseconds, default 5000).
         pull_time_delay_when_exception_ms: pause after a failed pull (milliseconds, default 1000).
-        unreadable_body: what becomes of a message whose body cannot be opened (compressed with a library that is not installed, or
+        unreadable_body: what happens to a message whose body cannot be opened (compressed with a library that is not installed, or
             broken): UnreadableBody.STOP, its queue waits there; SKIP; DELIVER, it is handed on as it is stored, compressed.
-            Default: it stops for a missing library, and delivers what nobody can open. All of it is told at ERROR. Java's client
-            skips the rest of the pull in silence.
-        value_deserializer: what makes ``message.value`` of a body: a function of bytes, such as ``json_deserializer`` or
+            Default: it stops for a missing library, and delivers what nobody can open. Each case is logged at ERROR. Java's client
+            skips the rest of the pull without a log line.
+        value_deserializer: converts a body to ``message.value``: a function of bytes, such as ``json_deserializer`` or
             ``Order.model_validate_json``, or a dict of topics and functions; default none.
         post_subscription_when_pull: send the filter with each pull instead of relying on the heartbeat (default False).
         local_offset_store_dir: where broadcasting progress is kept; default ``~/.rocketmq_offsets``. The file is named after client
-            id and group, as Java's, and not after the cluster: who broadcasts in one group of two clusters gives each an
+            id and group, as Java's, and not after the cluster: to broadcast in one group of two clusters, give each client an
             ``instance_name``.
         record: a file to which every decision of this consumer is written, for ``sprocketmq replay``, default none; its predecessor
             moves to ``FILE.1``. Ids, keys, tags, sizes and places of messages are in it, bodies are not.
@@ -267,40 +268,41 @@ class PullConsumerOptions(CommonOptions, total=False):
         consume_from_where: where a group without progress begins; one that has progress goes on from there (default
             ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET).
         consume_timestamp: for CONSUME_FROM_TIMESTAMP, ``yyyyMMddHHmmss`` local time; default half an hour ago.
-        allocate_strategy: who of the group reads which queue, the same in all members: "AVG", "AVG_BY_CIRCLE", "CONSISTENT_HASH",
-            "CONFIG", "MACHINE_ROOM", "MACHINE_ROOM_NEARBY" (or "MACHINE_ROOM_NEARBY-AVG_BY_CIRCLE", ...), one of the classes
-            ``Allocate...``, or a function (group, client_id, queues, client_ids) that returns the queues of client_id (default
-            'AVG').
-        allocate_queues: what "CONFIG" always gives (no default); name a queue of ``%RETRY%group`` in one member, or nobody reads
+        allocate_strategy: how the queues are divided among the members, the same in all of them: "AVG", "AVG_BY_CIRCLE",
+            "CONSISTENT_HASH", "CONFIG", "MACHINE_ROOM", "MACHINE_ROOM_NEARBY" (or "MACHINE_ROOM_NEARBY-AVG_BY_CIRCLE", ...), one of
+            the classes ``Allocate...``, or a function (group, client_id, queues, client_ids) that returns the queues of client_id
+            (default 'AVG').
+        allocate_queues: the queues for "CONFIG" (no default); name a queue of ``%RETRY%group`` in one member, or no member reads
             the retries.
         allocate_rooms: the rooms of which "MACHINE_ROOM" shares the queues (no default); a broker is called ``room@name`` then.
-        machine_room_resolver: what "MACHINE_ROOM_NEARBY" asks (no default): an object with ``broker_deploy_in(queue)`` and
-            ``consumer_deploy_in(client_id)``, each the name of a room.
-        client_rebalance: False lets a 5.x broker share out the queues (QUERY_ASSIGNMENT), where it can; not for orderly consumption
-            (default True).
-        auto_commit: what a poll handed out counts as done when the next poll is made; False leaves it to ``commit`` (default True).
-        auto_commit_interval_ms: how soon after that the brokers are told, at the latest, while polls are made; 1000 at least
-            (milliseconds, default 5000).
-        pull_batch_size: messages asked for in one pull, 1 to 1024; the broker gives at most 32 by default (default 10).
+        machine_room_resolver: for "MACHINE_ROOM_NEARBY" (no default): an object with ``broker_deploy_in(queue)`` and
+            ``consumer_deploy_in(client_id)``, which return the name of a room.
+        client_rebalance: False lets a 5.x broker allocate the queues (QUERY_ASSIGNMENT), if it supports that; not for orderly
+            consumption (default True).
+        auto_commit: the messages that a poll returned are committed by the next poll; False leaves this to ``commit`` (default
+            True).
+        auto_commit_interval_ms: how long after that progress is sent to the brokers, at the latest, while polls are made; 1000 at
+            least (milliseconds, default 5000).
+        pull_batch_size: messages requested in one pull, 1 to 1024; a broker returns at most 32 by default (default 10).
         pull_threshold_for_all: messages that wait for a poll, over all queues, before pulling pauses (default 10000).
         pull_threshold_for_queue: messages of one queue that wait for a poll before pulling from it pauses (default 1000).
         pull_threshold_size_for_queue: MiB of one queue that wait for a poll before pulling from it pauses (default 100).
         consume_max_span: offsets between the oldest and the newest waiting message of a queue (default 2000).
-        poll_timeout_ms: how long ``poll`` waits when it is not told (milliseconds, default 5000).
-        topic_metadata_check_interval_ms: how often a listener for a topic's queues has them looked up (milliseconds, default
-            30000).
+        poll_timeout_ms: how long ``poll`` waits if it is called without ``timeout_ms`` (milliseconds, default 5000).
+        topic_metadata_check_interval_ms: how often the queues of a topic with a listener for changes are looked up (milliseconds,
+            default 30000).
         broker_suspend_max_time_ms: how long a broker holds a pull that finds nothing, 1000 at least (milliseconds, default 20000).
         consumer_timeout_when_suspend_ms: how long the answer to a pull is waited for; not less than ``broker_suspend_max_time_ms``
             (milliseconds, default 30000).
         pull_time_delay_when_exception_ms: pause after a failed pull (milliseconds, default 1000).
-        unreadable_body: what becomes of a message whose body cannot be opened (compressed with a library that is not installed, or
+        unreadable_body: what happens to a message whose body cannot be opened (compressed with a library that is not installed, or
             broken): UnreadableBody.STOP, its queue waits there; SKIP; DELIVER, it is handed on as it is stored, compressed.
-            Default: it stops for a missing library, and delivers what nobody can open. All of it is told at ERROR. Java's client
-            skips the rest of the pull in silence.
-        value_deserializer: what makes ``message.value`` of a body: a function of bytes, such as ``json_deserializer`` or
+            Default: it stops for a missing library, and delivers what nobody can open. Each case is logged at ERROR. Java's client
+            skips the rest of the pull without a log line.
+        value_deserializer: converts a body to ``message.value``: a function of bytes, such as ``json_deserializer`` or
             ``Order.model_validate_json``, or a dict of topics and functions; default none.
         local_offset_store_dir: where broadcasting progress is kept; default ``~/.rocketmq_offsets``. The file is named after client
-            id and group, as Java's, and not after the cluster: who broadcasts in one group of two clusters gives each an
+            id and group, as Java's, and not after the cluster: to broadcast in one group of two clusters, give each client an
             ``instance_name``.
     """
 

@@ -14,8 +14,8 @@ All items of a chunk have one origin, their process queue, which ``run`` and ``o
 Laws
 1. Every submitted item is run at most once. After ``close`` began, no item starts.
 2. What ``run`` returned is reported to ``on_done`` on the loop, once for each item that ran, in the order in which its worker ran them.
-3. A stuck listener blocks its own worker only: within a tick (5 ms) the rest of its chunk is offered to other workers, and finished items
-   are reported.
+3. A stuck listener blocks its own worker only: with the next tick the rest of its chunk is offered to other workers, and finished items
+   are reported. Ticks come after 5 ms, and farther apart, up to 0.2 s, as long as no chunk is submitted.
 4. ``resize`` takes effect at once: waiting items get the new workers, and a worker that is too many ends after its current item. The rest
    of its chunk is offered to other workers first.
 5. An item whose ``run`` raises is finished and reported, too.

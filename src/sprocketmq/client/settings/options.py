@@ -45,31 +45,31 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             each 2 minutes.
         instance_name: clients of one instance name in one process share connections, heartbeat and client id; options of these that differ
             are refused (``shared_options``). "DEFAULT" makes a fresh name for each (``pid#nanoseconds``).
-        client_ip: first part of the client id; default this machine's outward address.
+        client_ip: first part of the client id; default the address by which this machine reaches other networks.
         unit_name: last part of the client id; default none.
-        unit_mode: say in each request that this is one of several units (Java: unitMode).
-        namespace: put ``namespace%`` before the names of all topics and groups, and take it away again; default what an endpoint of the
-            form ``MQ_INST_x_y.host:port`` names.
-        namespace_v2: say this namespace in each request instead (5.x), names stay as they are; default none.
+        unit_mode: mark each request as one of a unit, for deployments of several units (Java: unitMode).
+        namespace: add ``namespace%`` in front of the names of all topics and groups, and remove it from names in results; default what an
+            endpoint of the form ``MQ_INST_x_y.host:port`` names.
+        namespace_v2: send this namespace in each request instead (5.x), with unchanged names; default none.
         vip_channel_enabled: send to the brokers' second port, two below the first.
         poll_name_server_interval_ms: how often routes are refreshed.
         heartbeat_broker_interval_ms: milliseconds between two heartbeats; brokers forget a client after 120 s.
         persist_consumer_offset_interval_ms: how often progress is written.
         mq_client_api_timeout_ms: limit of one administrative request.
-        enable_trace: tell the trace topic what this client sends and consumes (``mqadmin queryMsgTraceById`` reads it).
+        enable_trace: record in the trace topic what this client sends and consumes (``mqadmin queryMsgTraceById`` reads it).
         trace_topic: where ``enable_trace`` sends to; default RMQ_SYS_TRACE_TOPIC, or what the access channel names.
         trace_msg_batch_num: records that are sent together, 1 to 20; fewer leave after 5 s.
-        max_delay_level: how many delay levels the brokers have (messageDelayLevel). A broker takes its highest level for any above it and
-            says nothing, so higher ones are refused here.
+        max_delay_level: how many delay levels the brokers have (messageDelayLevel). A broker silently uses its highest level for any above
+            it, so higher ones are refused here.
         access_channel: "LOCAL", or "CLOUD" for Alibaba Cloud's form of trace topics.
         access_key: sign each request as this account, for a cluster with access control; default requests are not signed.
         secret_key: what ``access_key`` signs with; both are given or none (the default).
-        security_token: goes along with a signature by temporary keys; default none.
+        security_token: sent with the signature, for temporary keys; default none.
         secret_key_file: a file with the secret key, or with lines ``accessKey:``, ``secretKey:`` (as Apache's conf/tools.yml), which may be
             renewed while the client runs (``client.settings.key_file``); default none.
-        tls: speak TLS, and check the servers' certificates against the authorities this machine trusts.
-        ssl_context: speak TLS with this context (an ``ssl.SSLContext``); default as ``tls`` says.
-        clock: what periodic work and policy run on; tests pass a ManualClock.
+        tls: use TLS, and check the servers' certificates against the authorities this machine trusts.
+        ssl_context: use TLS with this context (an ``ssl.SSLContext``); default as ``tls`` says.
+        clock: the clock for periodic work and delays; tests pass a ManualClock.
 
     Raises:
         ConfigurationError: at construction, naming the option.
