@@ -53,6 +53,21 @@ class OrderlyRecorder:
         return [body for body, _ in self.seen]
 
 
+class HeldListener(OrderlyRecorder):
+    """An orderly listener whose call for the body ``held`` (without it: each call) sets ``running`` and waits for ``release``."""
+
+    def __init__(self, held: bytes | None = None) -> None:
+        super().__init__(self._hold)
+        self.running, self.release = threading.Event(), threading.Event()
+        self._held = held
+
+    def _hold(self, message: rmq.MessageExt, context: rmq.ConsumeOrderlyContext) -> Status:
+        if self._held is None or message.body == self._held:
+            self.running.set()
+            self.release.wait(HELD_S)
+        return Status.SUCCESS
+
+
 def _committed(rocketmq: EmbeddedRocketMQ, consumer: rmq.PushConsumer) -> int:
     consumer.persist_offsets()
     return sum(rocketmq.consumer_offset(consumer.group, "flights").values())
@@ -98,24 +113,16 @@ def test_while_a_listener_runs_its_queue_waits_and_the_others_go_on(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
     rocketmq.create_topic("flights", queues=2)
-    running, release = threading.Event(), threading.Event()
-
-    def answer(message: rmq.MessageExt, context: rmq.ConsumeOrderlyContext) -> Any:
-        if message.body == b"a0":
-            running.set()
-            release.wait(HELD_S)
-        return Status.SUCCESS
-
-    recorder = OrderlyRecorder(answer)
+    recorder = HeldListener(b"a0")
     consumer = consumers(recorder, kind="orderly")
     producer.send(rmq.Message("flights", b"a0"), queue=QUEUE)
-    assert running.wait(20)
+    assert recorder.running.wait(20)
     for n in range(3):
         producer.send(rmq.Message("flights", f"a{n + 1}".encode()), queue=QUEUE)
         producer.send(rmq.Message("flights", f"b{n}".encode()), queue=rmq.MessageQueue("flights", "broker-a", 1))
     rocketmq.wait_until(lambda: consumer.process_queues[QUEUE].count == 4 and "b2" in recorder.bodies)
     assert recorder.bodies == ["a0", "b0", "b1", "b2"]
-    release.set()
+    recorder.release.set()
     rocketmq.wait_until(lambda: len(recorder.seen) == 7)
     assert recorder.bodies[4:] == ["a1", "a2", "a3"]
 
@@ -365,25 +372,17 @@ def test_a_call_that_runs_while_the_lock_is_lost_and_comes_back_does_not_set_pro
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
     rocketmq.create_topic("flights", queues=1)
-    running, release = threading.Event(), threading.Event()
-
-    def answer(message: rmq.MessageExt, context: rmq.ConsumeOrderlyContext) -> Any:
-        if message.body == b"1":
-            running.set()
-            release.wait(HELD_S)
-        return Status.SUCCESS
-
-    recorder = OrderlyRecorder(answer)
+    recorder = HeldListener(b"1")
     consumer = consumers(recorder, kind="orderly")
     send_all(producer, [str(n) for n in range(6)])
-    assert running.wait(20)
+    assert recorder.running.wait(20)
     rocketmq.wait_until(lambda: consumer.process_queues[QUEUE].count >= 5)
     consumer.pause()  # no pull finds out that the other one went past us
     _give_the_lock_to_somebody(rocketmq, consumer)
     rocketmq.broker.offsets.commit("delays", "flights", 0, 5)
     rocketmq.broker.locks.unlock("delays", QUEUE, "somebody@else")
     rocketmq.advance_until(lambda: consumer.process_queues[QUEUE].locked)
-    release.set()
+    recorder.release.set()
     rocketmq.wait_until(lambda: not consumer.process_queues[QUEUE].consuming)
     assert _committed(rocketmq, consumer) == 5
     consumer.resume()
@@ -419,21 +418,13 @@ def test_a_result_that_comes_when_another_member_has_the_lock_is_not_written_dow
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
     rocketmq.create_topic("flights", queues=1)
-    running, release = threading.Event(), threading.Event()
-
-    def answer(message: rmq.MessageExt, context: rmq.ConsumeOrderlyContext) -> Any:
-        if message.body == b"1":
-            running.set()
-            release.wait(HELD_S)
-        return Status.SUCCESS
-
-    recorder = OrderlyRecorder(answer)
+    recorder = HeldListener(b"1")
     consumer = consumers(recorder, kind="orderly")
     send_all(producer, ["0", "1", "2", "3", "4", "5"])
-    assert running.wait(20)
+    assert recorder.running.wait(20)
     _give_the_lock_to_somebody(rocketmq, consumer)
     rocketmq.broker.offsets.commit("delays", "flights", 0, 5)
-    release.set()
+    recorder.release.set()
     rocketmq.wait_until(lambda: not consumer.process_queues[QUEUE].consuming)
     rocketmq.advance(12_000)
     assert _committed(rocketmq, consumer) == 5
@@ -446,23 +437,17 @@ def test_a_queue_given_up_under_a_long_listener_stays_locked_until_it_ends(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
     rocketmq.create_topic("flights", queues=1)
-    running, release = threading.Event(), threading.Event()
-
-    def answer(message: rmq.MessageExt, context: rmq.ConsumeOrderlyContext) -> Any:
-        running.set()
-        release.wait(HELD_S)
-        return Status.SUCCESS
-
-    consumer = consumers(OrderlyRecorder(answer), kind="orderly")
+    recorder = HeldListener()
+    consumer = consumers(recorder, kind="orderly")
     send_all(producer, ["0"])
-    assert running.wait(20)
+    assert recorder.running.wait(20)
     consumer.unsubscribe("flights")
     consumer.subscribe("weather")
     rocketmq.advance_until(lambda: QUEUE not in consumer.process_queues, patience_ms=200)
     given_up_ms = rocketmq.clock.now_ms()
     rocketmq.advance_until(lambda: rocketmq.clock.now_ms() - given_up_ms > 90_000, step_ms=5_000)
     assert rocketmq.broker.locks.owner("delays", QUEUE, rocketmq.clock.now_ms()) == consumer.client_id
-    release.set()
+    recorder.release.set()
     rocketmq.advance_until(lambda: rocketmq.broker.locks.owner("delays", QUEUE, rocketmq.clock.now_ms()) is None)
 
 
@@ -471,22 +456,15 @@ def test_a_dropped_queue_calls_the_listener_no_more_even_for_what_a_worker_has_i
 ) -> None:
     rocketmq.create_topic("flights", queues=1)
     producer.send_batch([rmq.Message("flights", str(n).encode()) for n in range(20)])
-    running, release = threading.Event(), threading.Event()
-
-    def answer(message: rmq.MessageExt, context: rmq.ConsumeOrderlyContext) -> Any:
-        running.set()
-        release.wait(HELD_S)
-        return Status.SUCCESS
-
-    recorder = OrderlyRecorder(answer)
+    recorder = HeldListener()
     consumer = consumers(recorder, kind="orderly")
-    assert running.wait(20)
+    assert recorder.running.wait(20)
     consumer.unsubscribe("flights")
     consumer.subscribe("weather")
     rocketmq.advance_until(lambda: QUEUE not in consumer.process_queues, patience_ms=200)
     # A listener still runs: the lock is kept, so that nobody else begins.
     assert rocketmq.broker.locks.owner("delays", QUEUE, rocketmq.clock.now_ms()) == consumer.client_id
-    release.set()
+    recorder.release.set()
     rocketmq.advance_until(lambda: rocketmq.broker.locks.owner("delays", QUEUE, rocketmq.clock.now_ms()) is None)
     assert recorder.bodies == ["0"]
 
@@ -502,25 +480,18 @@ def test_no_call_of_a_portion_begins_after_a_drop_or_without_the_lock(
     monkeypatch.setattr(orderly_service, "_PORTION_S", 60.0)  # else a long call ends its portion, whatever else happens
     rocketmq.create_topic("flights", queues=1)
     producer.send_batch([rmq.Message("flights", str(n).encode()) for n in range(20)])
-    running, release = threading.Event(), threading.Event()
-
-    def answer(message: rmq.MessageExt, context: rmq.ConsumeOrderlyContext) -> Any:
-        running.set()
-        release.wait(HELD_S)
-        return Status.SUCCESS
-
-    recorder = OrderlyRecorder(answer)
+    recorder = HeldListener()
     consumer = consumers(recorder, kind="orderly")
-    assert running.wait(20)
+    assert recorder.running.wait(20)
     if ends_by == "drop":
         consumer.unsubscribe("flights")
         consumer.subscribe("weather")
         rocketmq.advance_until(lambda: QUEUE not in consumer.process_queues, patience_ms=200)
-        release.set()
+        recorder.release.set()
         rocketmq.advance_until(lambda: rocketmq.broker.locks.owner("delays", QUEUE, rocketmq.clock.now_ms()) is None)
     else:
         _give_the_lock_to_somebody(rocketmq, consumer)
-        release.set()
+        recorder.release.set()
         rocketmq.wait_until(lambda: not consumer.process_queues[QUEUE].consuming)
     assert recorder.bodies == ["0"]
 
@@ -535,20 +506,13 @@ def test_a_turn_ends_after_60_s_and_a_new_one_continues(
     monkeypatch.setattr(orderly_service, "_PORTION_BATCHES", 1)  # the turn looks at the time after each call
     rocketmq.create_topic("flights", queues=1)
     producer.send_batch([rmq.Message("flights", str(n).encode()) for n in range(3)])
-    running, release = threading.Event(), threading.Event()
-
-    def answer(message: rmq.MessageExt, context: rmq.ConsumeOrderlyContext) -> Any:
-        running.set()
-        release.wait(HELD_S)
-        return Status.SUCCESS
-
-    recorder = OrderlyRecorder(answer)
+    recorder = HeldListener()
     consumer = consumers(  # without a lock, which would have to be renewed meanwhile
         recorder, kind="orderly", message_model=rmq.MessageModel.BROADCASTING, local_offset_store_dir=str(tmp_path)
     )
-    assert running.wait(20)
+    assert recorder.running.wait(20)
     rocketmq.advance(60_001)
-    release.set()
+    recorder.release.set()
     rocketmq.wait_until(lambda: not consumer.process_queues[QUEUE].consuming)
     assert recorder.bodies == ["0"]
     rocketmq.advance_until(lambda: recorder.bodies == ["0", "1", "2"], step_ms=10, limit_ms=1_000)

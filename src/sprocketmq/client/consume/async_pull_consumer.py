@@ -25,6 +25,7 @@ from sprocketmq.client.consume.running_consumer import RunningConsumer
 from sprocketmq.client.consume.running_pull_consumer import RunningPullConsumer
 from sprocketmq.client.hooks import ConsumeMessageHook, FilterMessageHook, Hooks
 from sprocketmq.client.read.poll_service import HandedOut, MessageQueueListener, PollService, TopicQueuesListener
+from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.settings.namespace import unwrap, unwrap_queue, wrap, wrap_queue
 from sprocketmq.client.settings.namesrv_addr import parse_addresses
 from sprocketmq.client.settings.options import ClientOptions
@@ -628,9 +629,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
                 await running.member.offset_store.persist(queue)
             queues.persisted(queue, offset)
 
-        for failure in await asyncio.gather(*(write(*item) for item in changed.items()), return_exceptions=True):
-            if isinstance(failure, BaseException):
-                raise failure
+        await all_ended(write(*item) for item in changed.items())
 
     async def committed(self, queue: MessageQueue) -> int | None:
         """The group's progress in ``queue``: what this consumer committed last, or else what is stored; None if there is none.

@@ -3,9 +3,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Collection, Coroutine
 from typing import Any, TypeVar
+
+from sprocketmq.client.remoting.concurrent_work import all_ended
 
 __all__ = ["for_each"]
 
@@ -33,9 +34,6 @@ async def for_each(items: Collection[T], work: Callable[[T], Coroutine[Any, Any,
     if at_once <= 1:
         await work_on()
     else:
-        # gather cancels all of them when it is cancelled, and waits for their ends.
-        for end in await asyncio.gather(*(work_on() for _ in range(at_once)), return_exceptions=True):
-            if end is not None:
-                raise end
+        await all_ended(work_on() for _ in range(at_once))
     if failures:
         raise failures[0]

@@ -19,6 +19,7 @@ from itertools import islice
 from typing import Any, Final, NamedTuple, TypeVar
 
 from sprocketmq.client.remoting.api import RemotingApi
+from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.core.produce.route_table import MASTER_ID, BrokerAddress, RouteTable, route_for_new_topic
 from sprocketmq.errors import ClosedError, NetworkError, RequestTimeout, RocketMQError, TopicNotExist
 from sprocketmq.net.waiting_line import WaitingLine
@@ -269,10 +270,7 @@ async def _for_each(topics: Iterable[str], ask: Callable[[str], Awaitable[bool]]
                     pass
 
     await ask_left(1)
-    ends = await asyncio.gather(*(ask_left(None) for _ in range(_ASKED_AT_ONCE)), return_exceptions=True)
-    for end in ends:
-        if end is not None:
-            raise end
+    await all_ended(ask_left(None) for _ in range(_ASKED_AT_ONCE))
 
 
 def _answer(question: asyncio.Task[bool]) -> bool:

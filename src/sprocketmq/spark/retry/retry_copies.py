@@ -16,6 +16,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from sprocketmq.client.group.send_back import retry_copy
+from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.remoting.message_writer import MessageWriter
 from sprocketmq.client.remoting.unique_keys import UniqueKeys
 from sprocketmq.client.settings.send_settings import SendSettings
@@ -169,11 +170,7 @@ async def _send_all(
             outgoing.body, outgoing.sys_flag = copy.body, outgoing.sys_flag & ~_COMPRESSION | sys_flag & _COMPRESSION
         await cluster.retrying(ask)
 
-    # No send may be in flight when this returns.
-    sends = (store(row, copy) for row, copy in zip(rows, copies, strict=True))
-    for outcome in await asyncio.gather(*sends, return_exceptions=True):
-        if isinstance(outcome, BaseException):
-            raise outcome
+    await all_ended(store(row, copy) for row, copy in zip(rows, copies, strict=True))  # no send stays in flight
 
 
 def _message(row: BadRow) -> MessageExt:

@@ -22,6 +22,7 @@ from typing import ClassVar, Final
 import pyarrow as pa
 
 from sprocketmq.client.produce.producer import AsyncProducer
+from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.results import SendResult
 from sprocketmq.errors import NetworkError
 from sprocketmq.net.process.engine import Engine
@@ -139,7 +140,7 @@ class MessageSender(RowSender):
             async with gate:
                 await self._until_stored(lambda: sender.send_encoded_batch(elements.topic, part))
 
-        await _all_of([send(part) for part in elements.parts(_BATCH_BYTES, _BATCH_MESSAGES)])
+        await all_ended(send(part) for part in elements.parts(_BATCH_BYTES, _BATCH_MESSAGES))  # no send stays in flight
 
     def _gate(self) -> asyncio.Semaphore:
         return asyncio.Semaphore(max(1, self._options.max_in_flight // _BATCH_MESSAGES))
@@ -160,7 +161,7 @@ class MessageSender(RowSender):
                 free.setdefault(row.message.topic, []).append(row.message)
         work += [self._send_batch(part, None, gate) for messages in free.values() for part in _parts(messages)]
         work += [self._send_in_order(queue, rows_of_queue, gate) for queue, rows_of_queue in bound.items()]
-        await _all_of(work)
+        await all_ended(work)  # no send stays in flight
 
     async def _send_in_order(self, queue: MessageQueue, rows: Sequence[OutgoingRow], gate: asyncio.Semaphore) -> None:
         run: list[Message] = []
@@ -204,13 +205,6 @@ class MessageSender(RowSender):
                 )
 
         await self._until_answered(stored)
-
-
-async def _all_of(work: Sequence[Awaitable[None]]) -> None:
-    """Wait for all; then raise the first failure. No send may be left in flight."""
-    for outcome in await asyncio.gather(*work, return_exceptions=True):
-        if isinstance(outcome, BaseException):
-            raise outcome
 
 
 def _marks(task_id: TaskId) -> dict[str, str]:
