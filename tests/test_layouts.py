@@ -75,7 +75,7 @@ def places(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, str(node.value)
 
 
-def test_formats_are_told_in_tables_or_have_a_reason_of_their_own() -> None:
+def test_formats_are_declared_in_tables_or_give_a_reason() -> None:
     found = {str(path.relative_to(SOURCES)): list(formats(tree)) for path, tree in modules()}
     assert {name: those for name, those in found.items() if those and name not in OWN_FORMATS} == {}
     assert [name for name in OWN_FORMATS if not found.get(name)] == [], "these have no format any more"

@@ -23,12 +23,12 @@ class Told(JavaProgram):
 
     def __init__(self, *lines: str) -> None:
         JsonLines.__init__(self)
-        self._said = list(lines)
+        self._latest_subscriptions = list(lines)
 
     def read_line(self, timeout_s: float = 60.0) -> str:
-        if not self._said:
+        if not self._latest_subscriptions:
             raise EOFError
-        return self._said.pop(0)
+        return self._latest_subscriptions.pop(0)
 
     def close_input(self) -> None:
         pass

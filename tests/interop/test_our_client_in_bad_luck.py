@@ -66,7 +66,7 @@ def test_a_broker_that_is_killed(cluster: ApacheCluster, traffic: LiveTraffic) -
     assert traffic.refused
 
 
-def test_a_name_server_that_freezes_stops_nobody(cluster: ApacheCluster, traffic: LiveTraffic) -> None:
+def test_a_frozen_name_server_stops_no_client(cluster: ApacheCluster, traffic: LiveTraffic) -> None:
     os.kill(cluster.namesrv_pid, signal.SIGSTOP)
     try:
         traffic.flows(300)

@@ -38,7 +38,7 @@ def task(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_apache_gives_up_what_nobody_ends(
+def test_apache_drops_a_transaction_that_is_never_ended(
     servers: SharedServers, version: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     apache = servers.apache(version, **CONF)

@@ -106,7 +106,7 @@ def test_a_topic_deleted_by_mqadmin_is_a_loss_and_made_anew_is_new(
         lenient.until_read([*range(5), 50, 51, 52])
 
 
-def test_sql_filters_that_a_broker_does_not_take_are_said_so(flow: Flow) -> None:
+def test_sql_filters_that_a_broker_refuses_are_reported(flow: Flow) -> None:
     topic = flow.topic()
     flow.send(topic, range(3))
     with pytest.raises(PySparkException, match=r"(?i)filter"):

@@ -84,7 +84,7 @@ def test_a_topic_deleted_under_a_stream_is_a_loss_and_made_anew_is_new(apache: A
             ask(reader(apache, topic), end)
 
 
-def test_a_queue_that_never_was_is_gone_and_one_whose_broker_nobody_knows_is_not(apache: ApacheCluster) -> None:
+def test_a_queue_that_never_existed_is_gone_and_one_of_an_unknown_broker_is_not(apache: ApacheCluster) -> None:
     topic = f"there-{time.time_ns()}"
     with rmq.Admin(namesrv_addr=apache.namesrv_addr) as admin:
         admin.create_topic(topic, queues=1)

@@ -85,7 +85,7 @@ S01_TO_S04 = [
         f"{PARTS}::test_a_name_server_is_kept_until_it_fails_then_the_next_is_tried "
         f"{PARTS}::test_requests_that_fail_together_move_to_the_next_name_server_not_past_it "
         f"{PARTS}::test_a_name_server_that_does_not_answer_leaves_time_for_the_others",
-        "test_our_client_in_bad_luck.py::test_a_name_server_that_freezes_stops_nobody",
+        "test_our_client_in_bad_luck.py::test_a_frozen_name_server_stops_no_client",
     ),
     Mechanism(
         "S1",
@@ -114,7 +114,7 @@ S01_TO_S04 = [
         f"{INSTANCE}::test_a_broker_that_no_route_names_any_more_is_disconnected "
         f"{MEMBER}::test_only_connections_to_brokers_that_no_route_names_are_closed "
         f"{ROUTES}::test_an_address_is_known_while_a_route_names_it "
-        f"{ROUTES}::test_the_table_tells_news_and_keeps_queues",
+        f"{ROUTES}::test_a_route_update_reports_changes_and_keeps_queues",
     ),
     Mechanism(
         "S1",
@@ -148,7 +148,7 @@ S01_TO_S04 = [
         "client/remoting/instance.py",
         f"{LIFE}::test_a_consumer_that_shuts_down_unregisters_at_once "
         f"{LIFE}::test_clients_that_shut_down_unregister_at_all_brokers "
-        "inproc/client/test_client_shutdown.py::test_a_heartbeat_under_way_does_not_bring_back_who_has_left",
+        "inproc/client/test_client_shutdown.py::test_a_late_heartbeat_does_not_add_a_member_that_has_left",
         MIXED,
     ),
     Mechanism(
@@ -315,7 +315,7 @@ S01_TO_S04 = [
         "CONFIG: the queues that the user named",
         "A 负载均衡实现 (strategies)",
         "core/group/allocation.py",
-        f"{ALLOCATION}::test_config_is_what_the_user_said "
+        f"{ALLOCATION}::test_the_config_is_what_the_user_set "
         "inproc/client/test_client_rebalance.py::test_strategies_with_arguments_are_options",
         ORACLE,
         function="AllocateByConfig.__call__",

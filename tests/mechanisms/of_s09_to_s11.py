@@ -260,7 +260,7 @@ S09_TO_S11 = [
         "core/consume/queue_lock.py",
         f"{LOCKS}::test_a_tenure_lasts_as_long_as_nobody_else_can_have_had_the_lock "
         f"{ORDERLY}::test_a_lock_that_comes_back_begins_where_the_other_member_ended_and_never_sets_it_back "
-        f"{ORDERLY}::test_a_lock_that_comes_back_goes_on_with_what_is_cached_when_nobody_consumed "
+        f"{ORDERLY}::test_a_queue_locked_again_keeps_its_cache_when_no_other_member_consumed "
         f"{ORDERLY}::test_what_is_cached_is_consumed_as_soon_as_the_lock_comes_back",
         function="LocalQueueLock.granted",
     ),
@@ -332,7 +332,7 @@ S09_TO_S11 = [
         "E removeUnnecessaryMessageQueue",
         "client/consume/rebalancer.py",
         f"{ORDERLY}::test_shutdown_gives_the_locks_back_so_that_the_next_member_goes_on_at_once "
-        f"{ORDERLY_PROGRESS}::test_who_leaves_the_group_unlocks_at_once_what_it_gave_up_before",
+        f"{ORDERLY_PROGRESS}::test_a_member_that_leaves_unlocks_at_once_the_queues_it_released_before",
         MIXED,
     ),
     Mechanism(
@@ -467,7 +467,7 @@ S09_TO_S11 = [
         "A getConsumerStatsManager",
         "client/consume/running_info.py",
         f"{INSTANCE}::test_running_info_tells_what_is_cached_and_how_far_progress_is "
-        f"{RUNNING_INFO}::test_queues_in_hand_are_told_as_java_counts_them "
+        f"{RUNNING_INFO}::test_held_queues_are_reported_as_java_counts_them "
         f"{RUNNING_INFO}::test_a_queue_is_told_with_its_messages_its_progress_and_its_lock",
         f"{WATCHED}::test_mqadmin_sees_our_consumers_state_and_where_it_stands",
     ),

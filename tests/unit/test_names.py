@@ -38,7 +38,7 @@ def test_checkers_and_the_interpreter_see_the_same_names(package: str) -> None:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_a_name_that_is_not_there_is_said_to_be_missing(package: str) -> None:
+def test_a_name_that_is_not_there_is_reported_as_missing(package: str) -> None:
     module = importlib.import_module(package)
     with pytest.raises(AttributeError, match=f"module '{package}' has no attribute 'Nothing'"):
         module.Nothing  # noqa: B018

@@ -20,15 +20,15 @@ class BelievedTime:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._told_of_jump = False
+        self._jump_is_logged = False
 
     def now_ms(self) -> int:
         now_ms, steady_ms = self._clock.now_ms(), self._clock.steady_ms()
         if now_ms <= steady_ms + _BELIEVED_JUMP_MS:
-            self._told_of_jump = False
+            self._jump_is_logged = False
             return now_ms
-        if not self._told_of_jump:
-            self._told_of_jump = True
+        if not self._jump_is_logged:
+            self._jump_is_logged = True
             log.warning(
                 "the clock was set forward by %d s: until a restart, files and half messages expire by the former time; "
                 "deleteExpiredCommitLog (code 329) deletes by the new time",

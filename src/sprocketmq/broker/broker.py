@@ -95,10 +95,10 @@ class Broker(BrokerController):
         settings = BrokerConfig(**{**msgspec.structs.asdict(config or BrokerConfig()), **given})
         super().__init__(settings, clock, engine, None if config_file is None else Path(config_file))
         # The handlers; with access control, every request passes the gate first.
-        self._behind_the_gate = self._handlers = handler_table()
+        self._unchecked_handlers = self._handlers = handler_table()
         requests.check_handlers(Peer.BROKER, self._handlers)
         if self._access is not None:
-            self._handlers = with_access_checks(self._behind_the_gate, self._access)
+            self._handlers = with_access_checks(self._unchecked_handlers, self._access)
 
     def _new_server(self) -> Server:
         return Server(
@@ -137,9 +137,9 @@ class Broker(BrokerController):
 
     def before_request(self, code: int, look: Callable[[Connection, Command], Command | None]) -> None:
         """Call ``look`` with each request with ``code`` that access control allowed. If it returns an answer, the handler is not called."""
-        behind = self._behind_the_gate
-        if code in behind:
-            behind[code] = with_interceptor(behind[code], look)
+        unchecked = self._unchecked_handlers
+        if code in unchecked:
+            unchecked[code] = with_interceptor(unchecked[code], look)
 
     def _answer_pull_again(self, pull: PullRequest) -> None:
         connection, command = pull.connection, pull.command

@@ -41,7 +41,7 @@ from sprocketmq.broker.observe.statistics import Statistics
 from sprocketmq.broker.ports import Ports
 from sprocketmq.broker.replication.durability import DurableAnswers
 from sprocketmq.broker.replication.handover import HandoverDriver
-from sprocketmq.broker.replication.registration import Registration, announced_parts
+from sprocketmq.broker.replication.registration import Registration, registration_parts
 from sprocketmq.broker.replication.replication import Replication
 from sprocketmq.broker.replication.route_lookup import RouteLookup
 from sprocketmq.broker.security.access import AccessValidator, acl_file, codes_in, topic_at
@@ -325,7 +325,7 @@ class BrokerController(Service):
             broker_name=self.config.broker_name,
             address=self.address,
             period_ms=self.config.register_namesrv_period_ms,
-            parts=lambda: announced_parts(self.config, self.topics),
+            parts=lambda: registration_parts(self.config, self.topics),
             ha_address=lambda: self.ha_address,
             on_order_topics=lambda topics: self.topics.mark_ordered(topics, self.clock.now_ms()),
         )

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-import sprocketmq.logs  # noqa: F401 - its loggers tell what peers say in one line
+import sprocketmq.logs  # noqa: F401 - escapes text of peers in log lines

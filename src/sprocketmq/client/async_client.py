@@ -39,7 +39,7 @@ from sprocketmq.errors import ClosedError, ConfigurationError
 if TYPE_CHECKING:
     from typing import Self
 
-__all__ = ["EXIT_TIMEOUT_S", "AsyncClient", "Parts", "in_order", "kept_alone"]
+__all__ = ["EXIT_TIMEOUT_S", "AsyncClient", "Parts", "in_order", "unreferenced_clients"]
 
 log = logging.getLogger("sprocketmq.client")
 
@@ -248,7 +248,7 @@ class AsyncClient(Generic[P]):
                     _keep(self)
                 return None
             failure: BaseException = asyncio.CancelledError()
-        except BaseException as error:  # noqa: BLE001 - whoever waits raises it
+        except BaseException as error:  # noqa: BLE001 - the callers that wait raise it
             failure = error
         await self._closing()
         return failure
@@ -316,7 +316,7 @@ def _keep(client: AsyncClient[Any]) -> None:
     _kept.add(client)
 
 
-def kept_alone() -> list[AsyncClient[Any]]:
+def unreferenced_clients() -> list[AsyncClient[Any]]:
     """The clients that run by themselves and that nothing else refers to: no variable, no blocking client, no closure."""
     if not hasattr(sys, "getrefcount"):  # not every Python counts references
         return []

@@ -98,8 +98,8 @@ class ReceivedMessage(MessageExt[V]):
     Args:
         topic: where it is stored.
         body: its bytes.
-        fields: as those of MessageExt. A consumer makes these messages; nobody waits for the verdict on one made by hand,
-            as in a test of a handler. A pickled copy has no verdict: the process that received the message gives it.
+        fields: as those of MessageExt. A consumer makes these messages; a verdict on one made by hand, as in a test of a handler, is only
+            stored. A pickled copy has no verdict: the process that received the message gives it.
     """
 
     __slots__ = ("_delivery",)

@@ -133,12 +133,12 @@ def queue_number_problem(what: str, number: int) -> str | None:
 
 
 def is_system_group(group: str) -> bool:
-    """Whether a group belongs to brokers and tools, and to nobody's application."""
+    """Whether a group belongs to brokers and tools, and not to an application."""
     return group in _SYSTEM_GROUPS or group.startswith(SYSTEM_GROUP_PREFIX)
 
 
 def is_system_topic(topic: str, known: Collection[str] = ()) -> bool:
-    """Whether a topic belongs to brokers, groups or tools, and to nobody's application.
+    """Whether a topic belongs to brokers, groups or tools, and not to an application.
 
     Args:
         known: what brokers and name servers call their own, such as topics of the name of a broker.

@@ -7,7 +7,14 @@ import socket
 
 from sprocketmq.errors import ConfigurationError
 
-__all__ = ["announced_host", "joined_address", "local_ip", "packed_address", "said_of_broker", "said_of_name_server"]
+__all__ = [
+    "announced_host",
+    "broker_given_as_name_server",
+    "joined_address",
+    "local_ip",
+    "name_server_given_as_broker",
+    "packed_address",
+]
 
 
 def announced_host(bind_host: str, broker_ip: str) -> str:
@@ -66,11 +73,11 @@ def packed_address(peer: tuple[str, int]) -> tuple[bytes, int]:
     return (mapped or address).packed, peer[1]
 
 
-def said_of_broker(address: str) -> str:
+def broker_given_as_name_server(address: str) -> str:
     """What to say of a broker that was given as name server."""
     return f"{address} is a broker, not a name server; its name servers are usually at port 9876"
 
 
-def said_of_name_server(address: str) -> str:
+def name_server_given_as_broker(address: str) -> str:
     """What to say of a name server that was given as broker."""
     return f"{address} is a name server, not a broker; brokers are usually at port 10911, or name one as the name server knows it"

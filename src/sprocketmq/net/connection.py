@@ -5,9 +5,9 @@
       RequestingProtocol     requests of this side, and writing
         Connection           requests of the peer: bytes -> frames -> commands -> handler -> answers
 
-Both sides may send requests. Flag bit 0 alone tells a response from a request, and each side counts its own opaques, so the same number
-can be in flight in both directions. For each request of the peer, in order, the loop calls ``handler(connection, command)``. It returns the
-response, or None if there is none (one-way) or not yet (the pull is parked; answer later with ``send``).
+Both sides may send requests. Flag bit 0 alone distinguishes a response from a request, and each side counts its own opaques, so the same
+number can be in flight in both directions. For each request of the peer, in order, the loop calls ``handler(connection, command)``. It
+returns the response, or None if there is none (one-way) or not yet (the pull is parked; answer later with ``send``).
 
 Laws
 1. All frames of one read are handled before anything is written, and their answers leave in one write (one system call).

@@ -147,11 +147,11 @@ class TlsListener:
             return
         self._silent.pop(connection).cancel()
         self._loop.remove_reader(connection)
-        task = self._loop.create_task(self._become(connection, self._tls.context if speaks_tls else None))
+        task = self._loop.create_task(self._start_protocol(connection, self._tls.context if speaks_tls else None))
         self._shaking.add(task)
         task.add_done_callback(self._shaking.discard)
 
-    async def _become(self, connection: socket.socket, context: ssl.SSLContext | None) -> None:
+    async def _start_protocol(self, connection: socket.socket, context: ssl.SSLContext | None) -> None:
         peer = _peer(connection)
         try:
             await self._loop.connect_accepted_socket(

@@ -28,7 +28,7 @@ class WaitingLine:
         self.length += 1
         try:
             if not self.is_open:
-                return await self._come(timeout_ms)
+                return await self._wait_in_line(timeout_ms)
             await asyncio.sleep(
                 0
             )  # one turn, not the two of a future: otherwise a new caller in each turn would keep the line occupied forever
@@ -36,7 +36,7 @@ class WaitingLine:
         finally:
             self.length -= 1
 
-    async def _come(self, timeout_ms: float | None) -> bool:
+    async def _wait_in_line(self, timeout_ms: float | None) -> bool:
         loop = asyncio.get_running_loop()
         place: asyncio.Future[bool] = loop.create_future()
         self._waiting.append(place)

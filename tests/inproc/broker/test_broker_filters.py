@@ -322,7 +322,7 @@ def test_a_heartbeat_without_subscriptions_of_an_unknown_group_asks_for_them(clu
     ],
 )
 @pytest.mark.parametrize("cluster", [{}], indirect=True)
-def test_a_refusal_says_whose_permission_is_missing(cluster, client, settings, code, forbidden_type):
+def test_a_refusal_names_the_missing_permission(cluster, client, settings, code, forbidden_type):
     cluster.broker.config = msgspec.structs.replace(cluster.broker.config, **settings)
     answer = client.ask(code, client.pull_header("g", "flights"))
     assert (answer.code, answer.ext_fields) == (ResponseCode.NO_PERMISSION, {"forbiddenType": forbidden_type})

@@ -53,7 +53,7 @@ def test_running_info_goes_to_the_member_as_it_came_and_its_answer_back(cluster,
     assert asked.ext_fields == {"consumerGroup": "g", "clientId": "c1", "jstackEnable": "true"}
 
 
-def test_a_member_that_is_not_there_is_said_to_be_offline(cluster, client):
+def test_a_missing_member_is_reported_as_offline(cluster, client):
     Answering(cluster, "c1")
     for answer in (running_info(client, "c2"), running_info(client, group="nobody")):
         assert (answer.code, bool(answer.remark)) == (ResponseCode.SYSTEM_ERROR, True)

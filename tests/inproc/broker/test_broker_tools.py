@@ -262,7 +262,7 @@ def test_who_reads_a_topic_and_what_a_group_reads(cluster, client):
 # -- numbers -----------------------------------------------------------------------------------------------------------------------
 
 
-def test_time_spans_tell_how_long_the_next_message_has_been_waiting(cluster, client):
+def test_a_time_span_is_how_long_the_next_message_has_waited(cluster, client):
     begin = cluster.clock.now_ms()
     for _ in range(3):
         client.send("flights")

@@ -242,7 +242,7 @@ def test_a_pull_consumer_that_does_not_poll(patient: Patient) -> None:
         assert re.match(r"the application of \S+ has taken no message of ", found["sentence"])
 
 
-def test_a_group_that_nobody_knows_is_one_sentence(patient: Patient) -> None:
+def test_an_unknown_group_is_reported_in_one_sentence(patient: Patient) -> None:
     ended = CommandLine(patient.server.namesrv_addr).run("group doctor nobody")
     assert (ended.code, ended.out) == (1, "")
     assert ended.err.count("\n") == 1

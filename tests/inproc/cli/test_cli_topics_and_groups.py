@@ -86,7 +86,7 @@ def test_create_fails_if_the_object_exists_and_show_if_it_does_not(line: Command
         assert said in ended.err, (command, ended)
 
 
-def test_a_topic_is_shown_with_its_queues_and_who_reads_it(server: EmbeddedRocketMQ, line: CommandLine) -> None:
+def test_a_topic_is_shown_with_its_queues_and_its_groups(server: EmbeddedRocketMQ, line: CommandLine) -> None:
     line.ok("topic create shown --queues 2 --perm r --attribute message.type=NORMAL")
     line.ok("topic perm shown rw")
     send(server, "shown", 3)

@@ -321,7 +321,7 @@ def test_a_member_consumes_a_message_once_more_when_it_is_asked_to(
 # -- brokers and name servers ----------------------------------------------------------------------------------------------------
 
 
-def test_brokers_say_how_they_are(admin: rmq.Admin, producer: rmq.Producer, second_broker: Broker) -> None:
+def test_brokers_report_their_state(admin: rmq.Admin, producer: rmq.Producer, second_broker: Broker) -> None:
     admin.create_topic("flights", queues=1, broker="broker-a")
     send_all(producer, ["0", "1"])
     one, other = admin.brokers()

@@ -44,7 +44,7 @@ def refuse(message: rmq.MessageExt) -> None:
 
 @pytest.mark.parametrize("way", ["broker", "client"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_message_that_cannot_be_opened_is_opened_by_who_can_after_its_retry(
+def test_a_message_that_one_member_cannot_open_is_opened_by_another_after_its_retry(
     rocketmq: EmbeddedRocketMQ, consumers: Consumers, monkeypatch: pytest.MonkeyPatch, kind: str, way: str
 ) -> None:
     rocketmq.create_topic("flights", queues=1)

@@ -204,7 +204,7 @@ def test_letters_of_a_group_that_was_switched_off_are_still_read(
     assert [letter.message.body for letter in letters.read()] == [b"1"]
 
 
-def test_a_topic_that_cannot_be_read_is_said_with_the_way_out(
+def test_a_topic_that_cannot_be_read_is_reported_with_what_to_do(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, letters: rmq.DeadLetters
 ) -> None:
     rocketmq.create_topic("flights", queues=1)

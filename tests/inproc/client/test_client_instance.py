@@ -291,7 +291,7 @@ def test_a_rebalance_that_hangs_holds_up_no_other_group(rocketmq: EmbeddedRocket
         release.set()
 
 
-def test_brokers_that_do_not_answer_hold_up_a_shutdown_for_a_limited_time_and_no_heartbeat_names_who_left(
+def test_brokers_that_do_not_answer_delay_a_shutdown_for_a_limited_time_and_no_heartbeat_names_a_member_that_left(
     rocketmq: EmbeddedRocketMQ,
     producer: rmq.Producer,
     consumers: Consumers,

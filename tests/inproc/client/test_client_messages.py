@@ -459,7 +459,7 @@ def test_a_consumer_has_one_listener_or_one_iteration(rocketmq: EmbeddedRocketMQ
         listening.messages()
 
 
-def test_an_iterated_consumer_that_nobody_holds_is_closed_with_a_warning(rocketmq: EmbeddedRocketMQ) -> None:
+def test_an_iterated_consumer_without_a_reference_is_closed_with_a_warning(rocketmq: EmbeddedRocketMQ) -> None:
     rocketmq.create_topic("flights", queues=1)
     held = [rocketmq.push_consumer("delays")]
     held[0].subscribe("flights")

@@ -51,7 +51,7 @@ OF_A_MEMBER = {"running_info", "consume_status", "consume_directly", "message_tr
 
 @pytest.mark.parametrize("verb", OF_A_GROUP)
 @pytest.mark.parametrize("count", [0, 3], ids=["an empty topic", "a topic with messages"])
-def test_a_group_that_does_not_exist_is_said_not_to(
+def test_a_group_that_does_not_exist_is_reported_as_missing(
     rocketmq: EmbeddedRocketMQ, admin: rmq.Admin, producer: rmq.Producer, verb: str, count: int
 ) -> None:
     send_all(producer, [str(number) for number in range(count)])
@@ -91,7 +91,7 @@ def test_without_the_right_to_list_groups_an_unknown_group_is_not_an_error(
     assert admin.lag("dealys") == 0
 
 
-def test_a_group_is_not_said_to_be_missing_while_a_broker_does_not_answer(
+def test_a_group_is_not_reported_missing_while_a_broker_does_not_answer(
     rocketmq: EmbeddedRocketMQ, second_broker: Broker
 ) -> None:
     with rocketmq.admin(mq_client_api_timeout_ms=300) as admin:
@@ -157,7 +157,7 @@ OF_A_TOPIC: dict[str, Callable[[rmq.Admin], object]] = {
 
 
 @pytest.mark.parametrize("verb", OF_A_TOPIC)
-def test_a_topic_that_does_not_exist_is_said_not_to(admin: rmq.Admin, verb: str) -> None:
+def test_a_topic_that_does_not_exist_is_reported_as_missing(admin: rmq.Admin, verb: str) -> None:
     admin.create_group("delays")
     admin.max_offset(QUEUE)  # the address of the broker is known
     with pytest.raises(rmq.TopicNotExist, match="topic 'flihgts' does not exist"):
@@ -197,7 +197,7 @@ def test_every_read_of_a_topic_or_group_is_tried_here() -> None:
         lambda admin: admin.message_at(rmq.MessageQueue("flights", "broker-b", 0), 0),
     ],
 )
-def test_a_queue_that_does_not_exist_is_said_not_to(
+def test_a_queue_that_does_not_exist_is_reported_as_missing(
     admin: rmq.Admin, second_broker: Broker, ask: Callable[[rmq.Admin], object]
 ) -> None:
     admin.create_topic("ships", queues=1)  # on both, so that both addresses are known

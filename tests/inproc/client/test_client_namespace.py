@@ -86,7 +86,7 @@ def test_transactions_and_batches_know_the_namespace(rocketmq: EmbeddedRocketMQ)
     assert [message.properties[props.INSTANCE_ID] for message in rocketmq.messages("one%flights")] == ["one"] * 4
 
 
-def test_version_two_says_the_namespace_in_each_request_and_leaves_names_alone(rocketmq: EmbeddedRocketMQ) -> None:
+def test_version_two_puts_the_namespace_in_each_request_and_leaves_names_alone(rocketmq: EmbeddedRocketMQ) -> None:
     rocketmq.create_topic("flights", queues=1)
     seen: list[Command] = []
 
@@ -110,7 +110,7 @@ def test_a_bad_namespace_is_refused_in_one_sentence(rocketmq: EmbeddedRocketMQ) 
                 rocketmq.producer("ops", **{option: value})
 
 
-def test_unit_mode_is_said_in_each_send_and_in_heartbeats(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:
+def test_unit_mode_is_in_each_send_and_in_heartbeats(rocketmq: EmbeddedRocketMQ, consumers: Consumers) -> None:
     rocketmq.create_topic("flights", queues=1)
     heartbeats: list[bytes] = []
 

@@ -390,7 +390,7 @@ def test_a_call_that_runs_while_the_lock_is_lost_and_comes_back_does_not_set_pro
     assert recorder.bodies == ["0", "1", "5"]
 
 
-def test_a_lock_that_comes_back_goes_on_with_what_is_cached_when_nobody_consumed(
+def test_a_queue_locked_again_keeps_its_cache_when_no_other_member_consumed(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
     rocketmq.create_topic("flights", queues=1)

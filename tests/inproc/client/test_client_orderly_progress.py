@@ -248,7 +248,7 @@ def test_a_queue_given_up_with_nothing_cached_is_unlocked_at_once(
     rocketmq.wait_until(lambda: _owner(rocketmq) is None)
 
 
-def test_who_leaves_the_group_unlocks_at_once_what_it_gave_up_before(
+def test_a_member_that_leaves_unlocks_at_once_the_queues_it_released_before(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:
     rocketmq.create_topic("flights", queues=1)

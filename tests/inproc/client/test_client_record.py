@@ -198,7 +198,7 @@ def test_an_orderly_run_with_a_second_member_replays(
     assert len({one.message_id for one in story.deliveries.values() if one.consumed}) == 80
 
 
-def test_a_long_orderly_call_is_told_of_beside_those_that_ended_before(
+def test_a_long_orderly_call_is_logged_beside_those_that_ended_before(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, tmp_path: Path
 ) -> None:
     rocketmq.create_topic("flights", queues=1)
@@ -291,7 +291,7 @@ def test_a_broadcasting_run_replays_and_says_what_was_given_up(
     assert "progress 2" in said(file, "--queue", "flights@broker-a:0")
 
 
-def test_messages_in_hand_when_their_queue_goes_are_told_to_come_again(
+def test_messages_held_when_their_queue_leaves_are_delivered_again(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, file: Path
 ) -> None:
     rocketmq.create_topic("flights", queues=1)

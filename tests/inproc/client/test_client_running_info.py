@@ -109,7 +109,7 @@ def test_an_option_that_is_not_given_is_told_with_its_default(
     }  # fmt: skip
 
 
-def test_queues_in_hand_are_told_as_java_counts_them(
+def test_held_queues_are_reported_as_java_counts_them(
     rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer
 ) -> None:
     rocketmq.create_topic("flights", queues=1)

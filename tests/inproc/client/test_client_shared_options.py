@@ -182,7 +182,7 @@ def test_the_faces_share_a_client_on_one_loop_and_are_refused_on_another(rocketm
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")  # it says that nobody shut it down
-def test_a_client_that_was_left_behind_on_a_closed_loop_keeps_nobody_out(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_client_left_on_a_closed_loop_does_not_block_a_new_one(rocketmq: EmbeddedRocketMQ) -> None:
     async def leave() -> ClientInstance:
         producer = rmq.AsyncProducer("left", namesrv_addr=rocketmq.namesrv_addr, instance_name="shared")
         await producer.start()

@@ -229,7 +229,7 @@ def test_a_try_without_an_answer_ends_with_its_own_limit_and_the_next_one_stores
     assert bodies(rocketmq) == [b"first", b"x"]
 
 
-def test_a_host_that_says_nothing_during_a_whole_send_is_connected_anew(rocketmq: EmbeddedRocketMQ) -> None:
+def test_a_host_that_is_silent_for_a_whole_send_gets_a_new_connection(rocketmq: EmbeddedRocketMQ) -> None:
     async def scenario(producer: rmq.AsyncProducer) -> None:
         pool = producer._instance.pool  # type: ignore[union-attr]
         (address,) = (name for name in pool.addresses if name != rocketmq.namesrv_addr)

@@ -288,7 +288,7 @@ def test_a_filter_that_changes_while_its_consumer_starts_holds(
 
 
 @pytest.mark.parametrize("kind", ["consumer", "producer"])
-def test_a_heartbeat_under_way_does_not_bring_back_who_has_left(
+def test_a_late_heartbeat_does_not_add_a_member_that_has_left(
     rocketmq: EmbeddedRocketMQ, consumers: Consumers, kind: str
 ) -> None:
     rocketmq.create_topic("flights", queues=1)

@@ -110,7 +110,7 @@ CHOICES = [
 
 @pytest.mark.parametrize(("choice", "seen", "end"), CHOICES)
 @pytest.mark.parametrize("kind", ["message", "orderly"])
-def test_a_body_that_nobody_can_open_is_told_of_and_goes_the_way_that_was_chosen(
+def test_a_body_that_cannot_be_opened_is_logged_and_treated_as_the_option_says(
     rocketmq: EmbeddedRocketMQ,
     producer: rmq.Producer,
     consumers: Consumers,

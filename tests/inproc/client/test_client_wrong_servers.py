@@ -83,7 +83,7 @@ def _trusting() -> ssl.SSLContext:
 
 
 @pytest.mark.parametrize("who", ASKING)
-def test_tls_at_a_plain_port_is_said_not_to_fit(rocketmq: EmbeddedRocketMQ, who: str) -> None:
+def test_tls_at_a_plain_port_is_reported_as_the_wrong_protocol(rocketmq: EmbeddedRocketMQ, who: str) -> None:
     sentence = (
         f"^the TLS handshake with {rocketmq.namesrv_addr} failed: .+; TLS and a plain port do not fit: connect without"
     )
@@ -92,7 +92,7 @@ def test_tls_at_a_plain_port_is_said_not_to_fit(rocketmq: EmbeddedRocketMQ, who:
 
 
 @pytest.mark.parametrize("who", ASKING)
-def test_a_plain_client_at_a_port_for_tls_only_is_told_to_speak_it(tmp_path: Path, who: str) -> None:
+def test_a_plain_client_at_a_tls_only_port_is_told_to_use_tls(tmp_path: Path, who: str) -> None:
     issued = CA.issue_cert("localhost", "127.0.0.1")
     issued.private_key_and_cert_chain_pem.write_to_path(tmp_path / "both.pem")
     both = str(tmp_path / "both.pem")

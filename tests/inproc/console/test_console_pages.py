@@ -93,7 +93,9 @@ def test_the_overview_has_each_group_with_its_verdict_and_lag(
     assert "No group has" in console.page("/", q="no such group")
 
 
-def test_a_group_says_why_its_queues_and_its_members(console: RunningConsole, server: EmbeddedRocketMQ, names: Names):
+def test_a_group_is_shown_with_its_errors_queues_and_members(
+    console: RunningConsole, server: EmbeddedRocketMQ, names: Names
+):
     send(server, names.topic, b"one")
     consumer = server.push_consumer(names.group, consume_from_where=FIRST, persist_consumer_offset_interval_ms=100)
     consumer.subscribe(names.topic)
@@ -211,7 +213,7 @@ def test_a_stream_ends_with_its_session(console: RunningConsole, server: Embedde
                 pass
 
 
-def test_the_events_tell_of_each_look(console: RunningConsole):
+def test_ticks_arrive_as_events(console: RunningConsole):
     with console.browser.stream("GET", "/events") as stream:
         ticks = (line for line in stream.iter_lines() if line == "event: tick")
         assert [next(ticks), next(ticks)] == ["event: tick"] * 2

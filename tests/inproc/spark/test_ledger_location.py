@@ -302,7 +302,7 @@ def test_a_merge_that_was_stopped_half_way_is_gone_on_with(pair: Pair) -> None:
     assert pair.decided() == [("q-0", 0), ("q-0", 1)]
 
 
-def test_a_ledger_that_a_power_cut_can_shorten_is_told(
+def test_a_ledger_that_a_power_cut_can_shorten_is_reported(
     pair: Pair, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, "sprocketmq.spark"):

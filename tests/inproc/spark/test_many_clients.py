@@ -110,7 +110,7 @@ def test_members_whose_halves_may_be_open_stay(are_open: bool) -> None:
         leave_group()
 
 
-def test_a_member_that_gets_a_topic_more_stays_open_for_who_uses_it(mq: EmbeddedRocketMQ) -> None:
+def test_a_member_that_gets_one_more_topic_stays_open_for_its_user(mq: EmbeddedRocketMQ) -> None:
     mq.create_topic("trains", queues=2)
     first = Responder.at(options(mq, 1), frozenset({"flights"}))
     second = Responder.at(options(mq, 1), frozenset({"trains"}))

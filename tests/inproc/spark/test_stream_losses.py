@@ -363,7 +363,7 @@ def batch_of(mq: EmbeddedRocketMQ, **options: str) -> BatchReader:
     return source.reader(source.schema())
 
 
-def test_a_queue_without_any_message_left_is_empty_for_who_begins_and_a_loss_for_who_goes_on(
+def test_a_queue_without_messages_is_empty_at_a_start_and_a_loss_when_a_reader_continues(
     emptied: EmbeddedRocketMQ,
 ) -> None:
     assert batch_of(emptied).partitions() == []
@@ -406,7 +406,7 @@ def test_a_queue_that_is_emptied_under_a_running_stream_is_a_loss_before_a_task_
     assert lost(ask(reader, end)) == [(ONE, "deleted", 3, 8)]
 
 
-def test_what_a_task_is_not_given_is_a_loss_though_no_answer_says_so(
+def test_what_a_task_does_not_receive_is_a_loss_even_without_an_answer_that_reports_it(
     emptied: EmbeddedRocketMQ, caplog: pytest.LogCaptureFixture
 ) -> None:
     planned = TaskPartition((QueueRange(ONE, 1, 5),))

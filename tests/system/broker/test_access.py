@@ -116,7 +116,7 @@ def test_a_signed_client_sends_consumes_and_administers_over_tls(servers: Server
     assert sorted(got) == [f"{number}".encode() for number in range(10)]
 
 
-def test_a_client_without_permission_is_told_so(servers: Servers) -> None:
+def test_a_client_without_permission_gets_an_error_that_names_it(servers: Servers) -> None:
     for keys in ({}, {"access_key": "Worker77", "secret_key": "wrong-secret"}):
         with rmq.Admin(**servers.options(**keys)) as admin, pytest.raises(NoPermission) as caught:
             admin.create_topic("orders")

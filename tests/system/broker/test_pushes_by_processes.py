@@ -131,7 +131,7 @@ def test_an_account_without_rights_cannot_access_resources_of_others(server: Spr
         assert admin.view_message(sent.offset_message_id).body == b"what only the owner may see"
 
 
-def test_the_replication_port_of_a_broker_with_accounts_tells_nobody_anything(server: SprocketServer) -> None:
+def test_the_replication_port_of_a_broker_with_accounts_sends_nothing(server: SprocketServer) -> None:
     with rmq.Producer("shop", **signing(server, OWNER)) as producer:
         producer.send(rmq.Message("orders", b"x"))
     address = ask_as(server, BOSS, 906, {}).header["extFields"]["masterHaAddress"]

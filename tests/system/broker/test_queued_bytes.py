@@ -99,9 +99,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
 
 @pytest.mark.parametrize("reads", ["nothing", "little"])
 @pytest.mark.parametrize("flood", FLOODS)
-def test_a_flood_costs_a_bounded_amount_of_memory_and_honest_clients_nothing(
-    watched: Watched, flood: str, reads: str
-) -> None:
+def test_a_flood_takes_bounded_memory_and_does_not_slow_other_clients(watched: Watched, flood: str, reads: str) -> None:
     stage, honest, pid = Stage(watched.server, reads), HonestClient(watched.server), watched.server.broker_pid
     seen: list[int] = []
     over = threading.Event()

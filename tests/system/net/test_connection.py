@@ -289,7 +289,7 @@ def test_bytes_that_break_the_protocol_close_that_connection_only(engine: Engine
     with_server(engine, scenario)
 
 
-def test_half_a_frame_waits_and_holds_nobody_up(engine: Engine) -> None:
+def test_half_a_frame_waits_and_delays_no_other_connection(engine: Engine) -> None:
     async def scenario(server: Server, address: str) -> None:
         frame = encode_command(request(ECHO, body=b"in two halves"))
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)

@@ -212,5 +212,5 @@ def test_sleeping_on_the_manual_clock_takes_no_real_time(engine: Engine) -> None
     assert future.result(5) == 3_600_000
 
 
-def test_the_system_clock_tells_milliseconds_since_1970() -> None:
+def test_the_system_clock_returns_milliseconds_since_1970() -> None:
     assert 1_600_000_000_000 < SystemClock().now_ms() < 4_000_000_000_000

@@ -157,7 +157,7 @@ def test_what_was_written_before_the_end_reaches_a_peer_that_reads_a_second_late
     assert len(frames) == 20
 
 
-def test_what_a_peer_never_reads_is_cut_and_told(engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_connection_that_is_never_read_is_cut_and_logged(engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
     async def come_and_go() -> Connection:
         pool = ConnectionPool()
         (await pool.connection(address)).set_socket_buffers(64 * 1024, 0)
@@ -273,7 +273,7 @@ def test_an_encrypted_key_is_read_with_its_password_only(tmp_path: Path) -> None
             with_settings(settings, key_password=wrong)
 
 
-def test_the_certificate_of_test_mode_serves_who_does_not_check(engine: Engine) -> None:
+def test_the_test_mode_certificate_works_for_clients_that_do_not_check_it(engine: Engine) -> None:
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
 

@@ -82,7 +82,7 @@ def test_the_first_page_reads_counts_and_copies(names: dict[str, Any], flights: 
     assert sorted(message.body for message in flights.messages("flights-copy")) == [b"-1", b"25", b"4", b"NA"]
 
 
-def test_rows_are_written_as_the_page_says(names: dict[str, Any], flights: EmbeddedRocketMQ) -> None:
+def test_the_page_about_writing_is_true(names: dict[str, Any], flights: EmbeddedRocketMQ) -> None:
     run_page("write.md", {**names, "spark_address": flights.namesrv_addr})
     assert len(flights.messages("departures")) == 9
     (refused,) = flights.messages("%DLQ%loads")
@@ -100,7 +100,7 @@ def test_a_bad_row_is_retried_given_up_and_replayed_as_the_page_says(
     assert {(copy.body, copy.properties["RETRY_REASON"]) for copy in retried} == {(b"NA", "not a number")}
 
 
-def test_tables_and_keys_are_as_the_page_says(names: dict[str, Any], flights: EmbeddedRocketMQ) -> None:
+def test_the_page_about_tables_and_keys_is_true(names: dict[str, Any], flights: EmbeddedRocketMQ) -> None:
     run_page("deploy.md", {**names, "spark_address": flights.namesrv_addr})
     assert names["spark"].table("flights_topic").count() == 4
     assert sorted(message.body for message in flights.messages("departures")) == [b"-1", b"25", b"4", b"NA"]

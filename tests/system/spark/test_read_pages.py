@@ -27,13 +27,13 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 ONE = MessageQueue("trains", "broker-a", 0)
 
 
-def test_reading_is_as_the_page_says(names: dict[str, Any], flights: EmbeddedRocketMQ) -> None:
+def test_the_page_about_reading_is_true(names: dict[str, Any], flights: EmbeddedRocketMQ) -> None:
     found = {**names, "spark_address": flights.namesrv_addr}
     run_page("read.md", found)
     assert [loss.start for loss in found["report"].losses] == [1000]
 
 
-def test_operating_is_as_the_page_says(
+def test_the_page_about_operating_is_true(
     names: dict[str, Any], flights: EmbeddedRocketMQ, capsys: pytest.CaptureFixture[str]
 ) -> None:
     found = {**names, "spark_address": flights.namesrv_addr}

@@ -313,7 +313,7 @@ def test_two_judges_of_one_query_have_two_names(spark: SparkSession, mq: Embedde
     assert sorted(good.seen) == [0, 1, 2, 5, 6, 7, 8, 9]
 
 
-def test_the_checkpoint_of_another_query_is_told(spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path) -> None:
+def test_the_checkpoint_of_another_query_is_refused(spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path) -> None:
     mq.create_topic("flights", queues=1)
     publish(mq, 0, 10)
     good = Numbers()

@@ -23,7 +23,7 @@ def test_a_slow_request_is_named_with_code_client_and_time(caplog: pytest.LogCap
     )
 
 
-def test_a_code_that_nobody_knows_is_named_by_its_number(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unknown_code_is_named_by_its_number(caplog: pytest.LogCaptureFixture) -> None:
     SlowRequests(100).note(PEER, Command(31_999), 0.1, 1.0)
     assert caplog.messages == ["request 31999 of 127.0.0.1:5000 took 100 ms"]
 

@@ -63,7 +63,7 @@ def option_names(command: click.Command) -> set[str]:
 
 
 @pytest.mark.parametrize("words", OF_A_CLUSTER, ids=" ".join)
-def test_each_command_of_a_cluster_says_where_and_as_whom_and_prints_json(words: tuple[str, ...]) -> None:
+def test_each_command_of_a_cluster_takes_an_address_an_account_and_json(words: tuple[str, ...]) -> None:
     wanted = {
         "--namesrv-addr",
         "-n",
@@ -81,7 +81,7 @@ def test_each_command_of_a_cluster_says_where_and_as_whom_and_prints_json(words:
 @pytest.mark.parametrize(
     "name", ["handover", "settle", "merge-ledger", "spark-checkpoint rewind", "spark-checkpoint finish"]
 )
-def test_commands_with_a_time_limit_of_their_own_say_as_whom_too(name: str) -> None:
+def test_commands_with_their_own_time_limit_take_an_account_too(name: str) -> None:
     names = option_names(ALL[tuple(name.split())])
     assert {"--context", "--secret-key-file", "--tls", "--tls-ca"} <= names
 
@@ -202,7 +202,7 @@ def test_each_shell_has_its_script(
     assert f"_SPROCKETMQ_COMPLETE={shell}_complete" in capsys.readouterr().out
 
 
-def test_the_version_is_said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_is_printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     from sprocketmq.version import __version__
 
     for word in ("--version", "version"):

@@ -131,7 +131,7 @@ def test_no_function_at_all_is_refused(taker: str) -> None:
 
 
 @pytest.mark.parametrize("taker", [taker for taker, (_, _, is_awaited) in TAKERS.items() if not is_awaited])
-def test_an_async_function_that_nobody_would_await_is_refused(taker: str) -> None:
+def test_an_async_function_that_would_not_be_awaited_is_refused(taker: str) -> None:
     take, _, _ = TAKERS[taker]
 
     async def later(*args: object) -> None: ...
@@ -140,7 +140,7 @@ def test_an_async_function_that_nobody_would_await_is_refused(taker: str) -> Non
         take(later)
 
 
-def test_a_listener_of_the_other_kind_is_told_where_it_belongs() -> None:
+def test_a_listener_of_the_other_kind_is_refused_with_the_right_method() -> None:
     def one(message: rmq.MessageExt) -> None: ...
 
     def several(messages: list[rmq.MessageExt], context: object) -> None: ...

@@ -85,7 +85,7 @@ def test_a_take_that_is_cancelled_at_the_moment_of_its_message_has_not_taken_it(
     on_a_loop(work())
 
 
-def test_a_message_that_was_put_back_goes_to_who_waits_for_one() -> None:
+def test_a_message_that_was_put_back_goes_to_the_next_waiting_take() -> None:
     async def work() -> None:
         stream = MessageStream()
         calls = Calls(stream)
@@ -179,7 +179,7 @@ def test_a_received_message_has_what_its_record_has() -> None:
     on_a_loop(work())
 
 
-def test_a_message_whose_take_was_cancelled_at_the_end_is_waited_for_by_nobody() -> None:
+def test_closing_does_not_wait_for_a_message_whose_take_was_cancelled() -> None:
     async def work() -> None:
         stream = MessageStream()
         calls = Calls(stream)

@@ -98,7 +98,7 @@ def test_the_doctor_starts_and_stops_as_before_after_the_clock_was_set_back():
     assert watcher._next_group() == "g"
 
 
-def test_a_group_that_nobody_knows_leaves_nothing_behind():
+def test_a_request_for_an_unknown_group_stores_nothing():
     """Any name may be in an address."""
 
     async def run() -> None:
@@ -112,7 +112,7 @@ def test_a_group_that_nobody_knows_leaves_nothing_behind():
     asyncio.run(run())
 
 
-def test_lag_is_unknown_where_nobody_told_of_progress():
+def test_lag_is_unknown_where_no_progress_was_committed():
     assert GroupState("g").lag is None
     queue = MessageQueue("t", "b", 0)
     assert GroupState("g", {queue: QueueLag(10, None)}, retry_lag=2).lag == 12

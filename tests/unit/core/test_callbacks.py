@@ -103,7 +103,7 @@ class AsyncListener:
 
 
 @pytest.mark.parametrize("function", [later, AsyncListener(), functools.partial(later_of_two, context=None)])
-def test_an_async_function_is_refused_where_nobody_awaits_it(function: Callable[..., Any]) -> None:
+def test_an_async_function_is_refused_where_it_would_not_be_awaited(function: Callable[..., Any]) -> None:
     assert is_async(function)
     check_callback("the listener", function, "message", may_be_async=True)
     with pytest.raises(ConfigurationError, match=r"the listener is async def .* nobody would await; a plain function"):

@@ -50,7 +50,7 @@ def ended(context: Context, registry: dict[int, Any]) -> None:
     registry.clear()
 
 
-def test_what_several_tasks_tell_is_in_the_report_each_offset_once(registry: dict[int, Any]) -> None:
+def test_the_report_has_each_offset_of_several_tasks_once(registry: dict[int, Any]) -> None:
     context = Context()
     reports = [report_on(context), report_on(context)]
     registry.clear()  # from here on it is a worker's
@@ -64,7 +64,7 @@ def test_what_several_tasks_tell_is_in_the_report_each_offset_once(registry: dic
     assert (reports[1].by_queue, reports[1].total) == ({ONE: 9}, 9)
 
 
-def test_a_task_without_a_report_or_without_losses_tells_nothing(registry: dict[int, Any]) -> None:
+def test_a_task_without_a_report_or_without_losses_reports_nothing(registry: dict[int, Any]) -> None:
     add_losses(None, [FIRST])
     add_losses("1", [])
     assert registry == {}

@@ -162,7 +162,7 @@ def test_the_page_of_options_is_written_from_the_table() -> None:
     assert module.PAGE.read_text("utf-8") == module.page(), "scripts/spark-options writes docs/spark/options.md anew"
 
 
-def test_no_page_tells_of_an_option_that_is_not_there() -> None:
+def test_no_page_names_an_option_that_does_not_exist() -> None:
     known = {name.lower() for name in OPTION_OF} | {"checkpointlocation", "path"}
     told = {
         (page.name, name)

@@ -18,7 +18,7 @@ SIZES = st.fixed_dictionaries({queue: st.integers(1, 5000) for queue in (A, B, C
 @example({A: (0, 1), B: (0, 1), C: (0, 4)}, 3)
 @settings(deadline=None)
 @given(QUEUES, st.integers(1, 60))
-def test_a_limit_starves_nobody_and_is_kept(queues: dict[MessageQueue, tuple[int, int]], limit: int) -> None:
+def test_a_limit_is_shared_fairly_and_kept(queues: dict[MessageQueue, tuple[int, int]], limit: int) -> None:
     start = {queue: low for queue, (low, _) in queues.items()}
     head = {queue: low + size for queue, (low, size) in queues.items()}
     end = limited_end(start, head, limit)
@@ -29,7 +29,7 @@ def test_a_limit_starves_nobody_and_is_kept(queues: dict[MessageQueue, tuple[int
 
 @settings(deadline=None)
 @given(QUEUES, SIZES, st.integers(1, 200_000), st.none() | st.integers(1, 60))
-def test_a_limit_in_bytes_starves_nobody_and_is_kept_beside_the_other(
+def test_a_limit_in_bytes_is_shared_fairly_and_kept_beside_the_other(
     queues: dict[MessageQueue, tuple[int, int]], sizes: dict[MessageQueue, int], most: int, limit: int | None
 ) -> None:
     start = {queue: low for queue, (low, _) in queues.items()}

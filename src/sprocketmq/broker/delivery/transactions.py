@@ -323,7 +323,7 @@ class Transactions:
         if self._round is None:
             return
         try:
-            finished = self._judge_some(*self._round)
+            finished = self._check_some(*self._round)
         except RocketMQError as error:  # no space: the halves stay where they are
             log.error("the check of half messages is interrupted until the next round: %s", error)
             finished = True
@@ -334,7 +334,7 @@ class Transactions:
         else:
             self._next_turn = self._clock.call_later(0, self._turn)
 
-    def _judge_some(self, round_ms: int, end: int) -> bool:
+    def _check_some(self, round_ms: int, end: int) -> bool:
         """Check some half messages; returns whether the round is over."""
         table = self._table
         for _ in range(_OPEN_PER_TURN):

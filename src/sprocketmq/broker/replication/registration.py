@@ -22,7 +22,7 @@ import msgspec
 
 from sprocketmq.broker.service import Periodic
 from sprocketmq.errors import ConfigurationError, NetworkError, RequestTimeout, RocketMQError, remote_error
-from sprocketmq.net.address import said_of_broker
+from sprocketmq.net.address import broker_given_as_name_server
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.net.process.clock import Clock
 from sprocketmq.wire import requests
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from sprocketmq.broker.settings.config import BrokerConfig
     from sprocketmq.broker.tables.topics import TopicTable
 
-__all__ = ["Registration", "announced_parts", "part_version", "parts_of"]
+__all__ = ["Registration", "part_version", "parts_of", "registration_parts"]
 
 log = logging.getLogger("sprocketmq.broker")
 
@@ -147,7 +147,7 @@ class Registration:
                 asked = requests.name_servers.REGISTER_BROKER.command(header, body)
                 answer = await self._pool.invoke(address, asked, _TIMEOUT_MS)
                 if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
-                    raise ConfigurationError(said_of_broker(address))
+                    raise ConfigurationError(broker_given_as_name_server(address))
                 if answer.code:
                     raise remote_error(answer.code, answer.remark, address)
                 number += 1
@@ -195,7 +195,7 @@ def part_version(version: DataVersion, number: int) -> DataVersion:
     return DataVersion(version.counter, version.state_version, version.timestamp + number)
 
 
-def announced_parts(config: BrokerConfig, topics: TopicTable) -> Iterator[TopicConfigSerializeWrapper]:
+def registration_parts(config: BrokerConfig, topics: TopicTable) -> Iterator[TopicConfigSerializeWrapper]:
     """The topics for name servers: if the whole broker may not be written to, no topic may (Java: registerBrokerAll)."""
     permission = config.broker_permission
     size = config.split_registration_size if config.enable_split_registration else max(1, len(topics.table))

@@ -153,8 +153,10 @@ class _Config(msgspec.Struct, kw_only=True, frozen=True, rename=_wire_name):
             try:
                 values[field.name] = msgspec.convert(text.strip(), field.type, strict=False)
             except msgspec.ValidationError as error:
-                said = shown_setting(field.encode_name, repr(text))
-                raise ConfigurationError(f"{field.encode_name} is {said}, {_allowed(field.type)} is allowed") from error
+                setting = shown_setting(field.encode_name, repr(text))
+                raise ConfigurationError(
+                    f"{field.encode_name} is {setting}, {_allowed(field.type)} is allowed"
+                ) from error
         return cls(**{**values, **overrides})
 
     @classmethod

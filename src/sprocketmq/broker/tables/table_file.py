@@ -60,11 +60,11 @@ async def once_saved(when_saved: Callable[[WhenSaved], None]) -> StoreError | No
     """Wait until a change is on the disk; return the error if it cannot be written."""
     done: asyncio.Future[StoreError | None] = asyncio.get_running_loop().create_future()
 
-    def tell(error: StoreError | None) -> None:
+    def report(error: StoreError | None) -> None:
         if not done.done():  # else the caller was cancelled
             done.set_result(error)
 
-    when_saved(tell)
+    when_saved(report)
     return await done
 
 

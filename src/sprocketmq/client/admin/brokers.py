@@ -89,7 +89,7 @@ class BrokerRequests(AdminSession):
 
         async def look(cluster: str, name: str, broker_id: int, address: str) -> BrokerStatus:
             try:
-                said = await self._api.broker_runtime_info(address)
+                runtime_info = await self._api.broker_runtime_info(address)
             except (NetworkError, RequestTimeout, ProtocolError, SystemBusy):  # what it says of itself is not known
                 return BrokerStatus(cluster, name, broker_id, address, False, "", 0.0, 0.0, 0, 0, {})
             return BrokerStatus(
@@ -98,12 +98,12 @@ class BrokerRequests(AdminSession):
                 broker_id,
                 address,
                 True,
-                said.get("brokerVersionDesc", ""),
-                _first_number(said.get("putTps")),
-                _first_number(said.get("getTransferedTps") or said.get("getTransferredTps")),
-                _since(said, "msgPutTotalTodayNow", "msgPutTotalTodayMorning"),
-                _since(said, "msgGetTotalTodayNow", "msgGetTotalTodayMorning"),
-                said,
+                runtime_info.get("brokerVersionDesc", ""),
+                _first_number(runtime_info.get("putTps")),
+                _first_number(runtime_info.get("getTransferedTps") or runtime_info.get("getTransferredTps")),
+                _since(runtime_info, "msgPutTotalTodayNow", "msgPutTotalTodayMorning"),
+                _since(runtime_info, "msgGetTotalTodayNow", "msgGetTotalTodayMorning"),
+                runtime_info,
             )
 
         return list(await asyncio.gather(*(look(*one) for one in wanted)))

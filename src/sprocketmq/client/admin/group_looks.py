@@ -257,7 +257,7 @@ def _member_look(client_id: str, info: bodies.ConsumerRunningInfo | str) -> Memb
     """A member, from its running info; the keys of ``properties`` are Java's names of options."""
     if isinstance(info, str):
         return MemberLook(client_id, silent_because=info)
-    said = info.properties
+    properties = info.properties
     statuses = [status for topic, status in info.status_table.items() if not is_retry_topic(topic)] or list(
         info.status_table.values()
     )
@@ -269,11 +269,11 @@ def _member_look(client_id: str, info: bodies.ConsumerRunningInfo | str) -> Memb
             if not is_retry_topic(one.topic)
         },
         queues={queue: _held(held) for queue, held in info.mq_table.items() if not held.droped},
-        orderly=said.get(bodies.PROP_CONSUME_ORDERLY, "").lower() == "true"
-        if bodies.PROP_CONSUME_ORDERLY in said
+        orderly=properties.get(bodies.PROP_CONSUME_ORDERLY, "").lower() == "true"
+        if bodies.PROP_CONSUME_ORDERLY in properties
         else None,
-        polls=said.get(bodies.PROP_CONSUME_TYPE) == bodies.ConsumeType.CONSUME_ACTIVELY.value,
-        limits=_limits(said),
+        polls=properties.get(bodies.PROP_CONSUME_TYPE) == bodies.ConsumeType.CONSUME_ACTIVELY.value,
+        limits=_limits(properties),
         ok_tps=sum(status.consume_ok_tps for status in info.status_table.values()) if statuses else None,
         failed_tps=sum(status.consume_failed_tps for status in info.status_table.values()) if statuses else None,
         failed_in_hour=sum(status.consume_failed_msgs for status in info.status_table.values()) if statuses else None,
@@ -303,13 +303,13 @@ def _held(held: bodies.ProcessQueueInfo) -> HeldQueue:
     )
 
 
-def _limits(said: Mapping[str, str]) -> FlowLimits | None:
+def _limits(properties: Mapping[str, str]) -> FlowLimits | None:
     """The limits of flow control; None if a member has other limits, such as a pull consumer."""
     try:
         return FlowLimits(
-            int(said["pullThresholdForQueue"]),
-            int(said["pullThresholdSizeForQueue"]) * MIB,
-            int(said["consumeConcurrentlyMaxSpan"]),
+            int(properties["pullThresholdForQueue"]),
+            int(properties["pullThresholdSizeForQueue"]) * MIB,
+            int(properties["consumeConcurrentlyMaxSpan"]),
         )
     except (KeyError, ValueError, ConfigurationError):
         return None

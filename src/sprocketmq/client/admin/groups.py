@@ -102,7 +102,7 @@ class GroupRequests(AdminSession):
             check_group(config.group_name)
         body = bodies.SubscriptionGroupList(group_config_list=list(configs)).encode()
 
-        async def tell(address: str) -> None:
+        async def create_at(address: str) -> None:
             try:
                 await self._ask(address, requests.topics.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, body=body)
             except RemoteError as error:
@@ -111,7 +111,7 @@ class GroupRequests(AdminSession):
                 for config in configs:
                     await self._api.create_group(address, config)
 
-        await asyncio.gather(*map(tell, (await self._masters(cluster, broker)).values()))
+        await asyncio.gather(*map(create_at, (await self._masters(cluster, broker)).values()))
 
     async def delete_group(
         self, group: str, *, remove_offsets: bool = False, cluster: str | None = None, broker: str | None = None

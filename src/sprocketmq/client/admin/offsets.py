@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Offsets of queues and progress of groups by an administrator (mqadmin: resetOffsetByTime, skipAccumulatedMessage, cloneGroupOffset).
 
-Moving a group. A 5.x broker moves it by itself, members or none: the next pull is answered with the new place. A 4.9 broker tells
-the members, and can do so only while one is online; while none is, its stored progress is set instead, as mqadmin does. A 4.9 broker
-cannot move one queue of a group that is online: it takes the request for one of all queues, so it is never sent there.
+How a group is moved: a 5.x broker does it by itself, with or without members, and answers the next pull with the new offset. A 4.9 broker
+pushes the new offsets to the members, which must be online; for a group without members its stored progress is set instead, as mqadmin
+does. A 4.9 broker cannot move one queue of a group that is online: it would move all queues, so that request is never sent.
 """
 
 from __future__ import annotations

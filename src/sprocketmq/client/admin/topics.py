@@ -119,7 +119,7 @@ class TopicRequests(AdminSession):
             check_topic(config.topic_name)
         body = bodies.CreateTopicListRequestBody(topic_config_list=list(configs)).encode()
 
-        async def tell(address: str) -> None:
+        async def create_at(address: str) -> None:
             try:
                 await self._ask(address, requests.topics.UPDATE_AND_CREATE_TOPIC_LIST, body=body)
             except RemoteError as error:
@@ -128,7 +128,7 @@ class TopicRequests(AdminSession):
                 for config in configs:
                     await self._api.create_topic(address, _create_header(config))
 
-        await asyncio.gather(*map(tell, (await self._masters(cluster, broker)).values()))
+        await asyncio.gather(*map(create_at, (await self._masters(cluster, broker)).values()))
 
     async def set_topic_perm(
         self, topic: str, perm: int, *, cluster: str | None = None, broker: str | None = None

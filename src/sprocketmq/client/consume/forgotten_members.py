@@ -21,7 +21,7 @@ import os
 import sys
 from typing import Any, Final
 
-from sprocketmq.client.async_client import AsyncClient, kept_alone
+from sprocketmq.client.async_client import AsyncClient, unreferenced_clients
 
 __all__ = ["calling_line", "settle_forgotten"]
 
@@ -44,7 +44,7 @@ def _is_interactive() -> bool:
 
 async def settle_forgotten(group: str, namesrv_addrs: frozenset[str]) -> None:
     """Before a consumer of ``group`` starts: replace, or warn of, those that were forgotten."""
-    for member in kept_alone():
+    for member in unreferenced_clients():
         made_at = _made_at(member, group, namesrv_addrs)
         if made_at is None:
             continue

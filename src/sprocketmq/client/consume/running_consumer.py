@@ -98,7 +98,7 @@ class RunningConsumer:
         self.trace: MessageTrace | None = None
         self._loops: dict[ProcessQueue, PullLoop] = {}
         self._limits = settings.flow_limits  # of each queue
-        self._said: dict[str, bodies.SubscriptionData] = {}  # with the newest version that any heartbeat has
+        self._latest_subscriptions: dict[str, bodies.SubscriptionData] = {}  # the newest version in any heartbeat
         self._announced: dict[str, bodies.SubscriptionData] = {}  # as last sent to the brokers: pulls use it
         clustering = self._settings.clustering
         # Broadcasting progress lives in a file named after the client id, which must stay the same over restarts.
@@ -371,22 +371,22 @@ class RunningConsumer:
         A broker accepts only newer versions, so each change gets a higher one, even if the clock stands still or was set back.
         """
         for topic, wanted in self.subscriptions.items():
-            said = self._said.get(topic)
-            if said is not None and said is not wanted and wanted.sub_version <= said.sub_version:
-                self.subscriptions[topic] = renewed(wanted, said.sub_version + 1)
+            latest = self._latest_subscriptions.get(topic)
+            if latest is not None and latest is not wanted and wanted.sub_version <= latest.sub_version:
+                self.subscriptions[topic] = renewed(wanted, latest.sub_version + 1)
         announced = dict(self.subscriptions)
-        self._said.update(announced)
+        self._latest_subscriptions.update(announced)
         await self.instance.heartbeats.send_to_all()
         self._announced.update(announced)
         for loop in self._loops.values():
             loop.subscription_changed()
 
     def subscription_changed(self) -> None:
-        async def tell() -> None:
+        async def announce_and_rebalance() -> None:
             await self.announce()
             self.instance.rebalance_soon()
 
-        self._spawn(tell())
+        self._spawn(announce_and_rebalance())
 
     def resize(self, workers: int) -> None:
         """Set how many listener calls may run at once; ``adjust_pool`` starts from this number."""
@@ -483,7 +483,9 @@ class RunningConsumer:
         # A member that came or went may have sent another subscription, and the broker uses the newest: send ours again.
         subscription = self.subscriptions.get(topic)
         if subscription is not None:
-            self._said[topic] = self.subscriptions[topic] = renewed(subscription, self.member.clock.now_ms())
+            self._latest_subscriptions[topic] = self.subscriptions[topic] = renewed(
+                subscription, self.member.clock.now_ms()
+            )
         self.instance.heartbeats.soon()
 
     def _share_limits(self) -> None:

@@ -53,7 +53,7 @@ _JAVA_NAMES: Final = {
     "consume_thread_max": "consumeThreadMax",
 }
 _SECRET: Final = frozenset({"access_key", "secret_key", "security_token"})
-_NOT_SAID: Final = frozenset({"clock", "ssl_context", "machine_room_resolver", "value_deserializer"}) | _SECRET
+_LEFT_OUT: Final = frozenset({"clock", "ssl_context", "machine_room_resolver", "value_deserializer"}) | _SECRET
 _MINUTE_MS: Final = 60_000
 _LONGEST_FAILURE: Final = 1_000
 
@@ -110,17 +110,17 @@ def _last_failure(member: GroupMember) -> dict[str, str]:
 def java_properties(running: InspectedConsumer) -> dict[str, str]:
     """All options by Java's names, as text; keys and secrets are left out."""
     own = running.own_settings
-    said: dict[str, str] = {}
+    properties: dict[str, str] = {}
     for settings in (running.options, own):
         for option in settings.__struct_fields__:
             value = getattr(settings, option)
-            if value is not None and option not in _NOT_SAID:
-                said[_java_name(option)] = _text(value)
+            if value is not None and option not in _LEFT_OUT:
+                properties[_java_name(option)] = _text(value)
     timeout_ms = getattr(own, "consume_timeout_ms", None)
     if timeout_ms is not None:
-        said["consumeTimeout"] = str(timeout_ms // _MINUTE_MS)  # Java's own, in minutes
+        properties["consumeTimeout"] = str(timeout_ms // _MINUTE_MS)  # Java's own, in minutes
     threads = getattr(own, "consume_thread_count", 0)
-    said.update(
+    properties.update(
         {
             running_info.PROP_NAMESERVER_ADDR: "".join(f"{one};" for one in running.instance.name_servers.addresses),
             running_info.PROP_CONSUME_TYPE: running.consumer_data().consume_type or "",
@@ -130,7 +130,7 @@ def java_properties(running: InspectedConsumer) -> dict[str, str]:
             running_info.PROP_CLIENT_VERSION: f"SprocketMQ {__version__}",
         }
     )
-    return dict(sorted(said.items()))
+    return dict(sorted(properties.items()))
 
 
 def _java_name(option: str) -> str:

@@ -66,7 +66,8 @@ class DeadLetterMessage:
 
     @property
     def reason(self) -> str | None:
-        """Why it was given up or back the last time, where its consumer said so: ``DeadLetter("...")``, Spark's column ``reason``."""
+        """Why it was given up or sent back the last time, if its consumer gave a reason: ``DeadLetter("...")``, Spark's column
+        ``reason``."""
         return self.message.properties.get(props.RETRY_REASON)
 
     @property

@@ -118,7 +118,7 @@ class ConcurrentService:
         self._tasks: set[asyncio.Task[None]] = set()
         self._pool: ListenerPool[Delivery]
         self._closing = False
-        self._told_of_level = False
+        self._level_is_logged = False
         self._send_backs = asyncio.Semaphore(_SEND_BACKS_AT_ONCE)
 
     # -- life ------------------------------------------------------------------------------------------------------------------
@@ -356,8 +356,8 @@ class ConcurrentService:
     def _level(self, batch: Batch) -> int:
         """The level that the listener asked for. A level that the brokers do not have is logged once."""
         level, highest = batch.context.delay_level_when_next_consume, self._group.max_delay_level
-        if level > highest and not self._told_of_level:
-            self._told_of_level = True
+        if level > highest and not self._level_is_logged:
+            self._level_is_logged = True
             log.error(
                 "group %s: the listener asked for delay level %d, 1 to %d is allowed, so the broker takes its highest one (logged once); "
                 "if the brokers have more levels (messageDelayLevel), give max_delay_level",

@@ -311,7 +311,7 @@ class OrderlyService:
             turn.batches = []
             turn.calling = None
             if not process_queue.dropped and not (batches and process_queue.is_in_flight(batches[0].messages[0])):
-                self._next(turn)  # law 4: the process queue began anew meanwhile; or all was settled before
+                self._next(turn)  # law 4: the process queue was restarted meanwhile; or all was settled before
                 continue
             called = [batch for batch in batches if batch.status is not None]
             last = called[-1] if called and self._stops(called[-1]) else None
@@ -391,13 +391,13 @@ class OrderlyService:
     def _measure(self, batches: Sequence[_Batch]) -> None:
         now_ms = self._clock.now_ms()
         for batch in batches:
-            failed = batch.status is not ConsumeOrderlyStatus.SUCCESS and self._comes_again(batch)
+            failed = batch.status is not ConsumeOrderlyStatus.SUCCESS and self._is_delivered_again(batch)
             count = len(batch.messages)
             self._group.statistics.consumed(
                 batch.messages[0].topic, 0 if failed else count, count if failed else 0, batch.spent_s * 1000, now_ms
             )
 
-    def _comes_again(self, batch: _Batch) -> bool:
+    def _is_delivered_again(self, batch: _Batch) -> bool:
         """Whether a batch without SUCCESS is delivered again. With auto-commit, COMMIT and ROLLBACK count as SUCCESS, with a warning (Java
         warns each time, here each of the two is logged once)."""
         status = batch.status

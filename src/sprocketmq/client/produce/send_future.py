@@ -2,11 +2,11 @@
 """The future of ``Producer.send_async`` for a message that travels in a batch: a concurrent future without a lock of its own.
 
 ``concurrent.futures.Future`` makes a condition for each future, and takes it for each step; that costs more than the rest of such a send.
-Most of these futures are finished before anybody waits for them, so the condition is made when it is first needed: by ``result`` before
+Most of these futures are finished before a caller waits for them, so the condition is made when it is first needed: by ``result`` before
 the end, ``cancel``, ``add_done_callback``, ``concurrent.futures.wait`` and the like. From then on all is the base class's.
 
 Law: a future is finished without a condition, or with it. Both happen under one lock of the process, which is held for a moment and while
-nothing else is called, so that nobody can begin to wait for a future that is being finished without waking its waiters.
+nothing else is called, so that no caller begins to wait for a future while it is being finished, and is never woken.
 """
 
 from __future__ import annotations

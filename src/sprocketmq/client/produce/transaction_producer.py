@@ -48,8 +48,8 @@ class TransactionProducer(Producer):
         check_thread_pool_max_size: how many checks may run at the same time, 1 to 1000.
         check_request_hold_max: how many checks may wait or run; the broker asks again about others.
         options: the options of ProducerOptions and CommonOptions (``help(sprocketmq.ProducerOptions)``).
-            ``topics=[...]`` tells the brokers of these topics of this producer at start, so that they can ask it
-            about transactions of members that died, before it sends anything.
+            With ``topics=[...]`` the producer sends a heartbeat to the brokers of these topics when it starts, so that they can ask it
+            about transactions of members that died before it has sent anything.
         engine: the engine whose thread runs the client; default: one engine for all blocking clients of the process.
 
     Raises:

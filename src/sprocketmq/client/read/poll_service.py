@@ -178,7 +178,7 @@ class PollService:
         for process_queue, part in taken:
             self._group.settled(process_queue)
             if self._group.hooks.consume:
-                self._tell_hooks(process_queue, part)
+                self._call_hooks(process_queue, part)
         return taken
 
     def put_back(self, taken: Iterable[HandedOut]) -> None:
@@ -187,7 +187,7 @@ class PollService:
             self.queues.put_back(process_queue, messages)
         self._arrived.set()
 
-    def _tell_hooks(self, process_queue: ProcessQueue, messages: list[MessageExt]) -> None:
+    def _call_hooks(self, process_queue: ProcessQueue, messages: list[MessageExt]) -> None:
         """Call the hooks. Messages that were handed out count as consumed, as in Java."""
         group, queue = self._group, process_queue.queue
         assert queue is not None

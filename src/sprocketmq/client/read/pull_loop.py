@@ -138,7 +138,7 @@ class PullLoop:
         self._complaint = ""
         self._bodies = UnreadableBodies(group.settings.unreadable_body, group.name, self.queue)
         self._failing_since_ms: int | None = None  # since when brokers answer pulls with what cannot be used
-        self._told_ms: int | None = None
+        self._logged_ms: int | None = None
 
     @property
     def process_queue(self) -> ProcessQueue:
@@ -282,7 +282,7 @@ class PullLoop:
             log.exception("group %s: a pull of %s failed", self._group.name, self.queue)
             return pull_cursor.PullFailed(described(error))
         self._complaint = ""
-        self._failing_since_ms = self._told_ms = None
+        self._failing_since_ms = self._logged_ms = None
         return pull_cursor.PullReturned(result.status, next_offset, messages)
 
     def _log_unreadable(self, offset: int, error: Exception, *, lasting: bool) -> None:
@@ -290,9 +290,9 @@ class PullLoop:
         now_ms = self._group.clock.now_ms()
         if self._failing_since_ms is None:
             self._failing_since_ms = now_ms
-            self._told_ms = None if lasting else now_ms
-        if self._told_ms is None or now_ms - self._told_ms >= _LOG_INTERVAL_MS:
-            self._told_ms = now_ms
+            self._logged_ms = None if lasting else now_ms
+        if self._logged_ms is None or now_ms - self._logged_ms >= _LOG_INTERVAL_MS:
+            self._logged_ms = now_ms
             log.error(
                 "group %s: %s cannot be read at offset %d, its messages have waited there for %d s: %s",
                 self._group.name,

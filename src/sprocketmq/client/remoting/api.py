@@ -15,7 +15,7 @@ from sprocketmq.client.results import SEND_STATUS_BY_CODE, PullResult, SendStatu
 from sprocketmq.core.consume.pull_cursor import pull_status
 from sprocketmq.core.produce.route_table import checked_route
 from sprocketmq.errors import ConfigurationError, remote_error
-from sprocketmq.net.address import said_of_broker, said_of_name_server
+from sprocketmq.net.address import broker_given_as_name_server, name_server_given_as_broker
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.wire import bodies, headers, requests
 from sprocketmq.wire.codes import RequestCode, ResponseCode
@@ -339,7 +339,7 @@ class RemotingApi:
         answer = await self.invoke(address, asked.command(header, body), timeout_ms or self.timeout_ms)
         unknown = answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
         if unknown and asked.served_by is Peer.BROKER and address in self.name_servers.addresses:
-            raise ConfigurationError(said_of_name_server(address))
+            raise ConfigurationError(name_server_given_as_broker(address))
         self._expect_success(answer, address)
         return answer
 
@@ -369,7 +369,7 @@ class RemotingApi:
     async def _of_name_server(self, command: Command) -> Command:
         answer = await self.name_servers.invoke(command, self.timeout_ms)
         if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED and command.code in _OF_EVERY_NAME_SERVER:
-            raise ConfigurationError(said_of_broker(self.name_servers.chosen))
+            raise ConfigurationError(broker_given_as_name_server(self.name_servers.chosen))
         return answer
 
     @staticmethod

@@ -301,7 +301,7 @@ class ClientInstance:
         return topics
 
     async def _unregister(self, producer_group: str | None, consumer_group: str | None) -> None:
-        async def tell(address: str) -> None:
+        async def unregister(address: str) -> None:
             await self.heartbeats.wait_for(address)
             if address not in self.pool.addresses:
                 return
@@ -314,7 +314,7 @@ class ClientInstance:
         addresses = self.heartbeats.under_way.union(self.pool.addresses) & {
             address for _, _, address in self._broker_addresses()
         }
-        await asyncio.gather(*(tell(address) for address in addresses))
+        await asyncio.gather(*(unregister(address) for address in addresses))
 
     # -- periodic work ---------------------------------------------------------------------------------------------------------
 

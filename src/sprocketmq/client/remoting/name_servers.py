@@ -5,8 +5,8 @@ Each client starts at a random place, so that clients spread over the name serve
 for a moment. After a failed connection or a timeout the next one is tried; a refusal counts as an answer.
 
 The list itself may change. Given as text it is fixed; given as ``http://host:8080/rocketmq/nsaddr`` that address server is asked for it
-before the first request, and then each two minutes (Java: DefaultTopAddressing, fetchNameServerAddr); from the environment it is read anew
-as often. A list that cannot be read, or is empty, changes nothing. A chosen server that is still in the list stays chosen.
+before the first request, and then each two minutes (Java: DefaultTopAddressing, fetchNameServerAddr); from the environment it is read
+again as often. A list that cannot be read, or is empty, changes nothing. A chosen server that is still in the list stays chosen.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class Routes:
         self._asking: dict[Hashable, asyncio.Task[bool]] = {}  # questions under way, by what they are about
         # Until the last of them has continued: by topic, default topic and queue count, or by broker name.
         self.awaited: dict[Hashable, _Awaited] = {}
-        self._stand_ins: set[str] = set()  # topics that do not exist yet and are sent by the default topic's route
+        self._default_routed: set[str] = set()  # topics that do not exist yet and are sent by the default topic's route
 
     # -- looking ---------------------------------------------------------------------------------------------------------------
 
@@ -108,9 +108,9 @@ class Routes:
 
     async def subscribe_queues(self, topic: str) -> list[MessageQueue]:
         """Queues to read, asking the name server when none are known; empty when it does not know the topic."""
-        if topic in self._stand_ins or not self.table.subscribe_queues(topic):
+        if topic in self._default_routed or not self.table.subscribe_queues(topic):
             await self.refresh(topic)
-        return [] if topic in self._stand_ins else self.table.subscribe_queues(topic)
+        return [] if topic in self._default_routed else self.table.subscribe_queues(topic)
 
     async def any_broker(self, topic: str) -> str | None:
         """A broker of the topic, for requests that any of them can answer."""
@@ -153,7 +153,7 @@ class Routes:
             return found
         if awaited is None or (awaited.line.is_open and not found):  # a failed request does not count for later callers
             awaited = begun = self.awaited[about] = _Awaited(look, ask(), WaitingLine())
-            begun.question.add_done_callback(lambda _: self._let_through(about, begun))
+            begun.question.add_done_callback(lambda _: self._let_continue(about, begun))
         try:
             came = await awaited.line.wait(timeout_ms)
         finally:
@@ -165,7 +165,7 @@ class Routes:
             _answer(awaited.question)
         return found
 
-    def _let_through(self, about: Hashable, awaited: _Awaited) -> None:
+    def _let_continue(self, about: Hashable, awaited: _Awaited) -> None:
         """Let the waiting callers continue: their route or address is known, or the request was answered."""
         awaited.line.open()
         self._forget_if_over(about, awaited)
@@ -213,7 +213,7 @@ class Routes:
         route = await self._api.route(topic)
         if route is None:
             return False
-        self._stand_ins.discard(topic)
+        self._default_routed.discard(topic)
         self._take(topic, route)
         return True
 
@@ -223,7 +223,7 @@ class Routes:
             log.info("route of topic %s: %s", topic, self.table.brokers())
         for about, awaited in list(self.awaited.items()):
             if awaited.look():
-                self._let_through(about, awaited)
+                self._let_continue(about, awaited)
 
     def _asked(self, about: Hashable, task: asyncio.Task[bool]) -> None:
         self._asking.pop(about, None)
@@ -237,7 +237,7 @@ class Routes:
         default = await self._api.route(default_topic)
         if default is None:
             raise self._no_route(topic, f"no broker creates topics by itself (no route for {default_topic})")
-        self._stand_ins.add(topic)
+        self._default_routed.add(topic)
         self._take(topic, route_for_new_topic(default, queue_nums))
         return True
 

@@ -93,7 +93,7 @@ class Sender:
 
     Args:
         namespace: goes in front of topics; the group in ``settings`` has it already.
-        unit_mode: said in each request (Java: unitMode, for deployments of several units).
+        unit_mode: sent in each request (Java: unitMode, for deployments of several units).
         vip_channel: send to the brokers' second port.
         max_delay_level: the highest level a message may ask for.
     """

@@ -92,8 +92,8 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
         pull_time_delay_when_exception_ms: pause after a failed pull.
         unreadable_body: what happens to a message whose body cannot be opened (compressed with a library that is not installed, or
             broken): UnreadableBody.STOP, its queue waits there; SKIP; DELIVER, it is handed on as it is stored, compressed. Default: it
-            stops for a missing library, and delivers what nobody can open. Each case is logged at ERROR. Java's client skips the rest of
-            the pull without a log line.
+            stops for a missing library, and delivers bodies that no library can open. Each case is logged at ERROR. Java's client skips
+            the rest of the pull without a log line.
         value_deserializer: converts a body to ``message.value``: a function of bytes, such as ``json_deserializer`` or
             ``Order.model_validate_json``, or a dict of topics and functions; default none.
         post_subscription_when_pull: send the filter with each pull instead of relying on the heartbeat.

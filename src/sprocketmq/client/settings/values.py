@@ -2,7 +2,7 @@
 """Values instead of bytes: the functions that convert between them (no Java counterpart; Kafka's clients have the same two options).
 
     Producer(value_serializer=...).message(topic, value) -> Message      the body is made at once, where the value was given
-    PushConsumer(value_deserializer=...) -> message.value                the body is read when somebody asks for the value
+    PushConsumer(value_deserializer=...) -> message.value                the body is read when the value is first read
 
 An option is one function for all topics, or a mapping of topics to functions. Any function with such an argument and result may be used:
 ``msgspec.json.Decoder(Order).decode``, ``Order.model_validate_json`` of pydantic.

@@ -168,7 +168,7 @@ class PolledQueues:
         }
 
     def position_changed(self, queue: MessageQueue) -> None:
-        """Reading began anew after a seek, so progress does not have the position."""
+        """Reading was restarted after a seek, so progress does not have the position."""
         self._readings[queue].committed = False
 
     def committed(self, queue: MessageQueue, offset: int) -> None:

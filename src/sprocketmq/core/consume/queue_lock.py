@@ -69,7 +69,7 @@ class QueueLockTable:
         return self._count
 
     def try_lock(self, group: str, queue: MessageQueue, client_id: str, now_ms: int) -> bool:
-        """Takes or renews one lock; False when somebody else holds it, or there are too many."""
+        """Takes or renews one lock; False when another client holds it, or there are too many."""
         locks = self._groups.get(group, {})
         lock = locks.get(queue)
         if lock is None:

@@ -195,7 +195,7 @@ def _room(broker_name: str) -> str | None:
 
 
 class AllocateMachineRoomNearby(Struct, frozen=True):
-    """MACHINE_ROOM_NEARBY-x: strategy x within each room; rooms without a consumer are shared by everybody with x.
+    """MACHINE_ROOM_NEARBY-x: strategy x within each room; rooms without a consumer are shared by all clients with x.
 
     Args:
         strategy: x.

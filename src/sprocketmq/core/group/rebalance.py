@@ -54,7 +54,7 @@ class DropReason(Enum):
     REASSIGNED = "reassigned"
     """The allocation gave it to another member."""
     PULL_EXPIRED = "pull expired"
-    """Still ours, but its pull loop died 120 s ago: dropped and added anew."""
+    """Still ours, but its pull loop died 120 s ago: dropped and added again."""
     UNSUBSCRIBED = "unsubscribed"
     OFFSET_ILLEGAL = "offset illegal"
     """The pull cursor asked for it; the corrected offset is frozen."""
@@ -154,7 +154,7 @@ class RebalanceTable:
         return self._drops(self._entries, reason)
 
     def removed(self, queue: MessageQueue, now_ms: int) -> list[Drop | Add]:
-        """The drop is finished. If the queue is (still or again) ours, it is added anew at once."""
+        """The drop is finished. If the queue is (still or again) ours, it is added again at once."""
         entry = self._entries.get(queue)
         if entry is None or entry.life is not QueueLife.DROPPING:
             return []

@@ -192,7 +192,7 @@ class RouteTable:
         return True
 
     def remove(self, topic: str) -> None:
-        """The topic is gone from the name server, or nobody asks for it any more."""
+        """The topic is gone from the name server, or is not used any more."""
         if self._routes.pop(topic, None) is not None:
             del self._publish[topic], self._subscribe[topic]
             self._collect_brokers()

@@ -379,7 +379,7 @@ class Story:
         facts, at_ms = step.facts, step.at_ms
         dead = step.do == "dead_lettered"
         if not facts["stored"]:
-            facts["message"].reconsume_times += 1  # as whoever keeps it does: no machine counts this
+            facts["message"].reconsume_times += 1  # no machine counts this: the code that stores the message does
             why = "the broker accepted neither the send-back nor a copy sent by this client"
             self._note_delivery(delivery, at_ms, "no retry copy could be stored: it is tried again here", why)
         elif dead or facts["delay_level"] < 0 or delivery.tries >= self._max_tries:

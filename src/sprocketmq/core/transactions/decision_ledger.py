@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which attempts of a batch count: decisions in a log that everybody reads, and what follows for half messages.
+"""Which attempts of a batch count: decisions in a log that all writers read, and what follows for half messages.
 
 A batch is written by task attempts. Each attempt has a unique name, sends half messages, and may die at any step. One record in one queue,
 the ledger, decides which attempts count. There are no locks: several drivers may believe to be the only one (one hangs while another was
@@ -23,12 +23,12 @@ Laws
 3. ROLLBACK is answered only when no record that names the attempt can become valid any more: the batch is decided without it, or a later
    batch of the query is decided and its own is known not to be.
 4. Whoever has read only a part of the log gives the same answer as with the whole log, or UNKNOWN.
-5. A batch that is decided, or is before a decided one, is never appended again; and nobody ends its half messages who has another number of
-   rows for it.
-6. For a query nobody reads further back than to a summary (:class:`QuerySummary`) without it. The writer of a summary has read everything
-   before it, or back to such a summary. So a summary is true, whoever wrote it.
+5. A batch that is decided, or is before a decided one, is never appended again; and a writer with another number of rows for it does not
+   end its half messages.
+6. For a query no reader goes further back than to a summary (:class:`QuerySummary`) without it. The writer of a summary has read
+   everything before it, or back to such a summary. So a summary is true, whoever wrote it.
 7. The memory, and the time of an answer, do not grow with the number of decisions: at most four times ``_MIN_KEPT_OFFSETS`` offsets are
-   held, and what somebody had to read back to.
+   held, and what a reader had to read back to.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class QuerySummary:
-    """A record that lists the queries in the ledger, so that nobody has to read the whole ledger to know that it has nothing about a new
+    """A record that lists the queries in the ledger, so that no reader needs the whole ledger to find out that it has nothing about a new
     query.
 
     Args:
@@ -207,7 +207,7 @@ class DecisionLedger:
         self._summaries: list[QuerySummary] = []
 
     def is_new(self, query: str) -> None:
-        """Note that nobody can have decided anything for ``query`` before ``start``: its name was made up later."""
+        """Note that no decision for ``query`` can be before ``start``, because its name was made later."""
         self._new.add(query)
         self._chains.pop(query, None)
 
@@ -228,7 +228,7 @@ class DecisionLedger:
         for query, entries in self._sorted(records).items():
             self._records[query] = entries + self._records.get(query, [])
         self.start, self._oldest = start, oldest
-        self._added = 0  # somebody needs it: nothing is dropped for a while
+        self._added = 0  # a reader needs it: nothing is dropped for a while
         self._chains.clear()
 
     def _sorted(self, records: Iterable[tuple[int, Record]]) -> dict[str, list[tuple[int, Decision]]]:

@@ -120,7 +120,7 @@ class QueuedBytes:
         """Remove a connection that has ended."""
         self._budget.discard(holder)
 
-    def close_deaf(self, holder: Holder, out_bytes: int, now_s: float) -> None:
+    def close_unread(self, holder: Holder, out_bytes: int, now_s: float) -> None:
         """Close a connection whose peer does not read and whose unsent bytes are over the limit (law 2)."""
         sentence = "%s does not read: %d bytes wait for it, %d are allowed (writeBufferHighWaterMark and one frame); it is closed"
         self._closed.log(now_s, sentence, holder.remote_address, out_bytes, self.most_out_bytes)

@@ -180,7 +180,7 @@ class _BlockingCall(Generic[T]):
 
     def _cancel(self) -> None:
         self._given_up = True
-        if self._task is None:  # the interrupt came before the loop was told to start it
+        if self._task is None:  # the interrupt came before the loop started it
             self._coroutine.close()
         elif self._has_ended:
             self._look_at(self._task)

@@ -80,12 +80,12 @@ def bad_rows(batch: pa.RecordBatch, options: SinkOptions) -> Iterator[BadRow]:
 
     from sprocketmq.spark.send.row_messages import ACK_COLUMNS
 
-    said = batch.column("action")
-    bad = [value for value in pc.unique(said).to_pylist() if action_of(value, "ack") in ("retry", "dlq")]
+    actions = batch.column("action")
+    bad = [value for value in pc.unique(actions).to_pylist() if action_of(value, "ack") in ("retry", "dlq")]
     if not bad:
         return
     names = [name for name in batch.schema.names if name in ACK_COLUMNS]
-    kept = batch.select(names).filter(pc.is_in(said, value_set=pa.array(bad, said.type)))
+    kept = batch.select(names).filter(pc.is_in(actions, value_set=pa.array(bad, actions.type)))
     for row in kept.to_pylist():
         yield bad_row(
             row,

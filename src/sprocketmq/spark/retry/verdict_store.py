@@ -163,7 +163,7 @@ class VerdictStore:
         """Note that these verdicts are complete and checked."""
         from pyspark.sql import functions as f
 
-        said = json.dumps(
+        note = json.dumps(
             {
                 "batch": self._batch_id,
                 "offsets": self._offsets,
@@ -172,13 +172,13 @@ class VerdictStore:
                 "schema": schema.jsonValue(),
             }
         )
-        line = self._spark.range(0, 1, 1, 1).select(f.lit(said).alias("value"))
+        line = self._spark.range(0, 1, 1, 1).select(f.lit(note).alias("value"))
         line.write.mode("overwrite").text(self._checked_path)
 
     def _checked(self) -> dict[str, Any] | None:
         """What ``_mark_complete`` wrote last."""
-        said = self._text(self._checked_path)
-        return json.loads(said) if said else None  # empty after a power cut
+        note = self._text(self._checked_path)
+        return json.loads(note) if note else None  # empty after a power cut
 
     def _offsets_of_batch(self) -> str:
         """A short hash of the offset log's entry for this batch."""

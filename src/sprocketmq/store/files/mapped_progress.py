@@ -4,9 +4,9 @@
     "SPRKLIV3"  sha256 of the boot id, first 16 bytes  count i64  120 numbers i64  the same 120 again
                                                                                          all in this machine's own byte order
 
-The page cache survives the end of the process but not the end of the machine. The numbers therefore count only until the machine restarts;
-the boot id beside them tells. After a power failure, on another machine, or on a system without a boot id, the reader ignores them and uses
-the progress that was synced together with the messages. So a kill repeats nothing, and a power failure loses nothing.
+The page cache survives the end of the process but not the end of the machine. The numbers therefore count only until the machine restarts,
+which the boot id beside them shows. After a power failure, on another machine, or on a system without a boot id, the reader ignores them
+and uses the progress that was synced together with the messages. So a kill repeats nothing, and a power failure loses nothing.
 
 The page is mapped, so a change costs a store of eight bytes and no system call. Its disk space is allocated beforehand (see
 ``mapped_file``).

@@ -31,7 +31,7 @@ __all__ = ["TAG_TYPE", "IndexFiles", "index_text"]
 
 TAG_TYPE = "T"  # MessageConst.INDEX_TAG_TYPE
 
-# In memory nobody else reads the files, and the broker of a test does not need room for millions of keys.
+# In memory no other program reads the files, and the broker of a test does not need room for millions of keys.
 _MEMORY_SLOTS, _MEMORY_ENTRIES = 1 << 15, 1 << 17
 
 

@@ -3,7 +3,7 @@
 
 As in Java, tags, keys and all system values are in ``properties`` under reserved names (MessageConst); the attributes are views of them.
 The properties of a received message, and most of its fixed fields, are parsed on first access, because most listeners read the body only.
-Those of a message to be sent are kept in their text form, made of checked values, until somebody asks for the dict: most senders never do.
+Those of a message to be sent are kept in their text form, made of checked values, until the dict is read, which most senders never do.
 From then on only the dict counts, because its owner may change it at any time.
 """
 
@@ -140,7 +140,7 @@ class Message:
 
     @property
     def exposed_properties(self) -> Mapping[str, str]:
-        """The properties if somebody has asked for the dict, and may have set any of them. Else none: then there are only tags, keys,
+        """The properties if the dict was read, and may have been changed. Else none: then there are only tags, keys,
         properties of the user and the UNIQ_KEY."""
         return _NOTHING if self._text is not None else self.properties
 
@@ -304,7 +304,7 @@ class MessageExt(Message, Generic[V]):
     # Its number in a decision record (core.replay.decision_record); unset if no decisions are recorded.
     _record_number: tuple[int, int, int]
     _deserialize: Callable[[bytes], V]  # unset without a value_deserializer for its topic
-    _value: V  # unset until somebody asks for it
+    _value: V  # unset until it is first read
 
     @property
     def properties(self) -> dict[str, str]:
@@ -357,7 +357,7 @@ class MessageExt(Message, Generic[V]):
         return deep
 
     def _copy_as(self, kind: type[M]) -> M:
-        """A shallow copy that is a ``kind``. It reads no field that nobody has read yet."""
+        """A shallow copy that is a ``kind``. It reads no field that was not read yet."""
         made = kind.__new__(kind)
         for get, put in _SLOTS:
             try:

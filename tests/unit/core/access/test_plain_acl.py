@@ -189,7 +189,7 @@ def test_reading_needs_any_permission() -> None:
     assert "look at topic closed" in (ask("Worker77", ("closed", LOOK)) or "")
 
 
-def test_a_reply_needs_a_consumer_whom_nobody_denied_it() -> None:
+def test_a_reply_needs_an_account_that_consumes_and_is_not_denied() -> None:
     def reply(**account: Any) -> str | None:
         made = {"accessKey": "Replier7", "secretKey": "replier-secret", **account}
         wanted = Need("Topic", "DefaultCluster_REPLY_TOPIC", REPLY)

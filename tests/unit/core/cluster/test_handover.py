@@ -38,7 +38,7 @@ def test_writes_stop_at_the_slaves_question_for_offsets_and_not_before() -> None
     assert machine.log_end == END
 
 
-def test_nothing_stops_when_nobody_asked_for_a_handover() -> None:
+def test_nothing_stops_without_a_handover_request() -> None:
     machine = Handover()
     ask(machine, *ROUND)
     machine.look(END, 11)

@@ -120,7 +120,7 @@ def test_a_clock_that_steps_back_keeps_the_order() -> None:
     assert timeout.expired(1_100) == ["a", "b"]
 
 
-def test_wrong_calls_are_bugs_and_say_so() -> None:
+def test_a_wrong_call_raises_a_value_error() -> None:
     timeout: ConsumeTimeout[str] = ConsumeTimeout(100)
     timeout.started("a", 0)
     with pytest.raises(ValueError, match="running already"):

@@ -182,7 +182,7 @@ def locked_again(*, at_ms: int = 100_000) -> PullCursor:
 
 
 @pytest.mark.parametrize("stored", [0, 3])
-def test_a_lock_that_comes_back_goes_on_where_nobody_went_past_us(stored: int) -> None:
+def test_a_queue_locked_again_continues_where_no_other_member_consumed(stored: int) -> None:
     one = locked_again()
     assert one.handle(OffsetRead(stored), 100_000) == [CorrectOffset(3), Dispatch(0), PullNow(7)]
     assert one.process_queue.count == 4

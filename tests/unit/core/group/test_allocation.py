@@ -91,7 +91,7 @@ def test_consistent_hash_agrees_with_a_ring_walked_by_hand() -> None:
         assert queue in allocate(strategy, "g", owner, queues(40), members)
 
 
-def test_config_is_what_the_user_said() -> None:
+def test_the_config_is_what_the_user_set() -> None:
     mine = tuple(queues(2))
     assert allocate(AllocateByConfig(mine), "g", "a", queues(5), ["a", "b"]) == list(mine)
 

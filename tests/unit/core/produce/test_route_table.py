@@ -93,7 +93,7 @@ def test_a_route_is_changed_by_content_and_not_by_order() -> None:
     assert table.update("t", grown)
 
 
-def test_the_table_tells_news_and_keeps_queues() -> None:
+def test_a_route_update_reports_changes_and_keeps_queues() -> None:
     table = RouteTable()
     assert table.publish_queues("t") == table.subscribe_queues("t") == []
     assert table.update("t", route("a"))

@@ -190,7 +190,7 @@ def logs(draw: st.DrawFn) -> Log:
 
 @given(logs(), st.data())
 @settings(max_examples=100, deadline=None)
-def test_a_part_of_the_log_never_says_otherwise_than_the_whole(log: Log, data: st.DataObject) -> None:
+def test_a_part_of_the_log_agrees_with_the_whole(log: Log, data: st.DataObject) -> None:
     whole = read(log)
     whole.check_invariants()
     start = data.draw(st.integers(0, len(log)))

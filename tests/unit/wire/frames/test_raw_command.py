@@ -91,7 +91,7 @@ def test_no_dictionary_is_made_of_a_plain_send_until_somebody_asks(
 
 @pytest.mark.parametrize("binary", [False, True], ids=["JSON", "binary"])
 @pytest.mark.parametrize("more", [{}, {"zz": "nobody"}], ids=["", "unknown"])
-def test_who_only_reads_the_fields_leaves_the_headers_as_they_are(more: dict[str, str], binary: bool) -> None:
+def test_reading_the_fields_leaves_the_headers_unchanged(more: dict[str, str], binary: bool) -> None:
     frame = send(binary=binary, **more)
     command = read(frame)
     assert isinstance(command, RawCommand)

@@ -262,7 +262,7 @@ def test_the_longest_properties_fit() -> None:
     assert len(RecordView(raw).raw_properties) == 32_767
 
 
-def test_a_filler_tells_its_size() -> None:
+def test_a_filler_states_its_size() -> None:
     blank = encode_blank(1000)
     assert len(blank) == 8
     assert blank_size(b"xx" + blank, 2) == 1000
