@@ -207,7 +207,7 @@ CLIENT_MUTANTS = [
         "S3",
         "topics are rebalanced one after the other",
         "src/sprocketmq/client/consume/rebalancer.py",
-        "_TOPICS_AT_ONCE = 128",
+        "_TOPICS_AT_ONCE = 32",
         "_TOPICS_AT_ONCE = 1",
         "tests/inproc/client/test_client_rebalance.py::test_a_topic_that_cannot_be_rebalanced_keeps_no_other_from_it",
     ),

@@ -41,8 +41,8 @@ E = TypeVar("E", Drop, Add)
 _FAILURES = (NetworkError, RemoteError, RequestTimeout, ProtocolError)
 _HALF_AN_HOUR_MS = 30 * 60_000
 # Each topic and queue waits for a broker several times: 1,000 topics one after the other take seconds, all at once are 10,000 requests.
-_TOPICS_AT_ONCE = 128
-_QUEUES_AT_ONCE = 256  # of one broker, and so requests in flight to it; topics that are rebalanced at once share them
+_TOPICS_AT_ONCE = 32
+_QUEUES_AT_ONCE = 128  # of one broker, and so requests in flight to it; topics that are rebalanced at once share them
 
 
 class _Refused:
