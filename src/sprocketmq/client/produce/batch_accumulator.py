@@ -27,10 +27,10 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Hashable, Iterator, Sequence
-from itertools import count, repeat
-from operator import methodcaller
+from itertools import compress, count, repeat
+from operator import attrgetter
 from threading import get_ident
-from typing import Any, Final, Protocol, TypeAlias, overload
+from typing import Any, Final, NamedTuple, Protocol, overload
 
 from sprocketmq.client.remoting.queue_choice import QueueSelector
 from sprocketmq.client.remoting.routes import Routes
@@ -59,7 +59,6 @@ _NOT_BATCHED: Final = frozenset(
         props.MSG_TYPE,
     }
 )
-_is_done: Final = methodcaller("done")
 _SHORT_TEXT: Final = 8_000  # so many characters, with a UNIQ_KEY, are no more bytes than properties may have
 _NO_FLAG: Final = 0
 _KEYS_AGE_MS: Final = 10
@@ -67,11 +66,6 @@ _SWEEP_S: Final = 0.1
 _MOST_MESSAGES: Final = (
     10_000  # the default of our broker's maxMessagesPerBatch; Apache's 5.x counts the offsets of a batch in 16 bits
 )
-
-
-# The message for hooks (None without them), its UNIQ_KEY, flag, body and encoded properties, the future of the result, and its deadline on
-# the loop's clock (None: it is not waiting for a queue or route; its time begins when its batch leaves).
-_Send: TypeAlias = "tuple[Message | None, str, int, bytes, bytes, ResultFuture, float | None]"
 
 
 class ResultFuture(Protocol):
@@ -82,6 +76,77 @@ class ResultFuture(Protocol):
     def set_result(self, result: SendResult, /) -> None: ...
 
     def set_exception(self, exception: BaseException, /) -> None: ...
+
+
+# ``asyncio.Future`` and ``concurrent.futures.Future`` both have it; a call of ``done`` for each message costs three times as much.
+_state: Final = attrgetter("_state")
+_UNDER_WAY: Final = frozenset({"PENDING", "RUNNING"})
+
+
+class _Send(NamedTuple):
+    """One message on its way to a batch, with what this send adds to it.
+
+    ``message`` is kept for hooks only. ``end_s`` is its deadline on the loop's clock; None: it is not waiting for a queue or route, and its
+    time begins when its batch leaves.
+    """
+
+    message: Message | None
+    unique_key: str
+    flag: int
+    body: bytes
+    properties: bytes  # encoded
+    future: ResultFuture  # gets the result
+    end_s: float | None
+
+
+class _SendBatch(Batch):
+    """Messages that travel together, as columns: a value of each for each message. ``join`` of the accumulator fills the first four.
+
+    Attributes:
+        unique_keys, bodies, properties, futures: as of ``_Send``.
+        messages: for hooks; empty without them.
+        flags, ends_s: by the number of the message in the batch; most have none.
+    """
+
+    __slots__ = ("bodies", "ends_s", "flags", "futures", "messages", "properties", "unique_keys")
+
+    def __init__(self, destination: Hashable, kind: Hashable, ordered: bool, due_ms: float) -> None:
+        super().__init__(destination, kind, ordered, due_ms)
+        self.unique_keys: list[str] = []
+        self.bodies: list[bytes] = []
+        self.properties: list[bytes] = []
+        self.futures: list[ResultFuture] = []
+        self.messages: list[Message] = []
+        self.flags: dict[int, int] = {}
+        self.ends_s: dict[int, float] = {}
+
+    def append(self, send: _Send) -> None:
+        if send.flag:
+            self.flags[len(self.futures)] = send.flag
+        if send.end_s is not None:
+            self.ends_s[len(self.futures)] = send.end_s
+        if send.message is not None:
+            self.messages.append(send.message)
+        self.unique_keys.append(send.unique_key)
+        self.bodies.append(send.body)
+        self.properties.append(send.properties)
+        self.futures.append(send.future)
+
+    def late(self, now_s: float) -> list[ResultFuture]:
+        """The futures of the messages that may not wait any longer."""
+        return [self.futures[number] for number, end_s in self.ends_s.items() if end_s <= now_s]
+
+    def drop_done(self) -> None:
+        """Drop the messages that have their outcome: they were cancelled, or their time is over."""
+        if _UNDER_WAY.issuperset(map(_state, self.futures)):
+            return
+        kept = [not future.done() for future in self.futures]
+        numbers = {old: new for new, old in enumerate(compress(count(), kept))}
+        self.flags = {numbers[old]: flag for old, flag in self.flags.items() if old in numbers}
+        self.ends_s = {numbers[old]: end_s for old, end_s in self.ends_s.items() if old in numbers}
+        columns: tuple[list[Any], ...] = (self.unique_keys, self.bodies, self.properties, self.futures, self.messages)
+        for column in columns:
+            column[:] = compress(column, kept)
 
 
 class BatchAccumulator:
@@ -100,7 +165,8 @@ class BatchAccumulator:
     ) -> None:
         settings = sender.settings
         self._sender, self._routes, self._clock, self._spawn = sender, routes, clock, spawn
-        self._batches: SendBatches[_Send] = SendBatches(
+        self._batches: SendBatches[_SendBatch] = SendBatches(
+            _SendBatch,
             settings.batch_max_bytes,
             settings.batch_max_delay_ms,
             settings.total_batch_max_bytes,
@@ -109,7 +175,7 @@ class BatchAccumulator:
         )
         self._topics: dict[str, str] = {}  # names that were checked, and what brokers call them
         self._max_body_bytes = settings.max_message_bytes
-        self._open: dict[Hashable, Batch[_Send]] = {}  # by topic: what ``join`` adds to
+        self._open: dict[Hashable, _SendBatch] = {}  # by topic: what ``join`` adds to
         self._keys: Iterator[str] = iter(())
         self._keys_ms = 0
         self._is_watched = True  # by hooks, which are shown the messages; else they need not be kept
@@ -117,9 +183,8 @@ class BatchAccumulator:
         self._create_future: Callable[[], asyncio.Future[SendResult]] = self._loop.create_future
         self._timer: Timer | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
-        self._delivering: set[Batch[_Send]] = set()
+        self._delivering: set[_SendBatch] = set()
         self._routes_in_use: dict[str, list[MessageQueue]] = {}  # by topic: the queues that keys are shared out to
-        self._lanes_in_use: dict[str, set[MessageQueue]] = {}
         self._sweep: asyncio.TimerHandle | None = None  # law 6
         self._linger_s = settings.batch_max_delay_ms / 1000
         self._held: dict[str, deque[tuple[_Send, Callable[[], None]]]] = {}  # by topic: sends that wait (law 3)
@@ -160,7 +225,7 @@ class BatchAccumulator:
         if type(topic) is not str or type(body) is not bytes:
             return None
         batch, text = self._open.get(topic), message._text
-        if batch is None or batch.is_closed or text is None or message._unique_key is not None:
+        if batch is None or text is None or message._unique_key is not None:
             return None
         body_bytes = len(body)
         if not 0 < body_bytes <= self._max_body_bytes or message.flag is not _NO_FLAG or len(text) > _SHORT_TEXT:
@@ -171,14 +236,23 @@ class BatchAccumulator:
             return None
         message._text = text = f"{text}UNIQ_KEY\x01{key}\x02"
         message._unique_key = key
-        properties = text.encode() if text.isascii() else text.encode("utf-8", "replace")
+        try:
+            properties = text.encode()
+        except UnicodeEncodeError:  # of a lone surrogate
+            properties = text.encode("utf-8", "replace")
         if future is None:
             future = self._create_future()
-        send = (message if self._is_watched else None, key, _NO_FLAG, body, properties, future, None)
-        batches = self._batches
-        if not batches.join(batch, send, EMPTY_ELEMENT_BYTES + body_bytes + len(properties)):
-            self._add_to_topic(self._topics[topic], None, send)
-        elif batches.ready:
+        batches, kept = self._batches, message if self._is_watched else None
+        if not batches.join(batch, EMPTY_ELEMENT_BYTES + body_bytes + len(properties)):
+            self._add_to_topic(self._topics[topic], None, _Send(kept, key, _NO_FLAG, body, properties, future, None))
+            return future
+        batch.unique_keys.append(key)
+        batch.bodies.append(body)
+        batch.properties.append(properties)
+        batch.futures.append(future)
+        if kept is not None:
+            batch.messages.append(kept)
+        if batches.ready:
             self._go()
         return future
 
@@ -214,7 +288,7 @@ class BatchAccumulator:
         is_free = queue is None and selector is None and sharding_key is None
         end_s = None if is_free and timeout_ms is None else self._end_s(timeout_ms)
         kept = None if sender.hooks is None else _with_properties(message, text)
-        send: _Send = (kept, key, message.flag, message.body, props.encode_text(text), future, end_s)
+        send = _Send(kept, key, message.flag, message.body, props.encode_text(text), future, end_s)
         kind = message.exposed_properties.get(props.WAIT)
         if is_free:
             self._add_to_topic(topic, kind, send)
@@ -232,8 +306,7 @@ class BatchAccumulator:
 
     async def flush(self) -> None:
         """Send what lingers and wait for the answers to all messages that were added before this call."""
-        here = self._here()
-        for *_, future, _ in here:
+        for future in self._here():
             while not future.done():
                 self._batches.flush()  # again each time: what was held for its route (law 3) joins a batch later
                 self._go()
@@ -244,9 +317,9 @@ class BatchAccumulator:
         """How many sends have no answer yet."""
         return len(self._here())
 
-    def _here(self) -> list[_Send]:
-        under_way = [send for batch in self._delivering for send in batch.items]
-        return [*under_way, *self._batches.waiting(), *(send for held in self._held.values() for send, _ in held)]
+    def _here(self) -> list[ResultFuture]:
+        in_batches = [future for batch in (*self._delivering, *self._batches.unsent()) for future in batch.futures]
+        return in_batches + [send.future for held in self._held.values() for send, _ in held]
 
     async def close(self) -> None:
         """Send what lingers and wait for all answers."""
@@ -297,10 +370,9 @@ class BatchAccumulator:
         known = self._routes_in_use.get(topic)
         if known is newest:
             return True
-        if known is not None and known != newest and any(map(self._batches.is_busy, self._lanes_in_use[topic])):
+        if known is not None and known != newest and any(map(self._batches.is_busy, known)):
             return False
         self._routes_in_use[topic] = newest
-        self._lanes_in_use[topic] = set(newest)
         return True
 
     async def _settle(self, topic: str, held: deque[tuple[_Send, Callable[[], None]]]) -> None:
@@ -313,7 +385,7 @@ class BatchAccumulator:
                 others = {task for task in self._tasks if task is not asyncio.current_task()}
                 await asyncio.wait(others, return_when=asyncio.FIRST_COMPLETED)
         except Exception as error:  # noqa: BLE001 - handed to every message that waited
-            _fail([send for send, _ in held], error)
+            _fail([send.future for send, _ in held], error)
             held.clear()
         finally:
             del self._held[topic]
@@ -338,10 +410,11 @@ class BatchAccumulator:
             if now_ms - self._keys_ms > _KEYS_AGE_MS:
                 self._keys, self._keys_ms = self._sender.writer.next_keys(now_ms), now_ms
 
-    def _put(self, lane: str | MessageQueue, kind: str | None, send: _Send, *, ordered: bool) -> Batch[_Send]:
+    def _put(self, destination: str | MessageQueue, kind: str | None, send: _Send, *, ordered: bool) -> _SendBatch:
         batches = self._batches
-        size_bytes = EMPTY_ELEMENT_BYTES + len(send[3]) + len(send[4])
-        batch = batches.add(lane, kind, send, size_bytes, self._clock.now_ms(), ordered=ordered)
+        size_bytes = EMPTY_ELEMENT_BYTES + len(send.body) + len(send.properties)
+        batch = batches.add(destination, kind, size_bytes, self._clock.now_ms(), ordered=ordered)
+        batch.append(send)
         if batches.ready or self._timer is None:
             self._go()
         if ordered:
@@ -353,8 +426,8 @@ class BatchAccumulator:
         while batches.ready:
             ready, batches.ready = batches.ready, []
             for batch in ready:
-                if self._open.get(batch.lane) is batch:  # nothing joins it any more
-                    del self._open[batch.lane]
+                if self._open.get(batch.destination) is batch:  # nothing joins it any more
+                    del self._open[batch.destination]
                 self._delivering.add(batch)
                 self._start(self._deliver(batch))
         if self._timer is None and (due_ms := batches.next_due_ms) is not None:
@@ -377,8 +450,10 @@ class BatchAccumulator:
         """Fail the messages that have waited too long (law 6)."""
         self._sweep = None
         now_s = asyncio.get_running_loop().time()
-        waiting = [send for held in self._held.values() for send, _ in held]
-        late = [send for send in (*waiting, *self._batches.waiting()) if send[6] is not None and send[6] <= now_s]
+        held = [send for held in self._held.values() for send, _ in held]
+        late = [send.future for send in held if send.end_s is not None and send.end_s <= now_s]
+        for batch in self._batches.unsent():
+            late += batch.late(now_s)
         if late:
             _fail(late, _waited_too_long())
         self._sweep_later()
@@ -388,24 +463,21 @@ class BatchAccumulator:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _deliver(self, batch: Batch[_Send]) -> None:
-        sends = batch.items
-        futures: Sequence[ResultFuture] = [send[5] for send in sends]
-        if any(map(_is_done, futures)):  # cancelled, or its time is over
-            sends = [send for send in sends if not send[5].done()]
-            futures = [send[5] for send in sends]
+    async def _deliver(self, batch: _SendBatch) -> None:
+        batch.drop_done()
+        futures = batch.futures
         try:
-            results = await self._results(batch, sends) if sends else iter(())
+            results = await self._results(batch) if futures else iter(())
         except asyncio.CancelledError:
             _fail(
-                sends,
+                futures,
                 ClosedError("the client was shut down before the broker answered; the message may have been stored"),
             )
             raise
         except Exception as error:  # noqa: BLE001 - each sender gets it
-            _fail(sends, error)
+            _fail(futures, error)
         else:
-            for future, result in zip(futures, results):  # noqa: B905 - as many as there are sends
+            for future, result in zip(futures, results):  # noqa: B905 - as many as there are messages
                 if not future.done():
                     future.set_result(result)
         finally:
@@ -413,25 +485,28 @@ class BatchAccumulator:
             self._batches.answered(batch)
             self._go()
 
-    async def _results(self, batch: Batch[_Send], sends: list[_Send]) -> Iterator[SendResult]:
-        sender, lane = self._sender, batch.lane
-        messages, keys, flags, bodies, properties, _, ends = zip(*sends)  # noqa: B905 - tuples of one form
-        end_s = min((one for one in ends if one is not None), default=None) if any(ends) else None
+    async def _results(self, batch: _SendBatch) -> Iterator[SendResult]:
+        sender, destination, keys, bodies = self._sender, batch.destination, batch.unique_keys, batch.bodies
+        end_s = min(batch.ends_s.values(), default=None)
         if end_s is not None and end_s <= asyncio.get_running_loop().time():
             raise _waited_too_long()
-        chosen = lane if isinstance(lane, MessageQueue) else None
-        topic = str(lane) if chosen is None else chosen.topic
-        if len(sends) == 1:  # an ordinary send, which may be compressed
-            message = messages[0] or _message_of(topic, flags[0], bodies[0], properties[0])
+        chosen = destination if isinstance(destination, MessageQueue) else None
+        topic = str(destination) if chosen is None else chosen.topic
+        first_flag = batch.flags.get(0, _NO_FLAG)
+        if len(keys) == 1:  # an ordinary send, which may be compressed
+            message = (
+                batch.messages[0] if batch.messages else _message_of(topic, first_flag, bodies[0], batch.properties[0])
+            )
             outgoing = sender.writer.single(topic, message, message.properties_text, keys[0])
             return iter((await sender.deliver(outgoing, chosen, None, end_s=end_s),))
-        shown = messages if messages[0] is not None else (Message(topic, b"-", flag=flags[0]),)
-        body = join_elements(flags, bodies, properties)
+        flags = map(batch.flags.get, range(len(keys)), repeat(_NO_FLAG)) if batch.flags else repeat(_NO_FLAG)
+        body = join_elements(flags, bodies, batch.properties)
+        shown = batch.messages or (Message(topic, b"-", flag=first_flag),)
         outgoing = sender.writer.batch_of(topic, shown, batch.kind is None, keys, body)
         whole = await sender.deliver(outgoing, chosen, None, end_s=end_s)
         ids = whole.offset_message_id.split(",")
-        if len(ids) != len(sends):  # a topic whose queues keep a batch as one (queue.type=BatchCQ)
-            ids = [whole.offset_message_id] * len(sends)
+        if len(ids) != len(keys):  # a topic whose queues keep a batch as one (queue.type=BatchCQ)
+            ids = [whole.offset_message_id] * len(keys)
         status, queue = whole.status, whole.message_queue
         return map(SendResult, repeat(status), keys, repeat(queue), count(whole.queue_offset), ids)
 
@@ -443,16 +518,16 @@ def _waited_too_long() -> RequestTimeout:
 
 
 def _guarded(send: _Send, put: Callable[[], None]) -> None:
-    if send[5].done():  # its time is over
+    if send.future.done():  # its time is over
         return
     try:
         put()
     except Exception as error:  # noqa: BLE001 - a selector is the user's: it fails its own message only
-        _fail([send], error)
+        _fail([send.future], error)
 
 
-def _fail(sends: list[_Send], error: BaseException) -> None:
-    for *_, future, _ in sends:
+def _fail(futures: Sequence[ResultFuture], error: BaseException) -> None:
+    for future in futures:
         if not future.done():
             future.set_exception(error)
 

@@ -1,20 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which messages travel together when a producer batches by itself (Java: ProduceAccumulator, 5.x).
 
-    add --> lane's open batch --full, or lingered long enough--> ready --driver sends--> answered
-                                                                   ^                        |
-            ordered lane: later batches wait behind -----closed----+------- one is out -----+
+    add --> open batch of the destination --full, or lingered long enough--> ready --driver sends--> answered
+                                                                               ^                        |
+                   ordered destination: later batches wait behind -----closed--+------- one is out -----+
 
-A lane is a sequence of messages: those for one queue (``ordered``, because the caller chose the queue), or those of a topic that may go to
-any queue. Only messages of one ``kind`` (whether to wait for flush and replica) share a batch.
+The destination of a message is a queue (``ordered``, because the caller chose it), or a topic, to any of whose queues it may go. Only
+messages of one ``kind`` (whether to wait for flush and replica) share a batch. ``SendBatches`` decides which batch has room and counts;
+the caller puts the message into it.
 
 Laws
-1. Every item is in exactly one batch, and the items of a lane leave in the order in which they came.
-2. Of an ordered lane at most one batch is out: an Apache broker serves sends of one connection in several threads, and would mix two.
-3. A batch is closed when it reaches ``max_bytes`` or ``max_items``, when its first item has lingered ``max_delay_ms``, or when the next
-   item is of another kind or would make it larger than ``limit_bytes``; a batch larger than that has one item.
+1. Every message is counted in exactly one batch, and the messages to a destination leave in the order in which they came.
+2. Of an ordered destination at most one batch is out: an Apache broker serves sends of one connection in several threads, and would mix
+   two.
+3. A batch is closed when it reaches ``max_bytes`` or ``max_messages``, when its first message has lingered ``max_delay_ms``, or when the
+   next message is of another kind or would make it larger than ``limit_bytes``; a batch larger than that has one message.
 4. While ``total_max_bytes`` or more are held, nothing lingers. Held is what was not answered yet.
-5. An empty lane takes no memory.
+5. A destination without messages takes no memory.
 """
 
 from __future__ import annotations
@@ -25,97 +27,107 @@ from typing import Generic, TypeVar
 
 __all__ = ["Batch", "SendBatches"]
 
-T = TypeVar("T")
 
+class Batch:
+    """Messages that travel together; compares by identity. A subclass holds the messages, and ``count`` says how many these are."""
 
-class Batch(Generic[T]):
-    """Items that travel together; compares by identity."""
+    __slots__ = ("count", "destination", "due_ms", "is_closed", "kind", "ordered", "size_bytes")
 
-    __slots__ = ("due_ms", "is_closed", "items", "kind", "lane", "ordered", "size_bytes")
-
-    def __init__(self, lane: Hashable, kind: Hashable, ordered: bool, due_ms: float) -> None:
-        self.lane, self.kind, self.ordered, self.due_ms = lane, kind, ordered, due_ms
-        self.items: list[T] = []
-        self.size_bytes = 0
+    def __init__(self, destination: Hashable, kind: Hashable, ordered: bool, due_ms: float) -> None:
+        self.destination, self.kind, self.ordered, self.due_ms = destination, kind, ordered, due_ms
+        self.count = self.size_bytes = 0
         self.is_closed = False
 
 
-class SendBatches(Generic[T]):
+B = TypeVar("B", bound=Batch)
+
+
+class SendBatches(Generic[B]):
     """The batches of one producer.
 
     Args:
+        batch_type: makes the batches.
         max_bytes: a batch of this size lingers no longer.
-        max_delay_ms: how long a batch's first item lingers.
+        max_delay_ms: how long a batch's first message lingers.
         total_max_bytes: when so much is held, nothing lingers.
         limit_bytes: what a batch may not exceed.
-        max_items: a batch of so many lingers no longer, and takes no more.
+        max_messages: a batch of so many lingers no longer, and takes no more.
 
     ``ready`` has the batches to be sent now, in order: the driver takes them out after each call, and says ``answered`` for each.
     """
 
     __slots__ = (
-        "_lanes",
+        "_batch_type",
         "_limit",
         "_lingering",
         "_max",
         "_max_delay_ms",
-        "_max_items",
+        "_max_messages",
         "_out",
         "_total_max",
+        "_unsent",
         "held_bytes",
         "ready",
     )
 
     def __init__(
-        self, max_bytes: int, max_delay_ms: float, total_max_bytes: int, limit_bytes: int, max_items: int
+        self,
+        batch_type: type[B],
+        max_bytes: int,
+        max_delay_ms: float,
+        total_max_bytes: int,
+        limit_bytes: int,
+        max_messages: int,
     ) -> None:
-        self._max, self._max_delay_ms, self._max_items = max_bytes, max_delay_ms, max_items
+        self._batch_type = batch_type
+        self._max, self._max_delay_ms, self._max_messages = max_bytes, max_delay_ms, max_messages
         self._total_max, self._limit = total_max_bytes, limit_bytes
-        # Batches that were not sent; of an ordered lane several may wait, only the last one is open.
-        self._lanes: dict[Hashable, deque[Batch[T]]] = {}
-        self._out: dict[Hashable, Batch[T]] = {}  # ordered lanes with a batch under way
-        self._lingering: deque[Batch[T]] = deque()  # by due time, which is the order of their making
+        # By destination. Of an ordered one several may wait, only the last one is open.
+        self._unsent: dict[Hashable, deque[B]] = {}
+        self._out: dict[Hashable, B] = {}  # by ordered destination: the batch that is under way
+        self._lingering: deque[B] = deque()  # by due time, which is the order of their making
         self.held_bytes = 0
-        self.ready: list[Batch[T]] = []
+        self.ready: list[B] = []
 
-    def add(
-        self, lane: Hashable, kind: Hashable, item: T, size_bytes: int, now_ms: float, *, ordered: bool
-    ) -> Batch[T]:
-        """Put ``item`` behind those of its lane. ``ordered`` must be the same for all items of a lane.
+    def add(self, destination: Hashable, kind: Hashable, size_bytes: int, now_ms: float, *, ordered: bool) -> B:
+        """Count one more message of ``size_bytes`` behind those to its destination.
+
+        Args:
+            ordered: the same for all messages to a destination.
 
         Returns:
-            Its batch; ``join`` takes the next item of this lane and kind.
+            Its batch. Put the message into it before taking from ``ready``; ``join`` asks it for room for the next one of this
+            destination and kind.
         """
-        waiting = self._lanes.get(lane)
-        if waiting is None:
-            waiting = self._lanes[lane] = deque()
-        batch = waiting[-1] if waiting else None
+        unsent = self._unsent.get(destination)
+        if unsent is None:
+            unsent = self._unsent[destination] = deque()
+        batch = unsent[-1] if unsent else None
         if batch is not None and batch.kind != kind:
             self._close(batch)
-        if batch is None or not self.join(batch, item, size_bytes):
-            batch = Batch(lane, kind, ordered, now_ms + self._max_delay_ms)
-            # Closing the one before may have emptied the lane and forgotten it.
-            self._lanes.setdefault(lane, waiting).append(batch)
+        if batch is None or not self.join(batch, size_bytes):
+            batch = self._batch_type(destination, kind, ordered, now_ms + self._max_delay_ms)
+            # Closing the one before may have removed the destination.
+            self._unsent.setdefault(destination, unsent).append(batch)
             self._lingering.append(batch)
-            self.join(batch, item, size_bytes)
+            self.join(batch, size_bytes)
         return batch
 
-    def join(self, batch: Batch[T], item: T, size_bytes: int) -> bool:
-        """Put ``item`` behind those of ``batch``, whose lane and kind are its own.
+    def join(self, batch: B, size_bytes: int) -> bool:
+        """Count one more message of ``size_bytes`` in ``batch``, whose destination and kind are its own; the caller puts it there.
 
         Returns:
             False when the batch is closed, or would grow too large and is closed now: ``add`` begins the next one.
         """
         if batch.is_closed:
             return False
-        items, whole_bytes = batch.items, batch.size_bytes + size_bytes
-        if whole_bytes > self._limit and items:
+        count, whole_bytes = batch.count + 1, batch.size_bytes + size_bytes
+        if whole_bytes > self._limit and count > 1:
             self._close(batch)
             return False
-        items.append(item)
-        batch.size_bytes = whole_bytes
+        batch.count, batch.size_bytes = count, whole_bytes
         self.held_bytes = held_bytes = self.held_bytes + size_bytes
-        if whole_bytes >= self._max or len(items) >= self._max_items:
+        if whole_bytes >= self._max or count >= self._max_messages:
             self._close(batch)
         if held_bytes >= self._total_max:
             self.flush()
@@ -141,50 +153,50 @@ class SendBatches(Generic[T]):
             if not batch.is_closed:
                 self._close(batch)
 
-    def answered(self, batch: Batch[T]) -> None:
+    def answered(self, batch: B) -> None:
         """The broker has it, or it failed for good."""
         self.held_bytes -= batch.size_bytes
         if batch.ordered:
-            del self._out[batch.lane]
-            waiting = self._lanes.get(batch.lane)
-            if waiting and waiting[0].is_closed:
-                self._send(waiting)
+            del self._out[batch.destination]
+            unsent = self._unsent.get(batch.destination)
+            if unsent and unsent[0].is_closed:
+                self._send(unsent)
 
-    def is_busy(self, lane: Hashable) -> bool:
-        """Whether anything of this lane waits or, of an ordered one, is out."""
-        return lane in self._lanes or lane in self._out
+    def is_busy(self, destination: Hashable) -> bool:
+        """Whether a message to this destination was not sent or, if it is an ordered one, not answered."""
+        return destination in self._unsent or destination in self._out
 
-    def waiting(self) -> Iterator[T]:
-        """The items that were not sent."""
-        return (item for batches in self._lanes.values() for batch in batches for item in batch.items)
+    def unsent(self) -> Iterator[B]:
+        """The batches that were not sent."""
+        return (batch for batches in self._unsent.values() for batch in batches)
 
     @property
     def is_empty(self) -> bool:
         """Nothing waits and no ordered batch is out; unordered ones may be."""
-        return not self._lanes and not self._out
+        return not self._unsent and not self._out
 
-    def _close(self, batch: Batch[T]) -> None:
+    def _close(self, batch: B) -> None:
         batch.is_closed = True
-        waiting = self._lanes[batch.lane]
-        if waiting[0] is batch and batch.lane not in self._out:
-            self._send(waiting)
+        unsent = self._unsent[batch.destination]
+        if unsent[0] is batch and batch.destination not in self._out:
+            self._send(unsent)
 
-    def _send(self, waiting: deque[Batch[T]]) -> None:
-        batch = waiting.popleft()
-        if not waiting:
-            del self._lanes[batch.lane]
+    def _send(self, unsent: deque[B]) -> None:
+        batch = unsent.popleft()
+        if not unsent:
+            del self._unsent[batch.destination]
         if batch.ordered:
-            self._out[batch.lane] = batch
+            self._out[batch.destination] = batch
         self.ready.append(batch)
 
     def check_invariants(self) -> None:
         """Check laws 2, 3 and 5; for tests."""
-        for lane, waiting in self._lanes.items():
-            assert waiting, f"lane {lane} is empty"
-            assert all(batch.is_closed for batch in list(waiting)[:-1])
-            assert lane in self._out or not waiting[0].is_closed, "a closed batch waits for nothing"
-            for batch in waiting:
-                assert 0 < len(batch.items) <= self._max_items
-                assert batch.size_bytes <= self._limit or len(batch.items) == 1
+        for destination, unsent in self._unsent.items():
+            assert unsent, f"{destination} has no batch"
+            assert all(batch.is_closed for batch in list(unsent)[:-1])
+            assert destination in self._out or not unsent[0].is_closed, "a closed batch waits for nothing"
+            for batch in unsent:
+                assert 0 < batch.count <= self._max_messages
+                assert batch.size_bytes <= self._limit or batch.count == 1
                 assert batch.is_closed or batch in self._lingering
         assert all(batch.ordered for batch in self._out.values())

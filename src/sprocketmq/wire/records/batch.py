@@ -56,7 +56,7 @@ def encode_batch(messages: Iterable[Message]) -> bytes:
     return join_elements(*zip(*rows, strict=True)) if rows else b""
 
 
-def join_elements(flags: Sequence[int], bodies: Sequence[bytes], properties: Sequence[bytes]) -> bytes:
+def join_elements(flags: Iterable[int], bodies: Sequence[bytes], properties: Sequence[bytes]) -> bytes:
     """Return the body of a batch whose messages have these flags, bodies and encoded properties, at most 32,767 bytes each.
 
     By columns, because a loop would take several times as long for each message.

@@ -44,7 +44,7 @@ _NOTHING: Final[Mapping[str, str]] = {}
 _INT32: Final = 0x7FFFFFFF
 
 
-class MessageQueue(msgspec.Struct, frozen=True, order=True):
+class MessageQueue(msgspec.Struct, frozen=True, order=True, gc=False):
     """A queue of a topic on a broker. Queues sort by (topic, broker_name, queue_id), as in Java; the allocation strategies rely on it."""
 
     topic: str

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from typing import Any
 
 import hypothesis.strategies as st
 from hypothesis import settings
@@ -12,26 +13,51 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from sprocketmq.core.produce.send_batches import Batch, SendBatches
 
 
-def batches(max_bytes: int = 100, total: int = 10_000, limit: int = 200, items: int = 1_000) -> SendBatches[str]:
-    return SendBatches(max_bytes, 10, total, limit, items)
+class ListBatch(Batch):
+    """A batch of anything."""
+
+    def __init__(self, destination: Hashable, kind: Hashable, ordered: bool, due_ms: float) -> None:
+        super().__init__(destination, kind, ordered, due_ms)
+        self.items: list[Any] = []
 
 
-def taken(table: SendBatches[str]) -> list[Batch[str]]:
+class Table(SendBatches[ListBatch]):
+    """Puts each message into the batch that it was counted in."""
+
+    def put(
+        self, destination: Hashable, kind: Hashable, item: object, size_bytes: int, now_ms: float, *, ordered: bool
+    ) -> ListBatch:
+        batch = self.add(destination, kind, size_bytes, now_ms, ordered=ordered)
+        batch.items.append(item)
+        return batch
+
+    def put_into(self, batch: ListBatch, item: object, size_bytes: int) -> bool:
+        if has_joined := self.join(batch, size_bytes):
+            batch.items.append(item)
+        return has_joined
+
+
+def batches(max_bytes: int = 100, total: int = 10_000, limit: int = 200, messages: int = 1_000) -> Table:
+    return Table(ListBatch, max_bytes, 10, total, limit, messages)
+
+
+def taken(table: Table) -> list[ListBatch]:
     ready, table.ready = table.ready, []
+    assert all(batch.count == len(batch.items) for batch in ready)
     return ready
 
 
-def items(table: SendBatches[str]) -> list[list[str]]:
+def items(table: Table) -> list[list[str]]:
     return [batch.items for batch in taken(table)]
 
 
 def test_a_batch_leaves_when_it_is_full_or_has_lingered_long_enough() -> None:
     table = batches()
-    table.add("t", None, "a", 60, 0, ordered=False)
+    table.put("t", None, "a", 60, 0, ordered=False)
     assert (items(table), table.next_due_ms) == ([], 10)
-    table.add("t", None, "b", 40, 5, ordered=False)
+    table.put("t", None, "b", 40, 5, ordered=False)
     assert (items(table), table.next_due_ms) == ([["a", "b"]], None)
-    table.add("t", None, "c", 1, 6, ordered=False)
+    table.put("t", None, "c", 1, 6, ordered=False)
     table.tick(15)
     assert items(table) == []
     table.tick(16)
@@ -39,45 +65,45 @@ def test_a_batch_leaves_when_it_is_full_or_has_lingered_long_enough() -> None:
 
 
 def test_a_batch_holds_no_more_messages_than_a_broker_takes() -> None:
-    table = batches(items=3)
+    table = batches(messages=3)
     for name in "abcdefg":
-        table.add("t", None, name, 1, 0, ordered=False)
+        table.put("t", None, name, 1, 0, ordered=False)
     assert items(table) == [["a", "b", "c"], ["d", "e", "f"]]
 
 
 def test_a_batch_never_grows_beyond_what_a_broker_takes_and_never_mixes_kinds() -> None:
     table = batches(max_bytes=150)
-    table.add("t", None, "a", 120, 0, ordered=False)
-    table.add("t", None, "b", 90, 0, ordered=False)
+    table.put("t", None, "a", 120, 0, ordered=False)
+    table.put("t", None, "b", 90, 0, ordered=False)
     assert items(table) == [["a"]]
-    table.add("t", "no wait", "c", 1, 0, ordered=False)
+    table.put("t", "no wait", "c", 1, 0, ordered=False)
     assert items(table) == [["b"]]
-    table.add("t", None, "huge", 500, 0, ordered=False)
+    table.put("t", None, "huge", 500, 0, ordered=False)
     assert items(table) == [["c"], ["huge"]]
 
 
 def test_nothing_is_added_to_a_closed_batch() -> None:
     table = batches()
-    batch = table.add("t", None, "a", 50, 0, ordered=False)
-    assert table.join(batch, "b", 49)
-    assert table.join(batch, "c", 1)
-    assert not table.join(batch, "d", 1), "it was full"
+    batch = table.put("t", None, "a", 50, 0, ordered=False)
+    assert table.put_into(batch, "b", 49)
+    assert table.put_into(batch, "c", 1)
+    assert not table.put_into(batch, "d", 1), "it was full"
     assert items(table) == [["a", "b", "c"]]
-    batch = table.add("t", None, "e", 90, 0, ordered=False)
-    assert not table.join(batch, "f", 111), "it would be larger than a broker takes, so it leaves"
+    batch = table.put("t", None, "e", 90, 0, ordered=False)
+    assert not table.put_into(batch, "f", 111), "it would be larger than a broker takes, so it leaves"
     assert items(table) == [["e"]]
     assert (table.held_bytes, table.is_empty) == (190, True)
 
 
-def test_of_an_ordered_lane_one_batch_is_out_and_the_next_waits_behind_it() -> None:
+def test_of_an_ordered_destination_one_batch_is_out_and_the_next_waits_behind_it() -> None:
     table = batches()
     for number in range(3):
-        table.add("q", None, str(number), 100, 0, ordered=True)
+        table.put("q", None, str(number), 100, 0, ordered=True)
     (first,) = taken(table)
     assert first.items == ["0"]
     table.answered(first)
     (second,) = taken(table)
-    table.add("q", None, "3", 1, 0, ordered=True)
+    table.put("q", None, "3", 1, 0, ordered=True)
     table.answered(second)
     (third,) = taken(table)
     table.answered(third)
@@ -90,42 +116,42 @@ def test_of_an_ordered_lane_one_batch_is_out_and_the_next_waits_behind_it() -> N
 
 def test_when_too_much_is_held_nothing_lingers() -> None:
     table = batches(total=120)
-    table.add("t", None, "a", 60, 0, ordered=False)
-    table.add("u", None, "b", 59, 0, ordered=False)
+    table.put("t", None, "a", 60, 0, ordered=False)
+    table.put("u", None, "b", 59, 0, ordered=False)
     assert items(table) == []
-    table.add("v", None, "c", 1, 0, ordered=False)
+    table.put("v", None, "c", 1, 0, ordered=False)
     assert items(table) == [["a"], ["b"], ["c"]]
-    table.add("t", None, "d", 1, 0, ordered=False)
+    table.put("t", None, "d", 1, 0, ordered=False)
     assert items(table) == [["d"]], "none of them was answered yet"
 
 
 class Sending(RuleBasedStateMachine):
-    """Random sends to ordered and unordered lanes, answered in any order."""
+    """Random sends to ordered and unordered destinations, answered in any order."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.table: SendBatches[tuple[Hashable, int]] = SendBatches(50, 10, 300, 80, 5)
+        self.table: Table = Table(ListBatch, 50, 10, 300, 80, 5)
         self.now_ms = 0
         self.serial = 0
         self.came: dict[Hashable, list[int]] = {}
         self.left: dict[Hashable, list[int]] = {}
-        self.out: list[Batch[tuple[Hashable, int]]] = []
+        self.out: list[ListBatch] = []
         self.held = 0
 
     def drain(self) -> None:
         for batch in self.table.ready:
-            assert len({lane for lane, _ in batch.items}) == 1
-            assert not batch.ordered or all(other.lane != batch.lane for other in self.out)
-            self.left.setdefault(batch.lane, []).extend(number for _, number in batch.items)
+            assert len({destination for destination, _ in batch.items}) == 1
+            assert not batch.ordered or all(other.destination != batch.destination for other in self.out)
+            self.left.setdefault(batch.destination, []).extend(number for _, number in batch.items)
             self.out.append(batch)
         self.table.ready = []
 
-    @rule(lane=st.sampled_from("abXY"), size=st.integers(1, 120), kind=st.booleans())
-    def add(self, lane: str, size: int, kind: bool) -> None:
+    @rule(destination=st.sampled_from("abXY"), size=st.integers(1, 120), kind=st.booleans())
+    def add(self, destination: str, size: int, kind: bool) -> None:
         self.serial += 1
-        self.came.setdefault(lane, []).append(self.serial)
+        self.came.setdefault(destination, []).append(self.serial)
         self.held += size
-        self.table.add(lane, kind, (lane, self.serial), size, self.now_ms, ordered=lane.isupper())
+        self.table.put(destination, kind, (destination, self.serial), size, self.now_ms, ordered=destination.isupper())
         self.drain()
 
     @rule(ms=st.integers(0, 12))
@@ -148,8 +174,8 @@ class Sending(RuleBasedStateMachine):
     def laws_hold(self) -> None:
         self.table.check_invariants()
         assert self.table.held_bytes == self.held
-        for lane, numbers in self.left.items():
-            assert numbers == self.came[lane][: len(numbers)]
+        for destination, numbers in self.left.items():
+            assert numbers == self.came[destination][: len(numbers)]
 
     def teardown(self) -> None:
         self.table.flush()
