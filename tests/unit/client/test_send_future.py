@@ -3,16 +3,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import concurrent.futures
+import contextlib
+import random
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from sprocketmq import MessageQueue, SendResult, SendStatus
 from sprocketmq.client.produce import send_future
-from sprocketmq.client.produce.send_future import SendFuture
+from sprocketmq.client.produce.send_future import SendFuture, begin_all, finish_all
 
 _STORED = SendResult(SendStatus.SEND_OK, "id", MessageQueue("flights", "broker-a", 0), 7)
 _LOOKS: list[Callable[[Any], object]] = [
@@ -36,6 +40,15 @@ def _state(future: concurrent.futures.Future[SendResult]) -> tuple[object, ...]:
     return future.done(), future.running(), future.cancelled(), ended
 
 
+@pytest.fixture
+def frequent_switches() -> Iterator[None]:
+    """Threads take turns every microsecond instead of every 5 ms."""
+    before_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before_s)
+
+
 @pytest.mark.parametrize("before", range(len(_LOOKS)))
 @pytest.mark.parametrize("between", range(len(_LOOKS)))
 @pytest.mark.parametrize("outcome", [_STORED, ValueError("no")])
@@ -44,10 +57,13 @@ def test_it_has_the_states_of_a_concurrent_future(before: int, between: int, out
     called: list[object] = []
     for future in (ours, theirs):
         _LOOKS[before](future)
-        if future.set_running_or_notify_cancel():
+        begins = not begin_all([future]) if isinstance(future, SendFuture) else future.set_running_or_notify_cancel()
+        if begins:
             _LOOKS[between](future)
             if isinstance(outcome, Exception):
                 future.set_exception(outcome)
+            elif isinstance(future, SendFuture):
+                finish_all([future], [outcome])
             else:
                 future.set_result(outcome)
         future.add_done_callback(lambda done: called.append(type(done)))
@@ -67,30 +83,140 @@ def test_waiters_for_one_and_for_many_are_woken() -> None:
         gets, waits = pool.submit(results), pool.submit(concurrent.futures.wait, futures, 20)
         completed = pool.submit(lambda: len(list(concurrent.futures.as_completed(futures, 20))))
         assert waiting.wait(20)
-        for future in futures:
-            assert future.set_running_or_notify_cancel()
-            assert not future.cancel()
-            future.set_result(_STORED)
+        assert begin_all(futures) == set()
+        assert not any(future.cancel() for future in futures)
+        finish_all(futures, [_STORED] * 20)
         assert gets.result(20) == [_STORED] * 20
         assert len(waits.result(20).done) == 20
         assert completed.result(20) == 20
 
 
+@pytest.mark.usefixtures("frequent_switches")
 def test_no_wakening_is_lost_when_somebody_begins_to_wait_at_the_same_time() -> None:
     """One thread finishes each future while the other begins to wait for it."""
     futures = [SendFuture() for _ in range(3_000)]
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         results = pool.submit(lambda: sum(future.result(20).queue_offset for future in futures))
         for future in futures:
-            assert future.set_running_or_notify_cancel()
-            future.set_result(_STORED)
+            assert begin_all([future]) == set()
+            finish_all([future], [_STORED])
         assert results.result(30) == 7 * len(futures)
+
+
+@pytest.mark.usefixtures("frequent_switches")
+def test_every_look_from_other_threads_sees_the_one_outcome_while_many_are_finished_at_once() -> None:
+    """Threads wait, add callbacks and cancel, while another one begins and finishes groups of futures."""
+    seed = random.SystemRandom().getrandbits(32)
+    print(f"seed {seed}")
+    draw = random.Random(seed)
+    futures = [SendFuture() for _ in range(4_000)]
+    called: list[SendFuture] = []
+    given: list[int] = []
+
+    def look(number: int, order: list[int]) -> None:
+        drawn = random.Random(number ^ seed)
+        for index in order:
+            future = futures[index]
+            match drawn.randrange(4):
+                case 0:
+                    future.add_done_callback(called.append)
+                    given.append(index)
+                case 1:
+                    future.cancel()
+                case 2:
+                    waited_for = [future, futures[drawn.randrange(len(futures))]]
+                    assert not concurrent.futures.wait(waited_for, 30).not_done
+                    assert all(one.done() for one in waited_for)
+                case _:
+                    with contextlib.suppress(concurrent.futures.CancelledError):
+                        assert future.result(30) is _STORED
+
+    def finish() -> None:
+        begun = finished = 0
+        while finished < len(futures):
+            until = min(len(futures), begun + draw.randrange(1, 200))
+            group = futures[begun:until]
+            cancelled = begin_all(group)
+            kept = [future for future in group if future not in cancelled]
+            if kept:
+                finish_all(kept, [_STORED] * len(kept))
+            begun = finished = until
+
+    orders = [draw.sample(range(len(futures)), len(futures) // 4) for _ in range(3)]
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        looks = [pool.submit(look, number, sorted(order)) for number, order in enumerate(orders)]
+        pool.submit(finish).result(60)
+        for one in looks:
+            one.result(60)
+    assert all(future.done() for future in futures)
+    assert all(future.cancelled() or future.result() is _STORED for future in futures)
+    assert sorted(map(id, called)) == sorted(id(futures[index]) for index in given), "each callback runs once"
+
+
+class _AskedLock:
+    """A lock that tells when a thread asks for it."""
+
+    def __init__(self) -> None:
+        self._lock, self.is_asked_for = threading.RLock(), threading.Event()
+
+    def __enter__(self) -> None:
+        self.is_asked_for.set()
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+@pytest.mark.parametrize("is_begun", [False, True])
+def test_who_begins_to_wait_under_the_lock_is_seen_by_who_asks_for_it_next(
+    is_begun: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One future is cancelled while another thread is about to begin it; one gets a callback while it is about to be finished."""
+    lock = _AskedLock()
+    monkeypatch.setattr(send_future._guard, "lock", lock)
+    future, called = SendFuture(), []
+    if is_begun:
+        begin_all([future])
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        with lock:
+            lock.is_asked_for.clear()
+            other = pool.submit(finish_all, [future], [_STORED]) if is_begun else pool.submit(begin_all, [future])
+            assert lock.is_asked_for.wait(20)
+            if is_begun:
+                future.add_done_callback(called.append)
+            else:
+                assert future.cancel()
+            assert not called
+        assert other.result(20) == (None if is_begun else {future})
+    assert called == ([future] if is_begun else [])
+
+
+def test_futures_of_both_kinds_are_finished_together_and_ended_ones_keep_their_outcome() -> None:
+    loop = asyncio.new_event_loop()
+    plain, ours, awaited, failed, cancelled = (
+        loop.create_future(),
+        SendFuture(),
+        SendFuture(),
+        SendFuture(),
+        loop.create_future(),
+    )
+    called: list[SendFuture] = []
+    awaited.add_done_callback(called.append)
+    assert begin_all([ours, awaited, failed]) == set()
+    failed.set_exception(ValueError("late"))
+    cancelled.cancel()
+    finish_all([plain, ours, awaited, failed, cancelled], [_STORED] * 5)
+    assert [plain.result(), ours.result(), awaited.result()] == [_STORED] * 3
+    assert (called, cancelled.cancelled()) == ([awaited], True)
+    with pytest.raises(ValueError, match="late"):
+        failed.result(0)
+    loop.close()
 
 
 def test_nothing_is_made_for_a_future_that_nobody_waits_for() -> None:
     future = SendFuture()
-    assert future.set_running_or_notify_cancel()
-    future.set_result(_STORED)
+    assert begin_all([future]) == set()
+    finish_all([future], [_STORED])
     assert (future.done(), future.result()) == (True, _STORED)
     assert "_condition" not in vars(future)
 
@@ -108,14 +234,9 @@ def test_a_signal_handler_may_look_at_a_future_while_its_thread_makes_another_wa
 
     def interrupted() -> None:
         with send_future._guard.lock:
-            if future.cancel() and SendFuture().set_running_or_notify_cancel():
+            if future.cancel() and begin_all([future, SendFuture()]) == {future}:
                 handled.set()
 
     threading.Thread(target=interrupted, daemon=True).start()
     assert handled.wait(20)
     assert future.cancelled()
-
-
-def test_an_unknown_attribute_is_an_attribute_error() -> None:
-    with pytest.raises(AttributeError, match="no attribute 'colour'"):
-        _ = SendFuture().colour  # type: ignore[attr-defined]

@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 
     from sprocketmq.client.keyword_options import ProducerOptions, SendArguments
     from sprocketmq.client.observe.trace import MessageTrace
-    from sprocketmq.client.produce.batch_accumulator import BatchAccumulator, ResultFuture
+    from sprocketmq.client.produce.batch_accumulator import BatchAccumulator
     from sprocketmq.client.produce.running_producer import RunningProducer
+    from sprocketmq.client.produce.send_future import ResultFuture
     from sprocketmq.client.remoting.instance import ClientInstance
     from sprocketmq.client.remoting.queue_choice import QueueSelector
     from sprocketmq.client.remoting.sender import Sender
@@ -292,7 +293,7 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         if not self._takes_into_batches(message, how):
             return self._begin_send(message, how)
         future: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
-        self._send_into(message, future, how)
+        self._send_into([(message, future, how)])
         return future
 
     def _begin_send(self, message: Message, how: SendArguments) -> asyncio.Future[SendResult]:
@@ -339,7 +340,7 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
                 sender = (parts.sender if parts is not None else None) or self._started()
                 return await sender.send(message, **how)
             future: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
-            self._send_into(message, future, how)
+            self._send_into([(message, future, how)])
             return await future
         finally:
             self._permits.give_back(len(message.body))
@@ -348,16 +349,18 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         """Whether this send may travel in a batch."""
         return self._batches is not None and (not how or _BATCHED_HOW.issuperset(how)) and self._batches.takes(message)
 
-    def _send_into(self, message: Message, future: ResultFuture, how: SendArguments) -> None:
-        """Add a message to a batch; ``future`` gets the SendResult or the exception. Only for messages that may be batched."""
-        try:
-            if self._batches is None:
-                self._started()
-                raise ClosedError(f"producer {self.group!r} was shut down")
-            if how or not self._batches.join(message, future):
-                self._batches.add(message, future, **how)  # type: ignore[misc]  # _takes_into_batches: no other arguments
-        except Exception as error:  # noqa: BLE001 - also of a selector, which is the user's: it fails its own message only
-            future.set_exception(error)
+    def _send_into(self, sends: Iterable[tuple[Message, ResultFuture, SendArguments]]) -> None:
+        """Add messages that may be batched to batches; each future gets the SendResult or the exception."""
+        batches = self._batches
+        for message, future, how in sends:
+            try:
+                if batches is None:
+                    self._started()
+                    raise ClosedError(f"producer {self.group!r} was shut down")
+                if how or batches.join(message, future) is None:
+                    batches.add(message, future, **how)  # type: ignore[misc]  # _takes_into_batches: no other arguments
+            except Exception as error:  # noqa: BLE001 - also of a selector, which is the user's: it fails its own message only
+                future.set_exception(error)
 
     async def send_oneway(
         self,

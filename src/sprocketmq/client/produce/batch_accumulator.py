@@ -30,8 +30,9 @@ from collections.abc import Callable, Coroutine, Hashable, Iterator, Sequence
 from itertools import compress, count, repeat
 from operator import attrgetter
 from threading import get_ident
-from typing import Any, Final, NamedTuple, Protocol, overload
+from typing import Any, Final, NamedTuple, overload
 
+from sprocketmq.client.produce.send_future import ResultFuture, finish_all
 from sprocketmq.client.remoting.queue_choice import QueueSelector
 from sprocketmq.client.remoting.routes import Routes
 from sprocketmq.client.remoting.sender import Sender
@@ -46,7 +47,7 @@ from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.batch import EMPTY_ELEMENT_BYTES, join_elements
 from sprocketmq.wire.records.message import Message, MessageQueue
 
-__all__ = ["BatchAccumulator", "ResultFuture"]
+__all__ = ["BatchAccumulator"]
 
 _NOT_BATCHED: Final = frozenset(
     {
@@ -66,16 +67,6 @@ _SWEEP_S: Final = 0.1
 _MOST_MESSAGES: Final = (
     10_000  # the default of our broker's maxMessagesPerBatch; Apache's 5.x counts the offsets of a batch in 16 bits
 )
-
-
-class ResultFuture(Protocol):
-    """An asyncio or a concurrent future of a SendResult."""
-
-    def done(self) -> bool: ...
-
-    def set_result(self, result: SendResult, /) -> None: ...
-
-    def set_exception(self, exception: BaseException, /) -> None: ...
 
 
 # ``asyncio.Future`` and ``concurrent.futures.Future`` both have it; a call of ``done`` for each message costs three times as much.
@@ -189,14 +180,13 @@ class BatchAccumulator:
         self._linger_s = settings.batch_max_delay_ms / 1000
         self._held: dict[str, deque[tuple[_Send, Callable[[], None]]]] = {}  # by topic: sends that wait (law 3)
 
-    @staticmethod
-    def takes(message: Message) -> bool:
+    def takes(self, message: Message) -> bool:
         """Whether ``message`` may be batched (law 4)."""
         return (
             isinstance(message, Message)
-            and _NOT_BATCHED.isdisjoint(message.exposed_properties)
+            and (message._text is not None or _NOT_BATCHED.isdisjoint(message.properties))
             and isinstance(message.topic, str)
-            and not message.topic.startswith("%RETRY%")
+            and (message.topic in self._topics or not message.topic.startswith("%RETRY%"))
         )
 
     @overload
@@ -477,9 +467,7 @@ class BatchAccumulator:
         except Exception as error:  # noqa: BLE001 - each sender gets it
             _fail(futures, error)
         else:
-            for future, result in zip(futures, results):  # noqa: B905 - as many as there are messages
-                if not future.done():
-                    future.set_result(result)
+            finish_all(futures, results)
         finally:
             self._delivering.discard(batch)
             self._batches.answered(batch)

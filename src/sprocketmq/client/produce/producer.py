@@ -7,11 +7,11 @@ import concurrent.futures
 from collections import deque
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from sprocketmq.client.blocking_client import BlockingClient
 from sprocketmq.client.produce.async_producer import AsyncProducer
-from sprocketmq.client.produce.send_future import SendFuture
+from sprocketmq.client.produce.send_future import SendFuture, begin_all
 from sprocketmq.client.results import SendResult
 from sprocketmq.net.process.engine import Engine
 from sprocketmq.wire.records.message import Message, MessageExt, MessageQueue
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from sprocketmq.client.remoting.queue_choice import QueueSelector
 
 __all__ = ["AsyncProducer", "Producer"]
+
+_TAKEN_AT_ONCE: Final = 1_000  # messages of ``send_async`` that the engine takes under one lock
 
 
 class Producer(BlockingClient):
@@ -200,13 +202,9 @@ class Producer(BlockingClient):
         if producer._permits is not None:
             left_ms = self._run(producer._take_permit(message, how))
             return self._begin(producer._send_permitted(message, how, left_ms))
-        if (
-            producer._batches is not None
-            and producer._takes_into_batches(message, how)
-            and not self._engine.is_inherited
-        ):
+        if producer._takes_into_batches(message, how) and not self._engine.is_inherited:
             # Many messages are handed over by one call of the engine: the first of a burst wakes it, the others join.
-            future = SendFuture()
+            future: SendFuture = SendFuture()
             self._inbox.append((message, future, how))
             if not self._is_awake:
                 self._is_awake = True
@@ -229,11 +227,13 @@ class Producer(BlockingClient):
 
     def _empty_inbox(self) -> None:
         self._is_awake = False  # before taking: what is appended from here on wakes the engine again
-        inbox, _send_into = self._inbox, self._async._send_into
+        inbox = self._inbox
         while inbox:
-            message, future, how = inbox.popleft()
-            if future.set_running_or_notify_cancel():
-                _send_into(message, future, how)
+            taken = [inbox.popleft() for _ in range(min(len(inbox), _TAKEN_AT_ONCE))]
+            cancelled = begin_all([future for _, future, _ in taken])
+            if cancelled:
+                taken = [one for one in taken if one[1] not in cancelled]
+            self._async._send_into(taken)
 
     def send_oneway(
         self,

@@ -5,26 +5,27 @@
 Most of these futures are finished before a caller waits for them, so the condition is made when it is first needed: by ``result`` before
 the end, ``cancel``, ``add_done_callback``, ``concurrent.futures.wait`` and the like. From then on all is the base class's.
 
-Law: a future is finished without a condition, or with it. Both happen under one lock of the process, which is held for a moment and while
-nothing else is called, so that no caller begins to wait for a future while it is being finished, and is never woken.
+Law: a future is finished without a condition, or with it. Which one is decided under one lock of the process, under which conditions are
+made, too, so that no caller begins to wait for a future while it is being finished, and is never woken. The lock is taken once for many
+futures, and no callback runs while it is held.
 """
 
 from __future__ import annotations
 
 import concurrent.futures
 import threading
-from typing import Any, Final
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, Protocol
 
 from sprocketmq.client.results import SendResult
 from sprocketmq.net.process import fork
 
-__all__ = ["SendFuture"]
+__all__ = ["ResultFuture", "SendFuture", "begin_all", "finish_all"]
 
 _PENDING: Final = "PENDING"  # the states of concurrent.futures
 _RUNNING: Final = "RUNNING"
 _FINISHED: Final = "FINISHED"
 _CANCELLED: Final = frozenset({"CANCELLED", "CANCELLED_AND_NOTIFIED"})
-_MADE_LATE: Final = frozenset({"_condition", "_waiters", "_done_callbacks"})
 
 
 class _Guard:
@@ -44,41 +45,47 @@ class _Guard:
 _guard: Final = _Guard()
 
 
+class ResultFuture(Protocol):
+    """An asyncio or a concurrent future of a SendResult."""
+
+    def done(self) -> bool: ...
+
+    def set_result(self, result: SendResult, /) -> None: ...
+
+    def set_exception(self, exception: BaseException, /) -> None: ...
+
+
+class _MadeLate:
+    """An attribute that a future gets, together with the others of its kind, when one of them is first read. With
+    ``__getattr__`` instead, each read of any attribute would take longer."""
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, future: SendFuture, owner: type | None = None) -> Any:
+        own = future.__dict__
+        with _guard.lock:  # each is set once, also by a signal handler that comes between them
+            own.setdefault("_waiters", [])
+            own.setdefault("_done_callbacks", [])
+            own.setdefault("_condition", threading.Condition())
+            own["_has_condition"] = True
+        return own[self._name]
+
+
 class SendFuture(concurrent.futures.Future[SendResult]):
     """The future of one message's SendResult."""
 
     _state: str = _PENDING
     _result: SendResult | None = None
     _exception: BaseException | None = None
+    _has_condition = False
 
-    def __init__(self) -> None:
-        """Make none of what the base class makes."""
+    __init__ = object.__init__  # it makes nothing of what the base class makes, and costs no call of a function
 
-    def __getattr__(self, name: str) -> Any:
-        if name not in _MADE_LATE:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        own = self.__dict__
-        with _guard.lock:  # each is set once, also by a signal handler that comes between them
-            own.setdefault("_waiters", [])
-            own.setdefault("_done_callbacks", [])
-            own.setdefault("_condition", threading.Condition())
-        return own[name]
-
-    def set_running_or_notify_cancel(self) -> bool:
-        """See the base class. Called by the engine."""
-        with _guard.lock:
-            if "_condition" not in self.__dict__:  # so it was not cancelled either
-                self._state = _RUNNING
-                return True
-        return super().set_running_or_notify_cancel()
-
-    def set_result(self, result: SendResult) -> None:
-        """See the base class. Called by the engine."""
-        with _guard.lock:
-            if "_condition" not in self.__dict__:
-                self._result, self._state = result, _FINISHED
-                return
-        super().set_result(result)
+    # What the base class makes at once.
+    _condition = _MadeLate()
+    _waiters = _MadeLate()
+    _done_callbacks = _MadeLate()
 
     def result(self, timeout: float | None = None) -> SendResult:
         """The SendResult, or what ``send`` raises.
@@ -91,11 +98,47 @@ class SendFuture(concurrent.futures.Future[SendResult]):
             CancelledError: the future was cancelled before the message was taken into a batch.
         """
         stored = self._result
-        if stored is not None and self._state is _FINISHED and self._exception is None:
-            return stored
-        return super().result(timeout)
+        return super().result(timeout) if stored is None else stored
 
     def done(self) -> bool:
         """Whether it has ended or was cancelled."""
         state = self._state
         return state == _FINISHED or state in _CANCELLED
+
+
+def begin_all(futures: Iterable[SendFuture]) -> set[SendFuture]:
+    """Take the messages of ``futures``: from here on these cannot be cancelled.
+
+    Returns:
+        Those that were cancelled before.
+    """
+    with _guard.lock:
+        looked_at = []
+        for future in futures:
+            if future._has_condition:
+                looked_at.append(future)
+            else:  # so it was not cancelled either
+                future._state = _RUNNING
+    return {future for future in looked_at if not future.set_running_or_notify_cancel()}
+
+
+def finish_all(futures: Sequence[ResultFuture], results: Iterable[SendResult]) -> None:
+    """Give each future its result; those that have ended meanwhile keep their outcome.
+
+    Args:
+        futures: those of asyncio and SendFutures that have begun.
+        results: one for each of them.
+    """
+    pairs: Iterable[tuple[ResultFuture, SendResult]] = zip(futures, results)  # noqa: B905 - as many as there are futures
+    if SendFuture in set(map(type, futures)):
+        looked_at: list[tuple[ResultFuture, SendResult]] = []
+        with _guard.lock:
+            for future, result in pairs:
+                if not isinstance(future, SendFuture) or future._has_condition:
+                    looked_at.append((future, result))
+                elif future._state is _RUNNING:
+                    future._result, future._state = result, _FINISHED
+        pairs = looked_at
+    for future, result in pairs:
+        if not future.done():
+            future.set_result(result)
