@@ -98,7 +98,7 @@ class SendFuture(concurrent.futures.Future[SendResult]):
             CancelledError: the future was cancelled before the message was taken into a batch.
         """
         stored = self._result
-        return super().result(timeout) if stored is None else stored
+        return super().result(timeout) if stored is None or self._exception is not None else stored
 
     def done(self) -> bool:
         """Whether it has ended or was cancelled."""
