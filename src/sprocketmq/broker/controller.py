@@ -203,6 +203,8 @@ class BrokerController(Service):
         self._durable: DurableAnswers | None = None
         if config.flush_disk_type == "SYNC_FLUSH":
             self._durable = DurableAnswers(self.store, config.sync_flush_timeout_ms, self._answer_when_replicated)
+        # Whether the answer to a send waits for the disk or a slave. An attribute, because each send asks.
+        self.sends_wait = self._sends_wait()
 
     def _make_access(self, root: Path | None) -> None:
         """Make access control."""
@@ -368,11 +370,6 @@ class BrokerController(Service):
 
     # -- requests ----------------------------------------------------------------------------------------------------------------
 
-    @property
-    def sends_wait(self) -> bool:
-        """Whether the answer to a send waits for the disk or a slave."""
-        return self._durable is not None or self.config.broker_role == SYNC_MASTER
-
     def _may_copy(self, host: str) -> bool:
         """Whether a slave may connect from this address. The setting decides; with access control it is required."""
         if self._slave_addresses:
@@ -486,10 +483,14 @@ class BrokerController(Service):
 
     def _replace_config(self, after: BrokerConfig, now_ms: int) -> None:
         before, self.config = self.config, after
+        self.sends_wait = self._sends_wait()
         self.store.reconfigure(after.store_config())
         self.memory_span_bytes = memory_span_bytes(after.access_message_in_memory_max_ratio)
         if after.broker_permission != before.broker_permission:
             self.topics.announce(now_ms)
+
+    def _sends_wait(self) -> bool:
+        return self._durable is not None or self.config.broker_role == SYNC_MASTER
 
     def _notify_members(self, group: ConsumerGroup) -> None:
         if self.config.notify_consumer_ids_changed_enable:

@@ -67,7 +67,8 @@ class PropertyShapes:
         """The unique key of properties and their shape; None if they have no shape and are checked one by one."""
         before, _, rest = text.partition(_UNIQUE_KEY)
         key, end, behind = rest.partition("\x02")
-        if not end or not key.isalnum():
+        # ASCII letters and digits. For bytes this takes a third of the time that it takes for a text.
+        if not end or not key.encode().isalnum():
             return None
         if _KEYS in text:
             before, behind = _without_keys(before), _without_keys(behind)

@@ -44,14 +44,12 @@ class SentAnswers:
         self, command: Command, physical_offset: int, queue_id: int, queue_offset: int, unique_key: str
     ) -> RawCommand:
         """The answer to the send of one message."""
-        opaque = command.opaque
-        # Texts that are not alphanumeric may have to be escaped in JSON.
-        if command.serialize_type == SERIALIZE_ROCKETMQ or not unique_key.isalnum():
+        opaque, key = command.opaque, unique_key.encode()
+        # Others may have to be escaped in JSON.
+        if command.serialize_type == SERIALIZE_ROCKETMQ or not key.isalnum():
             message_id = b"%b%016X" % (self._id_prefix, physical_offset)
             return self._general(command, message_id, queue_id, queue_offset, unique_key)
-        return raw_answer(
-            opaque, self._json_of_one % (physical_offset, queue_id, queue_offset, unique_key.encode(), opaque)
-        )
+        return raw_answer(opaque, self._json_of_one % (physical_offset, queue_id, queue_offset, key, opaque))
 
     def of_batch(
         self, command: Command, message_ids: str, queue_id: int, queue_offset: int, unique_key: str | None
