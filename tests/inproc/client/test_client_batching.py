@@ -14,6 +14,7 @@ import pytest
 import sprocketmq as rmq
 from sprocketmq.broker import Broker
 from sprocketmq.client.produce.batch_accumulator import BatchAccumulator
+from sprocketmq.net.process.engine import Engine
 from sprocketmq.testing import SENDS, EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import Command
@@ -162,21 +163,51 @@ def test_what_is_wrong_about_one_message_fails_it_alone_and_later_changes_of_a_m
     ]
 
 
+@pytest.mark.parametrize("raised", [LookupError, asyncio.CancelledError])
 def test_a_selector_that_raises_fails_its_own_message_and_those_behind_it_are_sent(
-    rocketmq: EmbeddedRocketMQ, batching: rmq.Producer
+    rocketmq: EmbeddedRocketMQ, batching: rmq.Producer, raised: type[BaseException]
 ) -> None:
     rocketmq.create_topic("flights", queues=2)
 
     def fails(queues: Sequence[rmq.MessageQueue], message: rmq.Message) -> rmq.MessageQueue:
-        raise LookupError("no queue for it")
+        raise raised("no queue for it")
 
     for _ in range(2):  # before its route is known, and after
         bad = batching.send_async(rmq.Message("flights", b"bad"), selector=fails)
         good = batching.send_async(rmq.Message("flights", b"good"))
         assert settled(rocketmq, batching, [good])
-        with pytest.raises(LookupError, match="no queue for it"):
+        with pytest.raises(raised, match="no queue for it"):
             bad.result(10)
     assert [message.body for message in rocketmq.messages("flights")] == [b"good"] * 2
+
+
+def test_a_send_that_waits_for_its_route_fails_when_its_task_is_cancelled(
+    rocketmq: EmbeddedRocketMQ, batching: rmq.Producer
+) -> None:
+    """An engine that is closed cancels all tasks, also of a producer that was not shut down."""
+    rocketmq.faults.drop(RequestCode.GET_ROUTEINFO_BY_TOPIC, times=None)
+    waiting = batching.send_async(rmq.Message("flights", b"x"), sharding_key="k")
+    rocketmq.wait_until(lambda: lingering(batching)._held)
+
+    async def cancel() -> None:
+        for task in lingering(batching)._tasks:
+            task.cancel()
+
+    batching._engine.run(cancel())
+    with pytest.raises(rmq.ClosedError, match="it was not sent"):
+        waiting.result(10)
+
+
+def test_a_send_after_the_engine_was_closed_fails_and_is_not_left_in_the_inbox(rocketmq: EmbeddedRocketMQ) -> None:
+    engine = Engine()
+    producer = rmq.Producer("closed", namesrv_addr=rocketmq.namesrv_addr, auto_batch=True, engine=engine)
+    producer.start()
+    engine.close()
+    for _ in range(2):
+        with pytest.raises(rmq.ClosedError, match="engine was closed"):
+            producer.send_async(rmq.Message("flights", b"late")).result(10)
+    assert not producer._inbox
+    producer._async._loop = None  # it cannot be shut down any more, and is not to warn of it
 
 
 def test_a_batch_that_was_answered_is_not_kept(rocketmq: EmbeddedRocketMQ, batching: rmq.Producer) -> None:

@@ -6,6 +6,8 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import copy
+import pickle
 import random
 import sys
 import threading
@@ -16,7 +18,7 @@ import pytest
 
 from sprocketmq import MessageQueue, SendResult, SendStatus
 from sprocketmq.client.produce import send_future
-from sprocketmq.client.produce.send_future import SendFuture, begin_all, finish_all
+from sprocketmq.client.produce.send_future import SendFuture, begin_all, fail_all, finish_all
 
 _STORED = SendResult(SendStatus.SEND_OK, "id", MessageQueue("flights", "broker-a", 0), 7)
 _LOOKS: list[Callable[[Any], object]] = [
@@ -240,3 +242,38 @@ def test_a_signal_handler_may_look_at_a_future_while_its_thread_makes_another_wa
     threading.Thread(target=interrupted, daemon=True).start()
     assert handled.wait(20)
     assert future.cancelled()
+
+
+@pytest.mark.parametrize("raised", [asyncio.CancelledError, SystemExit, ValueError])
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_a_callback_that_raises_leaves_no_other_future_without_its_outcome(
+    raised: type[BaseException], is_stored: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    futures, called = [SendFuture() for _ in range(3)], []
+
+    def fails(_: object) -> None:
+        raise raised("no")
+
+    futures[0].add_done_callback(fails)
+    futures[2].add_done_callback(called.append)
+    begin_all(futures)
+    if is_stored:
+        finish_all(futures, [_STORED] * 3)
+    else:
+        fail_all(futures, ValueError("refused"))
+    assert [future.done() for future in futures] == [True] * 3
+    assert called == [futures[2]]
+    assert raised.__name__ in caplog.text
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+@pytest.mark.parametrize("duplicate", [pickle.dumps, copy.copy, copy.deepcopy])
+def test_it_is_not_copied_because_nothing_would_finish_the_copy(
+    duplicate: Callable[[object], object], is_stored: bool
+) -> None:
+    future = SendFuture()
+    begin_all([future])
+    if is_stored:
+        finish_all([future], [_STORED])
+    with pytest.raises(TypeError, match="cannot pickle or copy"):
+        duplicate(future)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from sprocketmq.client.async_client import AsyncClient
 from sprocketmq.client.hooks import CheckForbiddenHook, EndTransactionHook, Hooks, SendMessageHook
+from sprocketmq.client.produce.send_future import fail_all
 from sprocketmq.client.produce.send_permits import SendPermits
 from sprocketmq.client.results import SendResult
 from sprocketmq.client.settings.namespace import wrap
@@ -359,8 +360,8 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
                     raise ClosedError(f"producer {self.group!r} was shut down")
                 if how or batches.join(message, future) is None:
                     batches.add(message, future, **how)  # type: ignore[misc]  # _takes_into_batches: no other arguments
-            except Exception as error:  # noqa: BLE001 - also of a selector, which is the user's: it fails its own message only
-                future.set_exception(error)
+            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - a selector's, too: it fails its own message only
+                fail_all([future], error)
 
     async def send_oneway(
         self,

@@ -26,13 +26,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine, Hashable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Iterator
 from itertools import compress, count, repeat
 from operator import attrgetter
 from threading import get_ident
 from typing import Any, Final, NamedTuple, overload
 
-from sprocketmq.client.produce.send_future import ResultFuture, finish_all
+from sprocketmq.client.produce.send_future import ResultFuture, fail_all, finish_all
 from sprocketmq.client.remoting.queue_choice import QueueSelector
 from sprocketmq.client.remoting.routes import Routes
 from sprocketmq.client.remoting.sender import Sender
@@ -374,8 +374,12 @@ class BatchAccumulator:
                 self._go()
                 others = {task for task in self._tasks if task is not asyncio.current_task()}
                 await asyncio.wait(others, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            ended = ClosedError("the client was shut down while the message waited for a route; it was not sent")
+            fail_all([send.future for send, _ in held], ended)
+            raise
         except Exception as error:  # noqa: BLE001 - handed to every message that waited
-            _fail([send.future for send, _ in held], error)
+            fail_all([send.future for send, _ in held], error)
             held.clear()
         finally:
             del self._held[topic]
@@ -445,7 +449,7 @@ class BatchAccumulator:
         for batch in self._batches.unsent():
             late += batch.late(now_s)
         if late:
-            _fail(late, _waited_too_long())
+            fail_all(late, _waited_too_long())
         self._sweep_later()
 
     def _start(self, work: Coroutine[Any, Any, Any]) -> None:
@@ -459,13 +463,13 @@ class BatchAccumulator:
         try:
             results = await self._results(batch) if futures else iter(())
         except asyncio.CancelledError:
-            _fail(
+            fail_all(
                 futures,
                 ClosedError("the client was shut down before the broker answered; the message may have been stored"),
             )
             raise
         except Exception as error:  # noqa: BLE001 - each sender gets it
-            _fail(futures, error)
+            fail_all(futures, error)
         else:
             finish_all(futures, results)
         finally:
@@ -510,14 +514,8 @@ def _guarded(send: _Send, put: Callable[[], None]) -> None:
         return
     try:
         put()
-    except Exception as error:  # noqa: BLE001 - a selector is the user's: it fails its own message only
-        _fail([send.future], error)
-
-
-def _fail(futures: Sequence[ResultFuture], error: BaseException) -> None:
-    for future in futures:
-        if not future.done():
-            future.set_exception(error)
+    except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - a selector is the user's: it fails its own message only
+        fail_all([send.future], error)
 
 
 def _with_properties(message: Message, text: str) -> Message:

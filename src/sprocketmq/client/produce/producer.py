@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sprocketmq.client.blocking_client import BlockingClient
 from sprocketmq.client.produce.async_producer import AsyncProducer
-from sprocketmq.client.produce.send_future import SendFuture, begin_all
+from sprocketmq.client.produce.send_future import SendFuture, begin_all, fail_all
 from sprocketmq.client.results import SendResult
+from sprocketmq.errors import ClosedError
 from sprocketmq.net.process.engine import Engine
 from sprocketmq.wire.records.message import Message, MessageExt, MessageQueue
 
@@ -207,8 +208,7 @@ class Producer(BlockingClient):
             future: SendFuture = SendFuture()
             self._inbox.append((message, future, how))
             if not self._is_awake:
-                self._is_awake = True
-                self._engine.call(self._empty_inbox)
+                self._wake()
             return future
         return self._begin(producer.send(message, **how))
 
@@ -224,6 +224,15 @@ class Producer(BlockingClient):
             ClosedError: the producer is not started, or was shut down.
         """
         self._run(self._async.flush())
+
+    def _wake(self) -> None:
+        self._is_awake = True
+        try:
+            self._engine.call(self._empty_inbox)
+        except ClosedError as error:
+            self._is_awake = False
+            left = [self._inbox.popleft() for _ in range(len(self._inbox))]
+            fail_all([future for _, future, _ in left], error)
 
     def _empty_inbox(self) -> None:
         self._is_awake = False  # before taking: what is appended from here on wakes the engine again

@@ -13,14 +13,19 @@ futures, and no callback runs while it is held.
 from __future__ import annotations
 
 import concurrent.futures
+import logging
 import threading
-from collections.abc import Iterable, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, NoReturn, Protocol, TypeVar
 
 from sprocketmq.client.results import SendResult
 from sprocketmq.net.process import fork
 
-__all__ = ["ResultFuture", "SendFuture", "begin_all", "finish_all"]
+__all__ = ["ResultFuture", "SendFuture", "begin_all", "fail_all", "finish_all"]
+
+log = logging.getLogger("sprocketmq.client")
+
+T = TypeVar("T")
 
 _PENDING: Final = "PENDING"  # the states of concurrent.futures
 _RUNNING: Final = "RUNNING"
@@ -105,6 +110,10 @@ class SendFuture(concurrent.futures.Future[SendResult]):
         state = self._state
         return state == _FINISHED or state in _CANCELLED
 
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        """Refuse to be pickled or copied, as a future with a condition does: nothing would ever finish the copy."""
+        raise TypeError("cannot pickle or copy a SendFuture; wait for its result, a SendResult, and hand on that")
+
 
 def begin_all(futures: Iterable[SendFuture]) -> set[SendFuture]:
     """Take the messages of ``futures``: from here on these cannot be cancelled.
@@ -141,4 +150,20 @@ def finish_all(futures: Sequence[ResultFuture], results: Iterable[SendResult]) -
         pairs = looked_at
     for future, result in pairs:
         if not future.done():
-            future.set_result(result)
+            _end(future.set_result, result)
+
+
+def fail_all(futures: Iterable[ResultFuture], error: BaseException) -> None:
+    """Give each future the exception; those that have ended meanwhile keep their outcome."""
+    for future in futures:
+        if not future.done():
+            _end(future.set_exception, error)
+
+
+def _end(set_outcome: Callable[[T], None], outcome: T) -> None:
+    """A concurrent future calls its callbacks at once, and logs what they raise, but not a CancelledError of asyncio or a SystemExit. These
+    are not for the task that ends a batch: the futures behind this one would never end."""
+    try:
+        set_outcome(outcome)
+    except BaseException:
+        log.exception("a callback of a future of send_async failed")

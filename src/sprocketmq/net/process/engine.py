@@ -14,7 +14,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Coroutine
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from sprocketmq.errors import ClosedError
 from sprocketmq.net.process import fork
@@ -22,6 +22,8 @@ from sprocketmq.net.process import fork
 __all__ = ["Engine", "new_event_loop"]
 
 T = TypeVar("T")
+
+_CLOSED: Final = "this engine was closed; create the client with another one"
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
@@ -79,7 +81,7 @@ class Engine:
             raise ClosedError(fork.FORKED)
         if self.loop.is_closed():
             coroutine.close()
-            raise ClosedError("this engine was closed; create the client with another one")
+            raise ClosedError(_CLOSED)
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
 
     def run(
@@ -112,8 +114,11 @@ class Engine:
             raise
 
     def call(self, callback: Callable[[], object]) -> None:
-        """Run ``callback()`` on the engine soon, without waiting."""
-        self.loop.call_soon_threadsafe(callback)
+        """Run ``callback()`` on the engine soon, without waiting. Raises ClosedError if the engine is closed."""
+        try:
+            self.loop.call_soon_threadsafe(callback)
+        except RuntimeError as error:
+            raise ClosedError(_CLOSED) from error
 
     def close(self) -> None:
         """Cancel running tasks, stop the loop, join the thread. Does nothing if closed already."""
