@@ -100,3 +100,17 @@ def test_what_comes_during_a_flush_waits_for_the_next_one() -> None:
         await asyncio.sleep(0)
 
     run(Flush, scenario)
+
+
+def test_an_answer_to_an_earlier_record_is_sent_with_the_later_one_that_it_follows() -> None:
+    """In whatever order callers give the ends, a flush covers all that wait; otherwise the same flush would be requested again and again."""
+
+    async def scenario(store: Store, waiting: DurableAnswers, peer: WrittenTo) -> None:
+        connection = Connection(is_served=True)
+        connection.connection_made(peer)  # type: ignore[arg-type]
+        waiting.wait(connection, Command(0, 3, FLAG_RESPONSE), 100)
+        await asyncio.sleep(0)
+        assert [answer.opaque for answer in peer.answers()] == [0, 1, 2, 3]
+        assert [end for end, _ in store.flushes] == [300]
+
+    run(done, scenario)

@@ -8,7 +8,7 @@
 Laws
 1. One flush is requested at a time, up to the end of the log at that moment; all answers that it covers are sent together.
    Answers that arrive during a flush wait for the next, so many senders share one fdatasync.
-2. Answers are sent in the order of their records.
+2. Answers are sent in the order of their records; one for an earlier record, given later, is sent with the one before it.
 3. While a disk is slow, the broker stops reading from a connection with too many waiting answers (``Connection.hold``).
 """
 
@@ -67,7 +67,10 @@ class DurableAnswers:
         """Send ``answer``, or nothing, when everything before physical offset ``end`` is on the disk."""
         kept_bytes = _WAITING_BYTES if answer is None else _WAITING_BYTES + text_bytes(answer)  # of a batch megabytes
         connection.hold(kept_bytes)
-        self._waiting.append((end, connection, answer, connection.now_s(), kept_bytes))
+        waiting = self._waiting
+        if waiting and end < waiting[-1][0]:  # law 2: the end of the last one covers all
+            end = waiting[-1][0]
+        waiting.append((end, connection, answer, connection.now_s(), kept_bytes))
         if not self._flushing:
             # At the end of this turn, so that the other sends of the same read join this flush.
             self._flushing = True
