@@ -103,7 +103,7 @@ def test_what_comes_during_a_flush_waits_for_the_next_one() -> None:
 
 
 def test_an_answer_to_an_earlier_record_is_sent_with_the_later_one_that_it_follows() -> None:
-    """In whatever order callers give the ends, a flush covers all that wait; otherwise the same flush would be requested again and again."""
+    """In whatever order callers give the ends, a flush covers all that wait; else the same flush would be requested again and again."""
 
     async def scenario(store: Store, waiting: DurableAnswers, peer: WrittenTo) -> None:
         connection = Connection(is_served=True)
