@@ -401,6 +401,35 @@ def test_requests_that_fail_together_move_to_the_next_name_server_not_past_it() 
     assert servers.chosen == "b:2"
 
 
+def test_a_pull_is_asked_again_when_its_subscription_changes_and_changes_back_at_once() -> None:
+    """Both changes come before the loop's next step, which finds the subscription as it was."""
+
+    async def main() -> None:
+        first, second = parse_tag_expression("flights", "UA", 1), parse_tag_expression("flights", "AA", 2)
+        in_force, asked = [first], asyncio.Event()
+
+        async def pull_message(*_: object) -> None:
+            asked.set()
+            await asyncio.Event().wait()
+
+        group: Any = SimpleNamespace(name="delays", settings=PushSettings(group="delays"), clustering=False)
+        api: Any = SimpleNamespace(pull_message=pull_message)
+        routes: Any = SimpleNamespace(pull_address=lambda *_: SimpleNamespace(address="a:1", is_slave=False))
+        owner: Any = SimpleNamespace(subscription=lambda topic: in_force[0], suspend_ms=0, timeout_ms=0)
+        nothing: Any = None
+        loop = PullLoop(group, PullCursor(ProcessQueue(QUEUE), 5), api, routes, nothing, owner)
+        answering = asyncio.ensure_future(loop._answer(5, first))
+        loop._task = answering  # type: ignore[assignment]  # in place of that of ``start``
+        await asyncio.wait_for(asked.wait(), 20)
+        for now in (second, second, first):
+            in_force[0] = now
+            loop.subscription_changed()
+        assert await answering is None
+        assert answering.cancelling() == 0
+
+    asyncio.run(main())
+
+
 @pytest.mark.parametrize(("most", "settled_until"), [(1000, 250), (10, 0)])
 def test_a_pull_loop_that_waits_for_the_count_goes_on_when_a_quarter_was_settled(most: int, settled_until: int) -> None:
     async def main() -> None:

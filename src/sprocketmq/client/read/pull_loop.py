@@ -134,6 +134,7 @@ class PullLoop:
         self._stuck_at: int | None = -1  # no offset has this value
         self._resume_count = _ANY_COUNT
         self._asked_under: SubscriptionData | None = None  # while the broker has our pull
+        self._is_cut = False  # this pull: ``_end_outdated`` has cancelled it
         self._stopped = False
         self._complaint = ""
         self._bodies = UnreadableBodies(group.settings.unreadable_body, group.name, self.queue)
@@ -172,8 +173,10 @@ class PullLoop:
         self._end_outdated()
 
     def _end_outdated(self) -> None:
-        if self._task is not None and self._asked_under is not None and self._is_outdated(self._asked_under):
-            self._task.cancel()  # ``_answer`` knows why
+        asked_under = self._asked_under
+        if self._task is not None and asked_under is not None and not self._is_cut and self._is_outdated(asked_under):
+            self._is_cut = True  # so that ``_answer`` knows why
+            self._task.cancel()
 
     async def stop(self) -> None:
         """End now, also in the middle of a pull."""
@@ -304,12 +307,13 @@ class PullLoop:
 
     async def _answer(self, offset: int, subscription: SubscriptionData) -> PullResult | None:
         """The broker's answer; None if the subscription changed or the lock came back meanwhile."""
-        self._asked_under = subscription
+        self._asked_under, self._is_cut = subscription, False
         try:
             result = await self._ask(offset, subscription)
         except asyncio.CancelledError:
             # By _end_outdated, unless the loop is stopped as well: two cancellations before its next step come as one.
-            if self._stopped or not self._is_outdated(subscription):
+            # What was outdated may be in force again by now.
+            if self._stopped or not self._is_cut:
                 raise
             task = asyncio.current_task()
             if task is not None:
