@@ -196,12 +196,10 @@ CLIENT_MUTANTS = [
     Mutant(
         "S3",
         "a topic that cannot be rebalanced ends the round",
-        "src/sprocketmq/client/consume/rebalancer.py",
-        """self._group.name, topic, error)
-            return False""",
-        """self._group.name, topic, error)
-            raise""",
-        "tests/inproc/client/test_client_rebalance.py::test_a_topic_that_cannot_be_rebalanced_keeps_no_other_from_it",
+        "src/sprocketmq/client/remoting/bounded_work.py",
+        "                failures.append(error)",
+        "                raise",
+        "tests/unit/client/test_bounded_work.py::test_all_are_done_in_order_and_no_more_at_a_time_than_allowed",
     ),
     Mutant(
         "S3",
