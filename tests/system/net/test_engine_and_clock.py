@@ -58,6 +58,36 @@ def test_close_cancels_what_runs_and_ends_the_thread() -> None:
         engine.run(asyncio.sleep(0))
 
 
+@pytest.mark.parametrize(
+    "error", [SystemExit(3), KeyboardInterrupt(), GeneratorExit()], ids=lambda error: type(error).__name__
+)
+def test_a_callback_that_raises_what_ends_programs_ends_only_itself(
+    engine: Engine, error: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail() -> None:
+        raise error
+
+    async def begin() -> None:
+        asyncio.get_running_loop().call_soon(fail)
+
+    for _ in range(3):
+        engine.run(begin())
+    assert engine.run(asyncio.sleep(0, "it goes on")) == "it goes on"
+    assert f"a callback raised {type(error).__name__}" in caplog.text or isinstance(error, GeneratorExit)
+
+
+def test_an_engine_whose_callback_fails_in_the_turn_of_its_close_ends() -> None:
+    engine = Engine("test-failing-close")
+    engine.run(asyncio.sleep(0))
+
+    def stop() -> None:
+        raise SystemExit
+
+    engine.loop.stop = stop  # type: ignore[method-assign]
+    engine.close()
+    assert engine.loop.is_closed()
+
+
 def test_what_a_coroutine_raises_reaches_the_blocking_caller(engine: Engine) -> None:
     async def fail() -> None:
         raise ValueError("its own")

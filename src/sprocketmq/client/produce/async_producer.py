@@ -275,7 +275,7 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         """Like ``send``, without waiting.
 
         Args:
-            message: the message.
+            message: the message. Do not change it before the future has ended: it may be read until then.
             how: the arguments of SendArguments: ``queue``, ``selector``, ``sharding_key``, ``delay_level``, ``delay_ms``,
                 ``deliver_time_ms``, ``timeout_ms``.
 

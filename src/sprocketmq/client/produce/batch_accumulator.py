@@ -12,8 +12,9 @@ Laws
 3. A sharding key keeps its order when a changed route moves it to another queue: nothing is sent to the new queue before everything that
    was sent by the old route is answered.
 4. What cannot be batched (delayed, retry topic, in a transaction, a reply) is sent by itself at once.
-5. A message is read once, when it is sent; later changes by its owner have no effect. It keeps its UNIQ_KEY. Only with send hooks a batch
-   is encoded again from its messages, because hooks may change them.
+5. A message is read once, when it comes here; later changes by its owner have no effect. It keeps its UNIQ_KEY. Only with send hooks a
+   batch is encoded again from its messages, because hooks may change them. (The blocking producer hands many messages over at once, so
+   one may come here after its ``send_async`` has returned.)
 6. A message that waits (behind others of its queue, or for a route) fails when its timeout is over, or some tenths of a second later, and
    is not sent. The time for which it lingers for a fuller batch does not count.
 

@@ -2,6 +2,8 @@
 """One event loop on one background thread: how blocking callers use the async code, without a second copy of any logic.
 
 ``Engine.shared()`` serves all blocking clients of a process; a broker has an engine of its own, so that a busy client cannot delay it.
+A callback that raises SystemExit or KeyboardInterrupt ends ``run_forever``; that must end neither the loop, which other clients use, nor
+the process, so it is logged and the loop goes on. (asyncio handles all other exceptions itself.)
 Fork: a child process has the parent's objects but not its thread. So the shared engine is keyed by process id and created again there, and
 an inherited engine refuses calls.
 """
@@ -10,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import logging
 import os
 import sys
 import threading
@@ -20,6 +23,8 @@ from sprocketmq.errors import ClosedError
 from sprocketmq.net.process import fork
 
 __all__ = ["Engine", "new_event_loop"]
+
+log = logging.getLogger("sprocketmq.net")
 
 T = TypeVar("T")
 
@@ -44,6 +49,7 @@ class Engine:
 
     def __init__(self, name: str = "sprocketmq-engine") -> None:
         self.loop = new_event_loop()
+        self._is_closing = False
         self.is_inherited = False  # it runs in the parent of a fork, and not here; asking for the process id takes a system call each time
         fork.register(self)
         self._thread = threading.Thread(target=self._main, name=name, daemon=True)
@@ -66,7 +72,12 @@ class Engine:
     def _main(self) -> None:
         asyncio.set_event_loop(self.loop)
         try:
-            self.loop.run_forever()
+            while not self._is_closing:
+                try:
+                    self.loop.run_forever()
+                except BaseException as error:  # of a user's callback; see the module's docstring
+                    sentence = "a callback raised %s on the thread %s; that ends neither the thread nor the process"
+                    log.error(sentence, type(error).__name__, self._thread.name, exc_info=error)
         finally:
             self.loop.close()
 
@@ -128,6 +139,7 @@ class Engine:
             asyncio.run_coroutine_threadsafe(_cancel_all(), self.loop).result(5)
         except (concurrent.futures.TimeoutError, RuntimeError):
             print("sprocketmq: tasks were still running when the engine closed", file=sys.stderr)  # noqa: T201
+        self._is_closing = True  # before the stop, which is lost if a callback of the same turn raises
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(5)
 
