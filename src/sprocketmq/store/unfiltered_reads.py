@@ -3,7 +3,8 @@
 
 ``read_at_once`` handles the common case for all entries together; ``read_one_by_one`` handles every case.
 
-Law: both return the same bytes and the same next offset.
+Law: both return the same bytes and the same next offset. If a size on the disk was damaged and is too large, ``read_at_once`` may end
+before this entry, and the next read begins with it.
 """
 
 from __future__ import annotations

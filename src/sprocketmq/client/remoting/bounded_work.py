@@ -18,7 +18,8 @@ async def for_each(items: Collection[T], work: Callable[[T], Coroutine[Any, Any,
     and a single one needs no task.
 
     Raises:
-        The first exception of the work, when it has ended for all items.
+        The first exception of the work, when it has ended for all items. A cancellation, also one that the work raises itself, begins
+        no further items in its place.
     """
     left = iter(items)
     failures: list[Exception] = []
