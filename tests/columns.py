@@ -46,6 +46,18 @@ class Columns(LoadScopeScheduling):  # type: ignore[misc] # pytest-xdist has no 
     def _split_scope(self, nodeid: str) -> str:
         return nodeid.partition("::")[0]
 
+    def remove_node(self, node: WorkerController) -> str | None:
+        """Give the work of a worker that ended to the others, without the files that it has finished.
+
+        xdist would hand those out again: no test of them is left, so no test ends that would make it hand out the next one, and the run
+        waits for good.
+        """
+        files = self.assigned_work[node]
+        for path in [path for path, tests in files.items() if all(tests.values())]:
+            del files[path]
+        crashed: str | None = super().remove_node(node)
+        return crashed
+
     def _assign_work_unit(self, node: WorkerController) -> None:
         chosen = self._next_for(node)
         if chosen is None:  # what is left belongs to the others

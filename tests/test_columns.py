@@ -88,6 +88,22 @@ def test_a_worker_for_which_nothing_is_left_ends() -> None:
     assert first.ran == SPARK
 
 
+def test_the_last_file_of_a_worker_that_crashed_after_many_others_is_run() -> None:
+    many = [f"tests/unit/test_{number}.py" for number in range(40)]
+    columns, (first, second) = scheduled(2, many)
+    finish(columns, first, 130)
+    finish(columns, second)
+    while len(first.waiting) > 2:
+        finish(columns, first, 1)
+    assert columns.remove_node(first) is not None  # type: ignore[arg-type]
+    third = Worker(first.collection)
+    add(columns, third)
+    columns.schedule()
+    finish(columns, third)
+    assert columns.tests_finished
+    assert third.shutting_down
+
+
 def test_a_new_worker_takes_over_the_column_of_one_that_crashed() -> None:
     columns, (first, second) = scheduled(2, [*APACHE, *SPARK])
     finish(columns, first, 1)

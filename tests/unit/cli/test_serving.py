@@ -16,6 +16,7 @@ class Recorded:
 
     def __init__(self, name: str, events: list[str], *, fails: str = "", then_signal: int | None = None) -> None:
         self.name, self._events, self._fails, self._then_signal = name, events, fails, then_signal
+        self.ended = asyncio.Event()
 
     async def astart(self) -> None:
         if self._fails == "start":
@@ -67,6 +68,22 @@ def test_a_part_that_cannot_stop_does_not_keep_the_others_from_stopping() -> Non
             ready,
         )
     assert events[-2:] == ["stop broker", "stop namesrv"]
+
+
+def test_an_error_of_a_part_while_it_serves_is_raised_after_the_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[str] = []
+
+    async def fail() -> bool:
+        raise ConfigurationError("its end is not known")
+
+    def broker() -> Recorded:
+        part = Recorded("broker", events)
+        monkeypatch.setattr(part.ended, "wait", fail)
+        return part
+
+    with pytest.raises(ConfigurationError, match="its end is not known"):
+        serve_until_stopped([broker], ready)
+    assert events == ["start broker", "stop broker"]
 
 
 def test_signal_handlers_are_restored() -> None:

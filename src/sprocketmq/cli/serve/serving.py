@@ -121,7 +121,9 @@ async def _stopped(stopping: asyncio.Event, parts: list[Part]) -> None:
 
     waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(stopping.wait()), asyncio.ensure_future(all_ended())]
     try:
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        ended, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for wait in ended:
+            wait.result()
     finally:
         for wait in waits:
             wait.cancel()
