@@ -425,13 +425,12 @@ class BrokerController(Service):
         self, connection: Connection, command: Command, answer: Command, end: int, waits: bool
     ) -> Command | None:
         """Send ``answer`` now, or under SYNC_FLUSH once the log up to ``end`` is on the disk (unless the message says WAIT=false)."""
-        durable = self._durable
-        if not waits or (durable is None and not self.sends_wait):
+        if not waits or not self.sends_wait:
             return answer
         # The request is let go: its body and fields are in the log, and must not be held a second time for seconds.
         asked = None if command.flag & FLAG_ONEWAY else answer
-        if durable is not None:
-            durable.wait(connection, asked, end)
+        if self._durable is not None:
+            self._durable.wait(connection, asked, end)
         else:
             self.replication.wait(connection, asked, end)
         return None

@@ -58,7 +58,9 @@ class SendResult(msgspec.Struct, frozen=True, gc=False):
         transaction_id: of a half message, else None. Brokers repeat the id of every message there, and Java's SendResult has it for plain
             sends, too; here it says that the send was a part of a transaction.
         recall_handle: takes a message with a delivery time back (``Producer.recall``), from 5.x brokers, else None.
-    """  # it refers to nothing that could refer to it, so the cycle collector need not look at it
+    """
+
+    # No garbage collection (gc=False): it refers to nothing that could refer to it.
 
     status: SendStatus
     message_id: str

@@ -211,9 +211,8 @@ class BoundedProtocol(asyncio.Protocol):
     def hold(self, request_bytes: int) -> None:
         """Count the bytes of a request that is kept until its answer can be made. Call ``release`` then, also after a failure."""
         self._held_bytes = held_bytes = self._held_bytes + request_bytes
-        if (
-            held_bytes > self._queued.high_water_bytes
-        ):  # holds_much, without a call for each answer that waits for the disk
+        # As holds_much, without a call for each answer that waits for the disk.
+        if held_bytes > self._queued.high_water_bytes:
             self._stop()
         if held_bytes - self._noted_held_bytes >= COUNTED_IN_BYTES:
             self._note()

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from operator import attrgetter
 from typing import Any, TypeVar
 
 from sprocketmq.client.group.group_member import GroupMember
@@ -36,6 +37,7 @@ __all__ = ["Rebalancer"]
 
 log = logging.getLogger("sprocketmq.client")
 
+T = TypeVar("T")
 E = TypeVar("E", Drop, Add)
 
 _FAILURES = (NetworkError, RemoteError, RequestTimeout, ProtocolError)
@@ -485,16 +487,15 @@ class Rebalancer:
             return None
 
 
-def _by_broker(queues: Iterable[MessageQueue]) -> dict[str, list[MessageQueue]]:
-    parts: dict[str, list[MessageQueue]] = {}
-    for queue in queues:
-        parts.setdefault(queue.broker_name, []).append(queue)
+def _by_broker(items: Iterable[T], broker_name: Callable[[T], str] = attrgetter("broker_name")) -> dict[str, list[T]]:
+    """Queues, or something of each, by the broker of the queue."""
+    parts: dict[str, list[T]] = {}
+    for item in items:
+        parts.setdefault(broker_name(item), []).append(item)
     return parts
 
 
 async def _of_each_broker(effects: Sequence[E], work: Callable[[E], Coroutine[Any, Any, None]], at_once: int) -> None:
     """Do the work of each effect, of ``at_once`` queues of a broker at a time. A broker that does not answer delays only its own queues."""
-    parts: dict[str, list[E]] = {}
-    for effect in effects:
-        parts.setdefault(effect.queue.broker_name, []).append(effect)
+    parts = _by_broker(effects, attrgetter("queue.broker_name"))
     await for_each(parts.values(), lambda part: for_each(part, work, at_once), len(parts))
