@@ -7,10 +7,12 @@ import asyncio
 import concurrent.futures
 import contextlib
 import copy
+import gc
 import pickle
 import random
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -220,7 +222,58 @@ def test_nothing_is_made_for_a_future_that_nobody_waits_for() -> None:
     assert begin_all([future]) == set()
     finish_all([future], [_STORED])
     assert (future.done(), future.result()) == (True, _STORED)
-    assert "_condition" not in vars(future)
+    assert future._waiting is None
+
+
+@pytest.mark.parametrize("look", range(len(_LOOKS)))
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_nothing_that_two_threads_write_is_in_a_dictionary(look: int, is_stored: bool) -> None:
+    future = SendFuture()
+    for _ in range(2):
+        _LOOKS[look](future)
+        begin_all([future] if not future._waiting else [])
+    if is_stored:
+        finish_all([future], [_STORED])
+    else:
+        fail_all([future], ValueError("refused"))
+    assert vars(future) == {}
+
+
+class _Cycle:
+    """Garbage for the collector, which lets another thread run when it is found."""
+
+    def __init__(self) -> None:
+        self.me = self
+
+    def __del__(self) -> None:
+        time.sleep(0)
+
+
+@pytest.fixture
+def frequent_collections() -> Iterator[None]:
+    before = gc.get_threshold()
+    gc.set_threshold(20, 5, 5)
+    yield
+    gc.set_threshold(*before)
+
+
+@pytest.mark.usefixtures("frequent_collections")
+def test_the_garbage_collector_lets_another_thread_look_while_many_are_finished() -> None:
+    """CPython 3.11 collects wherever memory is allocated. A future with a dictionary of attributes crashed the process here."""
+    results = [SendResult(SendStatus.SEND_OK, f"{number}", _STORED.message_queue, number) for number in range(2_000)]
+
+    def finish(futures: list[SendFuture]) -> None:
+        for at in range(0, len(futures), 50):
+            begin_all(futures[at : at + 50])
+            for _ in range(5):
+                _Cycle()
+            finish_all(futures[at : at + 50], results[at : at + 50])
+
+    for _ in range(20):
+        futures = [SendFuture() for _ in results]
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            pool.submit(finish, futures)
+            assert [future.result(20) for future in futures] == results
 
 
 def test_a_forked_child_has_a_lock_of_its_own() -> None:

@@ -16,7 +16,8 @@ import concurrent.futures
 import logging
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, NoReturn, Protocol, TypeVar
+from operator import attrgetter
+from typing import Any, Final, NamedTuple, NoReturn, Protocol, TypeVar
 
 from sprocketmq.client.results import SendResult
 from sprocketmq.net.process import fork
@@ -60,37 +61,54 @@ class ResultFuture(Protocol):
     def set_exception(self, exception: BaseException, /) -> None: ...
 
 
-class _MadeLate:
-    """An attribute that a future gets, together with the others of its kind, when one of them is first read. With
-    ``__getattr__`` instead, each read of any attribute would take longer."""
+class _Waiting(NamedTuple):
+    """What ``concurrent.futures.Future`` makes for each future, and we for those that somebody waits for or watches."""
 
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
+    condition: threading.Condition
+    waiters: list[Any]
+    done_callbacks: list[Callable[[Any], object]]
+
+
+class _MadeLate:
+    """An attribute of ``concurrent.futures.Future`` that is one of the fields of ``_Waiting``; the first read of one makes all of them.
+
+    The base class only reads these attributes after its ``__init__``. With ``__getattr__`` instead, each read of any attribute would take
+    longer.
+    """
+
+    def __init__(self, field: Callable[[_Waiting], Any]) -> None:
+        self._field = field
 
     def __get__(self, future: SendFuture, owner: type | None = None) -> Any:
-        own = future.__dict__
-        with _guard.lock:  # each is set once, also by a signal handler that comes between them
-            own.setdefault("_waiters", [])
-            own.setdefault("_done_callbacks", [])
-            own.setdefault("_condition", threading.Condition())
-            own["_has_condition"] = True
-        return own[self._name]
+        if future._waiting is None:
+            made = _Waiting(threading.Condition(), [], [])
+            with _guard.lock:
+                # Between this look and the assignment there is no call, so no signal handler of this thread, which holds the lock already.
+                if future._waiting is None:
+                    future._waiting = made
+        return self._field(future._waiting)
 
 
 class SendFuture(concurrent.futures.Future[SendResult]):
-    """The future of one message's SendResult."""
+    """The future of one message's SendResult.
 
-    _state: str = _PENDING
-    _result: SendResult | None = None
-    _exception: BaseException | None = None
-    _has_condition = False
+    What two threads may write is in slots. CPython 3.11 moves the attributes of an instance into its ``__dict__`` when that is read, and
+    when its class has no room for another name. Moving allocates memory, so the garbage collector may run and let another thread come in
+    between. If that one moves them, too, both dictionaries free the same values, and the process crashes.
+    """
 
-    __init__ = object.__init__  # it makes nothing of what the base class makes, and costs no call of a function
+    __slots__ = ("_exception", "_result", "_state", "_waiting")
 
-    # What the base class makes at once.
-    _condition = _MadeLate()
-    _waiters = _MadeLate()
-    _done_callbacks = _MadeLate()
+    _condition = _MadeLate(attrgetter("condition"))
+    _waiters = _MadeLate(attrgetter("waiters"))
+    _done_callbacks = _MadeLate(attrgetter("done_callbacks"))
+
+    def __init__(self) -> None:
+        # Not the base class's, which makes what _Waiting has.
+        self._state: str = _PENDING
+        self._result: SendResult | None = None
+        self._exception: BaseException | None = None
+        self._waiting: _Waiting | None = None
 
     def result(self, timeout: float | None = None) -> SendResult:
         """The SendResult, or what ``send`` raises.
@@ -124,7 +142,7 @@ def begin_all(futures: Iterable[SendFuture]) -> set[SendFuture]:
     with _guard.lock:
         looked_at = []
         for future in futures:
-            if future._has_condition:
+            if future._waiting is not None:
                 looked_at.append(future)
             else:  # so it was not cancelled either
                 future._state = _RUNNING
@@ -143,7 +161,7 @@ def finish_all(futures: Sequence[ResultFuture], results: Iterable[SendResult]) -
         looked_at: list[tuple[ResultFuture, SendResult]] = []
         with _guard.lock:
             for future, result in pairs:
-                if not isinstance(future, SendFuture) or future._has_condition:
+                if not isinstance(future, SendFuture) or future._waiting is not None:
                     looked_at.append((future, result))
                 elif future._state is _RUNNING:
                     future._result, future._state = result, _FINISHED
