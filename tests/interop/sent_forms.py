@@ -8,6 +8,7 @@ broker's times and places in its log are taken out.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import socket
@@ -190,7 +191,8 @@ def look(address: str, *, context: ssl.SSLContext | None = None, forms: tuple[Fo
     """Send each form to the broker at ``address`` (its topics are there), and say what became of it."""
     line = _Line(address, context)
     try:
-        return dict(_Broker(line, address).play(forms))
+        with _Requesters(address) as requesters:
+            return dict(_Broker(line, requesters).play(forms))
     finally:
         line.close()
 
@@ -219,9 +221,35 @@ class _Line:
         self._socket.close()
 
 
+class _Requesters:
+    """Who waits for replies: one connection for each client id, open until all forms are sent.
+
+    Apache forgets a client id when a connection of it closes, though another one has announced itself since
+    (ProducerManager.doChannelCloseEvent), and then pushes nothing.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._open = contextlib.ExitStack()
+        self._members: dict[str, RawMember] = {}
+
+    def get(self, client_id: str) -> RawMember:
+        if client_id not in self._members:
+            member = RawMember(self._address, {PUSH_REPLY: lambda header, body: (0, b"")})
+            self._members[client_id] = self._open.enter_context(member)
+            member.heartbeat(client_id, producer="interop-producers")
+        return self._members[client_id]
+
+    def __enter__(self) -> _Requesters:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+
 class _Broker:
-    def __init__(self, line: _Line, address: str) -> None:
-        self._line, self._address = line, address
+    def __init__(self, line: _Line, requesters: _Requesters) -> None:
+        self._line, self._requesters = line, requesters
         self._next: dict[tuple[str, int], int] = {}
         self._answers: dict[str, dict[str, Any]] = {}
         self._stored: dict[str, tuple[_Found, ...]] = {}
@@ -311,10 +339,9 @@ class _Broker:
     def _reply(self, form: Form) -> Outcome:
         """The answer, and instead of a record what the requester is given."""
         client_id = _properties(form.header)["REPLY_TO_CLIENT"]
-        with RawMember(self._address, {PUSH_REPLY: lambda header, body: (0, b"")}) as requester:
-            requester.heartbeat(client_id, producer="interop-producers")
-            kind, answer, _ = self._line.ask(form.data)
-            pushed = requester.asked.get(timeout=PATIENCE_S)
+        requester = self._requesters.get(client_id)
+        kind, answer, _ = self._line.ask(form.data)
+        pushed = requester.asked.get(timeout=PATIENCE_S)
         fields = {**_answer_fields(kind, answer), "msgId": "GIVEN", "queueOffset": "GIVEN"}
         ext = {name: _masked(name, value) for name, value in pushed.header["extFields"].items()}
         text = ext.pop("properties")

@@ -4,21 +4,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from inproc.spark.as_spark import Readers
+from sprocketmq.net.process.engine import Engine
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.cluster.shared_clients import SharedClients
 from sprocketmq.spark.read.stream_reader import StreamReader
 from sprocketmq.spark.source import RocketMQDataSource
+from sprocketmq.spark.transactions.responder import Responder
+from sprocketmq.spark.write.message_sender import MessageSender
 from sprocketmq.testing import EmbeddedRocketMQ
 
 
 @pytest.fixture(autouse=True)
-def no_cluster_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A process keeps what it knows of a cluster by its address, and another test's broker may have had the same port."""
+def nothing_is_kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A process keeps its clients for the next task. Here the next test's broker may have the same port, and a client whose broker is gone
+    would look for it as long as the process runs."""
+    producers: SharedClients[Any, Any] = SharedClients()
+    responders: SharedClients[Any, Any] = SharedClients(drops=False)
     monkeypatch.setattr(Cluster, "shared", SharedClients())
+    monkeypatch.setattr(MessageSender, "producers", producers)
+    monkeypatch.setattr(Responder, "shared", responders)
+    yield
+    for client in (*producers.values(), *responders.values()):
+        Engine.shared().run(client.producer.shutdown())
 
 
 @pytest.fixture
