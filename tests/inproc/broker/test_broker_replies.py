@@ -102,6 +102,17 @@ def test_a_reply_is_stored_even_if_its_requester_disconnects_during_the_push(clu
     assert len(client.messages(REPLY_TOPIC)) == 1
 
 
+def test_a_reply_goes_to_the_newest_connection_of_its_requester(cluster, client):
+    """The old one may be dead without the broker knowing; and when it is seen to be closed, the new one stays."""
+    old, new = Asker(cluster), Asker(cluster)
+    assert reply(client).code == 0
+    assert (len(old.taken), len(new.taken)) == (0, 1)
+    old.client.close()
+    cluster.eventually(lambda: len(cluster.broker.producers.groups["CLIENT_INNER_PRODUCER"]) == 1)
+    assert reply(client).code == 0
+    assert len(new.taken) == 2
+
+
 @pytest.mark.parametrize("cluster", [{"store_reply_message_enable": False}], indirect=True)
 def test_replies_need_not_be_stored(cluster, client):
     Asker(cluster)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -31,6 +32,8 @@ from sprocketmq.wire.hashing import tags_code
 
 
 class _Connection:
+    is_congested = False
+
     def __init__(self, name: str) -> None:
         self.remote_address, self.is_closed = name, False
 
@@ -168,6 +171,42 @@ def test_producers_are_found_by_client_id_while_connected():
     assert table.expired(120_001, 120_000) == [one.connection]
     table.connection_closed(one.connection)
     assert table.groups == {}
+
+
+@pytest.mark.parametrize("order", list(permutations(("arrives", "leaves", "closes"))), ids="-".join)
+@pytest.mark.parametrize("is_told_closed", [True, False], ids=["told", "half-open"])
+def test_the_old_connection_of_a_client_takes_nothing_from_its_new_one(order: tuple[str, ...], is_told_closed: bool):
+    """A client that lost its connection comes back on a new one. What the old one has sent, and its end, may be seen before or after that;
+    half-open: its end is not seen at all. Apache 5.4.0 forgets the client id then (ProducerManager.doChannelCloseEvent)."""
+    consumers, producers = ConsumerTable(), ProducerTable()
+    old, new = member("c1", 10), member("c1", 20)
+
+    def heartbeat(one: Member) -> None:
+        consumers.register(one, data("g", "t"))
+        for group in ("p", "q"):
+            producers.register(one, group)
+
+    heartbeat(old)
+    arrived = False
+    for event in order:
+        if event == "arrives":
+            heartbeat(new)
+            arrived = True
+        elif event == "leaves":
+            producers.unregister(old.connection, "q")
+        elif is_told_closed:
+            consumers.connection_closed(old.connection)
+            producers.connection_closed(old.connection)
+        if arrived:
+            assert producers.find("c1") is new.connection, "not the old one, which nobody reads any more"
+            assert consumers.get("g").client_ids == ["c1"]
+            assert list(consumers.get("g").members)[-1] is new.connection
+    assert new.connection in producers.groups["p"]
+    assert new.connection in producers.groups["q"]
+    consumers.check_invariants()
+    if is_told_closed:
+        assert list(consumers.get("g").members) == [new.connection]
+        assert producers.available("p", lambda _: True) is new.connection
 
 
 class Members(RuleBasedStateMachine):

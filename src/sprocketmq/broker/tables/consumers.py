@@ -261,12 +261,17 @@ class ProducerTable:
         return open_ones[self._turn % len(open_ones)]
 
     def find(self, client_id: str) -> Connection | None:
-        """An open connection of the client."""
+        """The open connection of the client that sent the last heartbeat: an older one may be dead without being seen to be closed."""
+        found: Member | None = None
         for members in self.groups.values():
             for member in members.values():
-                if member.client_id == client_id and not member.connection.is_closed:
-                    return member.connection
-        return None
+                if (
+                    member.client_id == client_id
+                    and not member.connection.is_closed
+                    and (found is None or member.last_update_ms >= found.last_update_ms)
+                ):
+                    found = member
+        return None if found is None else found.connection
 
     def expired(self, now_ms: int, timeout_ms: int) -> list[Connection]:
         late = {
