@@ -6,8 +6,10 @@ SPROCKETMQ_REQUIRE_PEERS=1   a test of Apache's servers, of Spark or in a browse
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import os
+import pkgutil
 import shutil
 import signal
 import tempfile
@@ -53,6 +55,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
     from columns import Columns
 
     return Columns(config, log)
+
+
+@pytest.fixture(scope="session")
+def every_module_is_loaded() -> None:
+    """pytest parses each module of a package that has a plugin, as ours. Python before 3.11.8 and 3.12.2 raises a SystemError if another
+    thread parses at the same time (gh-106905), and a client imports some modules on its thread, when they are first used."""
+    for name in ("broker", "client", "core", "net", "store", "wire"):
+        package = importlib.import_module(f"sprocketmq.{name}")
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
 
 
 @pytest.fixture(scope="session")

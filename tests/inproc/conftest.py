@@ -14,7 +14,7 @@ PATIENCE_S = 30.0
 
 
 @pytest.fixture(scope="module", autouse=True)
-def every_client_is_shut_down() -> Iterator[None]:
+def every_client_is_shut_down(every_module_is_loaded: None) -> Iterator[None]:
     """A client that is left running looks for its dead broker during all later tests of the process: it logs there, and its tasks are
     counted there."""
     before = set(ClientInstance._instances)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import sprocketmq as rmq
 from interop.peers import APACHE_4, ApacheCluster, JavaProgram, SprocketServer, poll_until
 from interop.remoting import has_route
 
@@ -106,9 +107,14 @@ def test_an_orderly_queue_waits_for_its_failing_message(start: StartProgram, top
     assert [d["queueOffset"] for d in program.read_rest("message", 90)] == [0, 0, 1, 1, 2, 2, 3, 3]
 
 
-def test_progress_survives_the_consumer(start: StartProgram, topic: str) -> None:
+def test_progress_survives_the_consumer(
+    start: StartProgram, topic: str, server: ApacheCluster | SprocketServer
+) -> None:
     send(start, topic, 5)
     assert len(consume(start, topic, 5)) == 5
+    with rmq.Admin(namesrv_addr=server.namesrv_addr) as admin:
+        # Java commits one-way, and may have ended before that arrives.
+        poll_until(lambda: admin.lag(f"of-{topic}", topic) == 0, "the broker has the group's progress")
     send(start, topic, 3)
     later = consume(start, topic, 3)
     assert sorted(d["body"] for d in later) == ["number 0", "number 1", "number 2"]

@@ -37,9 +37,8 @@ def pass_on(first: Server, second: Server) -> None:
     with first:
         assert len(send(first, True)) == 8
         assert len(consume(first, 8)) == 8
-        with rmq.Admin(
-            namesrv_addr=first.namesrv_addr
-        ) as admin:  # Java commits one-way, and may have ended before that arrives
+        with rmq.Admin(namesrv_addr=first.namesrv_addr) as admin:
+            # Java commits one-way, and may have ended before that arrives.
             poll_until(lambda: admin.lag("heirs", "handed-over") == 0, "the broker has the group's progress")
         left = {sent["msgId"] for sent in send(first, False)}
     with second:

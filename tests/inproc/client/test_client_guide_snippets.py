@@ -80,24 +80,31 @@ def names(mq: EmbeddedRocketMQ[Any], request: pytest.FixtureRequest) -> Iterator
         "tower": lambda: SimpleNamespace(answers=answers if "await " in fence.text else lambda: True),
         "handle": lambda: handle,
     }
-    given: dict[str, Any] = {
-        name: make() for name, make in makers.items() if re.search(rf"(?<![.\w]){name}\b", fence.text)
-    }
-    given |= {
-        "asyncio": asyncio,
-        "collections": collections,
-        "prometheus_client": prometheus_client,
-        "rmq": rmq,
-        "time": time,
-    }
-    given |= {
-        "KNOWN_CARRIERS": {"UA"},
-        "alert": lambda *_: None,
-        "bodies": [b"1"] * 100,
-        "yesterday_ms": 1_700_000_000_000,
-    }
-    given |= {"db": SimpleNamespace(find_payment=lambda key: key, insert_payment=lambda key: None)}
-    yield given
+    given: dict[str, Any] = {}
+    try:
+        for name, make in makers.items():
+            if re.search(rf"(?<![.\w]){name}\b", fence.text):
+                given[name] = make()
+        given |= {
+            "asyncio": asyncio,
+            "collections": collections,
+            "prometheus_client": prometheus_client,
+            "rmq": rmq,
+            "time": time,
+        }
+        given |= {
+            "KNOWN_CARRIERS": {"UA"},
+            "alert": lambda *_: None,
+            "bodies": [b"1"] * 100,
+            "yesterday_ms": 1_700_000_000_000,
+        }
+        given |= {"db": SimpleNamespace(find_payment=lambda key: key, insert_payment=lambda key: None)}
+        yield given
+    finally:  # also what was made before another one failed
+        shut_down(given)
+
+
+def shut_down(given: dict[str, Any]) -> None:
     for value in reversed(given.values()):
         if callable(getattr(value, "shutdown", None)):
             done = value.shutdown()
