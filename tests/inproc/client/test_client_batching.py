@@ -181,21 +181,39 @@ def test_a_selector_that_raises_fails_its_own_message_and_those_behind_it_are_se
     assert [message.body for message in rocketmq.messages("flights")] == [b"good"] * 2
 
 
-def test_a_send_that_waits_for_its_route_fails_when_its_task_is_cancelled(
-    rocketmq: EmbeddedRocketMQ, batching: rmq.Producer
+@pytest.mark.parametrize("has_begun", [True, False])
+@pytest.mark.parametrize("waits_for_route", [True, False])
+def test_a_send_fails_when_its_task_is_cancelled_and_the_next_one_is_sent(
+    rocketmq: EmbeddedRocketMQ, batching: rmq.Producer, waits_for_route: bool, has_begun: bool
 ) -> None:
-    """An engine that is closed cancels all tasks, also of a producer that was not shut down."""
-    rocketmq.faults.drop(RequestCode.GET_ROUTEINFO_BY_TOPIC, times=None)
-    waiting = batching.send_async(rmq.Message("flights", b"x"), sharding_key="k")
-    rocketmq.wait_until(lambda: lingering(batching)._held)
+    """An engine that is closed cancels all tasks, also of a producer that was not shut down, and before their first step."""
+    rocketmq.create_topic("flights", queues=1)
+    settled(rocketmq, batching, [batching.send_async(rmq.Message("flights", b"first"))])
+    topic = "unknown" if waits_for_route else "flights"
+    fault = rocketmq.faults.drop(RequestCode.GET_ROUTEINFO_BY_TOPIC if waits_for_route else SENDS, times=None)
+    producer = batching._async
 
-    async def cancel() -> None:
-        for task in lingering(batching)._tasks:
+    async def send_and_cancel() -> asyncio.Future[rmq.SendResult]:
+        sent = producer.send_async(rmq.Message(topic, b"x"), sharding_key="k")
+        while not (tasks := lingering(batching)._tasks):
+            lingering(batching)._batches.flush()
+            lingering(batching)._go()
+            await asyncio.sleep(0)
+        while has_begun and not fault.hits:
+            await asyncio.sleep(0.001)
+        for task in tasks:
             task.cancel()
+        await asyncio.wait([sent])
+        return sent
 
-    batching._engine.run(cancel())
-    with pytest.raises(rmq.ClosedError, match="it was not sent"):
-        waiting.result(10)
+    cut = batching._engine.run(send_and_cancel())
+    assert isinstance(error := cut.exception(), rmq.ClosedError)
+    assert ("it was not sent" if waits_for_route else "may have been stored") in str(error)
+    assert not lingering(batching)._held
+    assert not lingering(batching)._delivering
+    fault.remove()
+    settled(rocketmq, batching, [batching.send_async(rmq.Message("flights", b"next"), sharding_key="k")])
+    assert rocketmq.messages("flights")[-1].body == b"next"
 
 
 def test_a_send_after_the_engine_was_closed_fails_and_is_not_left_in_the_inbox(rocketmq: EmbeddedRocketMQ) -> None:

@@ -28,6 +28,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Hashable, Iterator
+from functools import partial
 from itertools import compress, count, repeat
 from operator import attrgetter
 from threading import get_ident
@@ -349,7 +350,7 @@ class BatchAccumulator:
             return
         if held is None:
             held = self._held[topic] = deque()
-            self._start(self._settle(topic, held))
+            self._start(self._settle(topic, held), partial(self._cut_held, topic, held))
         held.append((send, put))
         self._sweep_later()
 
@@ -375,17 +376,17 @@ class BatchAccumulator:
                 self._go()
                 others = {task for task in self._tasks if task is not asyncio.current_task()}
                 await asyncio.wait(others, return_when=asyncio.FIRST_COMPLETED)
-        except asyncio.CancelledError:
-            ended = ClosedError("the client was shut down while the message waited for a route; it was not sent")
-            fail_all([send.future for send, _ in held], ended)
-            raise
         except Exception as error:  # noqa: BLE001 - handed to every message that waited
             fail_all([send.future for send, _ in held], error)
             held.clear()
-        finally:
-            del self._held[topic]
+        del self._held[topic]
         for send, put in held:
             _guarded(send, put)
+
+    def _cut_held(self, topic: str, held: deque[tuple[_Send, Callable[[], None]]]) -> None:
+        del self._held[topic]
+        ended = ClosedError("the client was shut down while the message waited for a route; it was not sent")
+        fail_all([send.future for send, _ in held], ended)
 
     # -- batches -------------------------------------------------------------------------------------------------------------------
 
@@ -424,7 +425,7 @@ class BatchAccumulator:
                 if self._open.get(batch.destination) is batch:  # nothing joins it any more
                     del self._open[batch.destination]
                 self._delivering.add(batch)
-                self._start(self._deliver(batch))
+                self._start(self._deliver(batch), partial(self._cut_delivery, batch))
         if self._timer is None and (due_ms := batches.next_due_ms) is not None:
             self._timer = self._clock.call_later(due_ms - self._clock.now_ms(), self._on_time)
 
@@ -453,30 +454,38 @@ class BatchAccumulator:
             fail_all(late, _waited_too_long())
         self._sweep_later()
 
-    def _start(self, work: Coroutine[Any, Any, Any]) -> None:
+    def _start(self, work: Coroutine[Any, Any, Any], cut: Callable[[], None]) -> None:
+        """Run ``work``, and ``cut`` if its task is cancelled, perhaps before its first step: then nothing of ``work`` runs."""
+
+        def ended(task: asyncio.Task[Any]) -> None:
+            self._tasks.discard(task)
+            if task.cancelled():
+                cut()
+
         task = self._spawn(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(ended)
 
     async def _deliver(self, batch: _SendBatch) -> None:
         batch.drop_done()
         futures = batch.futures
         try:
             results = await self._results(batch) if futures else iter(())
-        except asyncio.CancelledError:
-            fail_all(
-                futures,
-                ClosedError("the client was shut down before the broker answered; the message may have been stored"),
-            )
-            raise
         except Exception as error:  # noqa: BLE001 - each sender gets it
             fail_all(futures, error)
         else:
             finish_all(futures, results)
-        finally:
-            self._delivering.discard(batch)
-            self._batches.answered(batch)
-            self._go()
+        self._delivered(batch)
+
+    def _delivered(self, batch: _SendBatch) -> None:
+        self._delivering.discard(batch)
+        self._batches.answered(batch)
+        self._go()
+
+    def _cut_delivery(self, batch: _SendBatch) -> None:
+        ended = ClosedError("the client was shut down before the broker answered; the message may have been stored")
+        fail_all(batch.futures, ended)
+        self._delivered(batch)
 
     async def _results(self, batch: _SendBatch) -> Iterator[SendResult]:
         sender, destination, keys, bodies = self._sender, batch.destination, batch.unique_keys, batch.bodies

@@ -185,7 +185,7 @@ class _ReadHeaderWithNulls(msgspec.Struct):
     code: _Int32
     extFields: dict[str, Any] | None = None  # noqa: N815
     flag: _Int32 | None = 0
-    language: str | None = None
+    language: str | None = "JAVA"
     opaque: _Int32 | None = 0
     remark: str | None = None
     version: _Int32 | None = 0

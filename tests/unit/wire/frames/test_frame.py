@@ -186,6 +186,12 @@ def test_a_peer_may_write_nulls_and_unknown_fields() -> None:
     assert (command.code, command.opaque, command.flag, command.language, command.remark) == (1, 7, 0, "OTHER", None)
 
 
+@pytest.mark.parametrize("remark", ["", ',"remark":null', ',"extFields":{"a":null}', ',"opaque":null'])
+def test_a_header_without_a_language_is_from_java_as_apache_has_it(remark: str) -> None:
+    header = b'{"code":1%s}' % remark.encode()
+    assert decode_command(memoryview(len(header).to_bytes(4, "big") + header)).language == "JAVA"
+
+
 def test_values_that_are_no_texts_become_the_texts_that_java_makes_of_them() -> None:
     # Apache's C++ client writes numbers and truth values into extFields.
     header = b'{"code":10,"extFields":{"a":12,"b":true,"c":"12","d":null,"e":-1.5},"flag":0,"language":"CPP","opaque":7,"version":63}'
