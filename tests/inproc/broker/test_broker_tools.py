@@ -374,7 +374,17 @@ def test_queues_without_a_topic_are_cleaned_away(cluster, client):
 
 
 @pytest.mark.parametrize(
-    "disk_cluster", [{"file_reserved_time": 1, "delete_when": "99", "disk_max_used_space_ratio": 100}], indirect=True
+    "disk_cluster",
+    # However full the disk of this machine is.
+    [
+        {
+            "file_reserved_time": 1,
+            "delete_when": "99",
+            "disk_max_used_space_ratio": 100,
+            "clean_file_forcibly_enable": False,
+        }
+    ],
+    indirect=True,
 )
 def test_expired_log_files_go_at_once_when_asked_and_not_before(disk_cluster):
     client, store = disk_cluster.client(), disk_cluster.broker.store
