@@ -379,14 +379,16 @@ class BatchAccumulator:
         except Exception as error:  # noqa: BLE001 - handed to every message that waited
             fail_all([send.future for send, _ in held], error)
             held.clear()
-        del self._held[topic]
+        finally:
+            del self._held[topic]
         for send, put in held:
             _guarded(send, put)
 
     def _cut_held(self, topic: str, held: deque[tuple[_Send, Callable[[], None]]]) -> None:
-        del self._held[topic]
         ended = ClosedError("the client was shut down while the message waited for a route; it was not sent")
         fail_all([send.future for send, _ in held], ended)
+        if self._held.get(topic) is held:  # _settle did not begin
+            del self._held[topic]
 
     # -- batches -------------------------------------------------------------------------------------------------------------------
 
@@ -475,7 +477,8 @@ class BatchAccumulator:
             fail_all(futures, error)
         else:
             finish_all(futures, results)
-        self._delivered(batch)
+        finally:
+            self._delivered(batch)
 
     def _delivered(self, batch: _SendBatch) -> None:
         self._delivering.discard(batch)
@@ -485,7 +488,8 @@ class BatchAccumulator:
     def _cut_delivery(self, batch: _SendBatch) -> None:
         ended = ClosedError("the client was shut down before the broker answered; the message may have been stored")
         fail_all(batch.futures, ended)
-        self._delivered(batch)
+        if batch in self._delivering:  # _deliver did not begin
+            self._delivered(batch)
 
     async def _results(self, batch: _SendBatch) -> Iterator[SendResult]:
         sender, destination, keys, bodies = self._sender, batch.destination, batch.unique_keys, batch.bodies
