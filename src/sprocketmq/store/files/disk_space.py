@@ -14,6 +14,10 @@ the read-ahead of any reader of the file. ``MADV_POPULATE_WRITE`` (Linux 5.14) d
 reports the error that the write would die of. A folio between the two ends of what was written lies in it completely, so only the two
 ends are checked.
 
+The page cache keeps in one folio what one write brings into it, and the disk gets a changed page together with its folio. So whoever writes
+zeros says how large a piece may be: small where a flush finds few changed bytes, and as large as a huge page (2 MiB) where many are written,
+because one entry of the page table is enough for that (docs/decisions/0048-zeros-in-pieces-of-a-flush.md).
+
 This does not help on file systems that write changed data to a new place (btrfs, ZFS): there, every write to an old page needs new space.
 """
 
@@ -28,7 +32,7 @@ from collections.abc import Iterator
 __all__ = ["PAGE_BYTES", "allow_writes", "allow_writes_at_ends", "data_ranges", "write_all", "write_zeros"]
 
 PAGE_BYTES = mmap.PAGESIZE
-_ZEROS = memoryview(bytes(1 << 20))  # never written, so it takes no memory
+_ZEROS = memoryview(bytes(1 << 21))  # never written, so it takes no memory
 _BINARY = getattr(os, "O_BINARY", 0)  # Windows
 _MADV_POPULATE_WRITE = 23  # since Linux 5.14; the module mmap does not name it
 _can_populate = sys.platform.startswith("linux")
@@ -46,8 +50,11 @@ def write_all(fd: int, data: bytes | bytearray | memoryview, at: int) -> None:
         left = left[os.write(fd, left) :]
 
 
-def write_zeros(path: str, begin: int, end: int) -> int:
+def write_zeros(path: str, begin: int, end: int, piece_bytes: int) -> int:
     """Write zeros between two positions of an existing file. Returns where they end; before ``end`` if the disk had space only for a part.
+
+    Args:
+        piece_bytes: at most so many with one write, 2 MiB at the most. With any change the disk gets the whole piece.
 
     Raises:
         OSError: there was no space at all, or the file is gone.
@@ -57,7 +64,7 @@ def write_zeros(path: str, begin: int, end: int) -> int:
     try:
         os.lseek(fd, begin, os.SEEK_SET)
         while at < end:
-            at += os.write(fd, _ZEROS[: end - at])
+            at += os.write(fd, _ZEROS[: min(piece_bytes, end - at)])
     except OSError as error:
         if at == begin or error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise

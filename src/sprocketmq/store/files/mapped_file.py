@@ -347,7 +347,8 @@ class MappedFile(StoreFile):
         # Grow in doubling steps, so that ten thousand nearly empty queues do not take ten thousand large pieces of the disk.
         room = max(end, min(begin * 2, begin + _SPACE_STEP_BYTES), _FIRST_STEP_BYTES)
         try:
-            written = write_zeros(self.path, begin, min(room + -room % PAGE_BYTES, self.size_bytes))
+            # Page by page: a flush finds a queue with a few new entries, and there may be thousands of such queues.
+            written = write_zeros(self.path, begin, min(room + -room % PAGE_BYTES, self.size_bytes), PAGE_BYTES)
         except OSError as error:
             raise not_writable(self.path, error) from error
         self.take_room(begin, written)

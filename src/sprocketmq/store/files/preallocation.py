@@ -12,6 +12,8 @@ Laws
    ended.
 2. If the thread fails, nothing changes. The writer then meets the same full disk itself and reports it.
 3. The thread allocates at most as many bytes as the file holds already, so a small store stays small.
+4. A piece is about as large as what a flush finds to write: the disk gets a piece whole, even if one byte of it has changed.
+5. Steps end at multiples of the largest piece, so that large pieces are huge pages.
 """
 
 from __future__ import annotations
@@ -25,14 +27,20 @@ from sprocketmq.store.files.mapped_file import MappedFile, StoreFile
 
 __all__ = ["Preallocator"]
 
-_STEP_BYTES = 1 << 20
+_STEP_BYTES = 1 << 21
+_LEAST_PIECE_BYTES = 1 << 14
 _FROM_BYTES = 1 << 16
 
 
 class Preallocator:
-    """Belongs to the thread that writes the log; its own thread is started with the first step."""
+    """Belongs to the thread that writes the log; its own thread is started with the first step.
+
+    Attributes:
+        flush_bytes: how many bytes a flush writes at present; the flush thread sets it (``flushed``).
+    """
 
     def __init__(self) -> None:
+        self.flush_bytes = 0
         self._executor: ThreadPoolExecutor | None = None
         self._pending: tuple[MappedFile, int, Future[int]] | None = None
 
@@ -48,8 +56,19 @@ class Preallocator:
         if isinstance(file, MappedFile) and _FROM_BYTES <= begin < file.size_bytes:
             if self._executor is None:
                 self._executor = ThreadPoolExecutor(1, thread_name_prefix="sprocketmq-space")
-            step = min(begin, _STEP_BYTES, file.size_bytes - begin)
-            self._pending = (file, begin, self._executor.submit(write_zeros, file.path, begin, begin + step))
+            end = begin + min(begin, _STEP_BYTES - begin % _STEP_BYTES, file.size_bytes - begin)
+            written = self._executor.submit(write_zeros, file.path, begin, end, self._piece_bytes())
+            self._pending = (file, begin, written)
+
+    def flushed(self, size_bytes: int) -> None:
+        """Flush thread: so many bytes were written. One small flush between large ones counts little."""
+        self.flush_bytes = max(size_bytes, self.flush_bytes // 2)
+
+    def _piece_bytes(self) -> int:
+        piece_bytes = _LEAST_PIECE_BYTES
+        while piece_bytes < min(self.flush_bytes, _STEP_BYTES):
+            piece_bytes *= 2
+        return piece_bytes
 
     def close(self) -> None:
         """End the thread; called before the files are unmapped."""

@@ -276,7 +276,7 @@ class IndexFile:
             begin = self._allocated_entry_bytes or self._entries_at + self.header.index_count * ENTRY_SIZE_BYTES
             if entries_end_at > self._allocated_entry_bytes:
                 end = min(max(entries_end_at, begin + _step(begin - self._entries_at)), self.size_bytes)
-                end = write_zeros(self.path, begin, min(end + -end % PAGE_BYTES, self.size_bytes))
+                end = write_zeros(self.path, begin, min(end + -end % PAGE_BYTES, self.size_bytes), _ENTRY_STEP_BYTES)
                 allow_writes_at_ends(mapping, self.path, begin, end)
                 self._allocated_entry_bytes = end
                 if end < entries_end_at:

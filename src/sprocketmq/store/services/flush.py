@@ -184,6 +184,7 @@ class Flusher:
                     files.new_files = True  # their names may not be on the disk yet
                     raise not_writable(files.directory or "", error) from error
                 self.sync_count += 1
+                self._log.preallocator.flushed(end - self.flushed_offset)
                 self._checkpoint.physic_msg_timestamp = store_timestamp_ms
                 with self._condition:
                     self.flushed_offset = end

@@ -32,11 +32,13 @@ class Disk:
 
     def __init__(self, at_once: int, left: int = 1 << 60) -> None:
         self.at_once, self.left = at_once, left
+        self.sizes: list[int] = []  # of what it was asked to write
 
     def __getattr__(self, name: str) -> object:
         return getattr(os, name)
 
     def write(self, fd: int, data: bytes | memoryview) -> int:
+        self.sizes.append(len(data))
         if not self.left and len(data):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         taken = os.write(fd, memoryview(data)[: min(self.at_once, self.left)])
@@ -75,15 +77,21 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Disk]:
 
 def test_zeros_that_the_disk_takes_in_pieces_are_all_written(path: str, disk: Callable[..., Disk]) -> None:
     disk(1000)
-    assert write_zeros(path, 10, 10_000) == 10_000
+    assert write_zeros(path, 10, 10_000, PAGE_BYTES) == 10_000
     assert Path(path).read_bytes() == b"x" * 10 + bytes(9_990) + b"x" * (8 * PAGE_BYTES - 10_000)
+
+
+def test_zeros_are_written_in_pieces(path: str, disk: Callable[..., Disk]) -> None:
+    small = disk(1 << 20)
+    assert write_zeros(path, 0, 10_000, 4_000) == 10_000
+    assert small.sizes == [4_000, 4_000, 2_000]
 
 
 def test_a_disk_with_room_for_a_part_says_how_much(path: str, disk: Callable[..., Disk]) -> None:
     disk(1000, left=3_500)
-    assert write_zeros(path, 0, 10_000) == 3_500
+    assert write_zeros(path, 0, 10_000, PAGE_BYTES) == 3_500
     with pytest.raises(OSError, match="No space left"):
-        write_zeros(path, 3_500, 10_000)
+        write_zeros(path, 3_500, 10_000, PAGE_BYTES)
 
 
 def test_a_text_is_written_whole_or_an_error_is_raised(path: str, disk: Callable[..., Disk]) -> None:

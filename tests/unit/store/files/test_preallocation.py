@@ -29,24 +29,26 @@ def file(tmp_path: Path) -> MappedFile:
 
 
 class Writes:
-    """Which thread wrote to which file from where to where."""
+    """Which thread wrote to which file from where to where, and in pieces of how many bytes the other thread wrote."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.here: list[tuple[str, int, int]] = []
         self.beside: list[tuple[str, int, int]] = []
+        self.pieces: list[int] = []
         self._write = disk_space.write_zeros
         self.may_go_on = threading.Event()
         self.may_go_on.set()
         for module in (mapped_file, preallocation):
             monkeypatch.setattr(module, "write_zeros", self)
 
-    def __call__(self, path: str, begin: int, end: int) -> int:
+    def __call__(self, path: str, begin: int, end: int, piece_bytes: int) -> int:
         if threading.current_thread() is threading.main_thread():
             self.here.append((path, begin, end))
         else:
             self.may_go_on.wait()
             self.beside.append((path, begin, end))
-        return self._write(path, begin, end)
+            self.pieces.append(piece_bytes)
+        return self._write(path, begin, end, piece_bytes)
 
 
 def test_a_log_that_grows_finds_its_space_written_by_the_thread(
@@ -81,6 +83,50 @@ def test_zeros_are_written_only_behind_what_the_writer_may_use(
     assert bytes(file.view[room - 5 : room]) == b"value"
 
 
+@pytest.mark.parametrize(
+    ("flushes", "piece_bytes"),
+    [
+        ([], 1 << 14),
+        ([1], 1 << 14),
+        ([1 << 14], 1 << 14),
+        ([80_000], 1 << 17),
+        ([MIB + 1], 2 * MIB),
+        ([40 * MIB], 2 * MIB),
+        ([40 * MIB, 1_000], 2 * MIB),  # one small flush between large ones
+        ([40 * MIB, *[1_000] * 20], 1 << 14),
+    ],
+)
+def test_a_piece_is_as_large_as_what_a_flush_finds(
+    file: MappedFile, monkeypatch: pytest.MonkeyPatch, flushes: list[int], piece_bytes: int
+) -> None:
+    writes, space = Writes(monkeypatch), Preallocator()
+    for size_bytes in flushes:
+        space.flushed(size_bytes)
+    while file.room < 1 << 17:
+        space.ensure(file, file.room, file.room + 1)
+    space.close()
+    assert set(writes.pieces) == {piece_bytes}
+
+
+def test_large_steps_begin_and_end_where_huge_pages_do(file: MappedFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    writes, space = Writes(monkeypatch), Preallocator()
+    space.flushed(40 * MIB)
+    while file.room < file.size_bytes:
+        space.ensure(file, file.room, min(file.room + 5_000, file.size_bytes))
+    space.close()
+    large = [(begin, end) for _, begin, end in writes.beside if end - begin == 2 * MIB]
+    assert large == [(2 * MIB, 4 * MIB), (4 * MIB, 6 * MIB), (6 * MIB, 8 * MIB)]
+
+
+def test_the_flush_thread_says_what_a_flush_found(tmp_path: Path) -> None:
+    store = open_disk(tmp_path / "s", StoreConfig())
+    store.append(message(body=b"x" * 50_000), NOW_MS)
+    assert store._flusher is not None
+    store._flusher.flush()
+    assert 50_000 < store.commit_log.preallocator.flush_bytes < 51_000
+    store.close()
+
+
 def test_a_small_store_stays_small(tmp_path: Path) -> None:
     store = open_disk(tmp_path / "s", StoreConfig())
     for _ in range(10):
@@ -96,7 +142,7 @@ def test_what_the_thread_cannot_do_the_writer_does_and_no_message_fails(
     store = open_disk(tmp_path / "s", StoreConfig(mapped_file_size_commit_log=2 * MIB))
     asked: list[int] = []
 
-    def full(_: Path, begin: int, __: int) -> int:
+    def full(_: Path, begin: int, *__: int) -> int:
         asked.append(begin)
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
