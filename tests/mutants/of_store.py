@@ -103,7 +103,7 @@ STORE_MUTANTS = [
         "full disk",
         "a short write is taken for whole",
         "src/sprocketmq/store/files/disk_space.py",
-        "            at += os.write(fd, _ZEROS[: end - at])\n",
+        "            at += os.write(fd, _ZEROS[: min(piece_bytes, end - at)])\n",
         "            os.write(fd, _ZEROS[: end - at])\n            at = end\n",
         "tests/unit/store/files/test_disk_space.py",
     ),

@@ -14,9 +14,9 @@ the read-ahead of any reader of the file. ``MADV_POPULATE_WRITE`` (Linux 5.14) d
 reports the error that the write would die of. A folio between the two ends of what was written lies in it completely, so only the two
 ends are checked.
 
-The page cache keeps in one folio what one write brings into it, and the disk gets a changed page together with its folio. So whoever writes
-zeros says how large a piece may be: small where a flush finds few changed bytes, and as large as a huge page (2 MiB) where many are written,
-because one entry of the page table is enough for that (docs/decisions/0048-zeros-in-pieces-of-a-flush.md).
+The page cache keeps in one folio what one write brings into it, and the disk gets a changed page together with its folio. So whoever
+writes zeros says how large a piece may be: small where a flush finds few changed bytes, and as large as a huge page (2 MiB) where it finds
+many, because one entry of the page table is enough for that (docs/decisions/0048-zeros-in-pieces-of-a-flush.md).
 
 This does not help on file systems that write changed data to a new place (btrfs, ZFS): there, every write to an old page needs new space.
 """
