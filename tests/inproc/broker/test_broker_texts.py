@@ -122,14 +122,14 @@ def test_a_long_header_closes_the_connection_in_either_encoding(side: Side, seri
     assert (side.peer.closed, side.peer.written) == (True, b"")
 
 
-def test_long_properties_of_a_send_are_checked_and_not_cached(side: Side) -> None:
+def test_long_tags_of_a_send_are_not_cached(side: Side) -> None:
     shapes = side.broker.stamps.shapes
     for number in range(20):
-        side.feed(send_frame(310, f"UNIQ_KEY\x01{number:04}\x02P{number}\x01{LONG}\x02"))
+        side.feed(send_frame(310, f"UNIQ_KEY\x01{number:04}\x02TAGS\x01{number}{LONG}\x02"))
     assert [answer.code for answer in side.peer.answers()] == [0] * 20
     assert remembered(shapes._known) <= 20 * KIB
-    side.feed(send_frame(310, "UNIQ_KEY\x0199\x02P\x01short\x02"))
-    assert remembered(shapes._known) > 0
+    side.feed(send_frame(310, "UNIQ_KEY\x0199\x02TAGS\x01short\x02"))
+    assert list(shapes._known[0]) == ["short"]
 
 
 def test_a_long_filter_of_a_pull_is_not_cached(side: Side) -> None:

@@ -8,9 +8,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sprocketmq.broker.settings.config import BrokerConfig
-from sprocketmq.broker.tables.property_shapes import judged
 from sprocketmq.broker.tables.stamps import Stamps
-from sprocketmq.wire.records.properties import UNIQ_KEY, get_property
+from sprocketmq.wire.hashing import tags_code
+from sprocketmq.wire.records.properties import decode_properties
 
 NAMES = (
     "UNIQ_KEY",
@@ -44,22 +44,22 @@ def stamps() -> Stamps:
 @example(["UNIQ_KEY\x01a\x02UNIQ_KEY\x010\x02"])
 @example(["X_UNIQ_KEY\x01a\x02UNIQ_KEY\x010\x02"])
 @given(st.lists(TEXTS, min_size=1, max_size=4))
-def test_a_shape_has_the_result_of_each_of_its_texts(texts: list[str]) -> None:
+def test_a_shape_says_of_each_text_what_its_properties_say(texts: list[str]) -> None:
     own = stamps()
     for text in [*texts, *texts]:
         known = own.shapes.look(text)
         if known is None:
             continue
         key, shape = known
-        raw = text.encode()
-        marked = own.mark(raw)
-        alone = judged(raw, marked)
-        assert key == get_property(raw, UNIQ_KEY)
-        assert (text + shape.added).encode() == marked
-        assert (shape.tags_code, shape.waits, shape.delay_level) == (alone.tags_code, alone.waits, alone.delay_level)
-        # These letters in a value that a shape leaves out are no delay; ``special_message`` would find none.
-        left_out = key + (get_property(raw, "KEYS") or "") + (get_property(raw, "MYKEYS") or "")
-        assert shape.is_special == alone.is_special or "DELAY" in left_out
+        assert (text + shape.added).encode() == own.mark(text.encode())
+        pairs = decode_properties(text.encode())
+        assert key == pairs["UNIQ_KEY"]
+        assert shape.tags_code == tags_code(pairs.get("TAGS"))
+        assert shape.waits == (pairs.get("WAIT") != "false")
+        special = [name for name in ("POP_CK", "TRAN_MSG", "TIMER_DELAY_MS") if f"{name}\x01" in text]
+        assert shape.is_special == bool(special or "DELAY" in text)
+        level = pairs.get("DELAY", "")
+        assert shape.delay_level == (int(level) if level.isdecimal() and not special else 0)
 
 
 @pytest.mark.parametrize(
@@ -84,12 +84,20 @@ def test_a_shape_has_the_delay_level_if_nothing_else_is_special(more: str, level
     assert known[1].delay_level == level
 
 
-def test_properties_that_differ_in_key_and_keys_share_a_shape() -> None:
+def test_properties_that_differ_in_all_but_their_tags_share_a_shape() -> None:
     shapes = stamps().shapes
+    found = set()
     for number in range(50):
-        assert shapes.look(f"KEYS\x01order-{number}\x02UNIQ_KEY\x01{number:032X}\x02TAGS\x01A\x02") is not None
-        assert shapes.look(f"UNIQ_KEY\x01{number:032X}\x02TAGS\x01A\x02KEYS\x01order-{number}\x02") is not None
-    assert len(shapes._known) == 2
+        key = f"UNIQ_KEY\x01{number:032X}\x02"
+        for text in (
+            f"KEYS\x01order-{number}\x02{key}TAGS\x01A\x02",
+            f"{key}TAGS\x01A\x02own-{number}\x01{number}\x02",
+            f"TAGS\x01A\x02WAIT\x01true\x02{key}",
+        ):
+            known = shapes.look(text)
+            assert known is not None
+            found.add(id(known[1]))
+    assert len(found) == 1
 
 
 def test_two_unique_keys_have_no_shape() -> None:
@@ -102,7 +110,9 @@ def test_two_unique_keys_have_no_shape() -> None:
 def test_shapes_from_the_network_take_bounded_memory() -> None:
     shapes = stamps().shapes
     for number in range(3_000):
-        assert shapes.look(f"UNIQ_KEY\x01a\x02own{number}\x01x\x02") is not None
-    assert len(shapes._known) <= 1024
-    assert shapes.look(f"UNIQ_KEY\x01a\x02own\x01{'x' * 5_000}\x02") is not None
-    assert all(len(part) < 1100 for part in shapes._known)
+        for end in ("", "\x02"):
+            assert shapes.look(f"UNIQ_KEY\x01a\x02TAGS\x01own{number}{end}") is not None
+    assert shapes.look(f"UNIQ_KEY\x01a\x02TAGS\x01{'x' * 5_000}\x02") is not None
+    for known in shapes._known:
+        assert len(known) <= 1024
+        assert all(len(tags) < 130 for tags in known)

@@ -44,7 +44,7 @@ class Stamps:
             }
         )
         self.message_id_prefix = offset_message_id(self.host, 0)[:-16]
-        self.shapes = PropertyShapes(self.mark)
+        self.shapes = PropertyShapes(self._marks.decode())
         self.answers = SentAnswers(self.message_id_prefix, config.region_id, self.trace_on)
         self._unique_key_prefix = unique_key_prefix(self.host[0], os.getpid(), id(self) & 0x7FFFFFFF)
         self._counter = itertools.count()

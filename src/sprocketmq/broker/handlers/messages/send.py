@@ -183,7 +183,7 @@ def _judge(stamps: Stamps, text: str, now_ms: int) -> tuple[str, bytes, Shape]:
         unique_key = stamps.new_unique_key(now_ms)
         raw += f"{props.UNIQ_KEY}\x01{unique_key}\x02".encode()
     marked = stamps.mark(raw)
-    return unique_key, marked, judged(raw, marked)
+    return unique_key, marked, judged(text, props.get_property(marked, props.TAGS))
 
 
 def _send_batch(
