@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Our broker and Apache RocketMQ's under the same load, side by side: `python bench/broker_bench.py [--quick] [--json FILE]`.
 
-`--beside DIR` adds the broker of another checkout, for before and after a change.
+`--beside DIR` adds the broker of another checkout, for before and after a change. `--at-random` draws the messages of each load: sizes,
+tags, keys, user properties, and how many there are in a request. The seed is printed.
 
 All run on this machine, with their defaults (ASYNC_FLUSH) on the same file system. load.c (compiled by `make -C bench`) acts as the
 clients; it writes prepared frames, so its own cost is small and the same for both. Each load runs in rounds in which the servers take
@@ -73,7 +74,7 @@ _SEND_64: Final = ("--mode", "send", "--inflight", "64")
 _BATCH: Final = ("--mode", "batch", "--inflight", "16")
 _OF_100_B: Final = (*_BATCH, "--body", "100", "--batch", "100")
 _OF_1_KB: Final = (*_BATCH, "--body", "1024", "--batch", "32")
-_AT_RANDOM: Final = ("--form", "random", "--seed", f"{secrets.randbelow(1 << 31)}")
+_JAVA: Final = ("--form", "java")
 _BATCH_GOAL: Final = Goal(1.0, 0, 0, 1 / 0.9)
 LOADS: Final = (
     Load("send 1 KB, 64 in flight", "bench-1k", _SEND_64, 100_000, Goal(1.5, 0, 2.0, 2.0)),
@@ -93,9 +94,8 @@ LOADS: Final = (
         )
         for form_text, form in (
             ("no properties", ("--form", "none")),
-            ("Java's properties", ("--form", "java")),
             ("properties in the header", ("--form", "header")),
-            (f"all at random, seed {_AT_RANDOM[-1]}", _AT_RANDOM),
+            ("Java's properties", _JAVA),
         )
     ),
     Load("pull 32 x 1 KB, 8 queues", "bench-1k", ("--mode", "pull"), 600_000, Goal(1.5, 0, 0, 2.0)),
@@ -110,6 +110,25 @@ WARM_UP: Final = (
     Load("warm up: pull", "bench-1k", ("--mode", "pull"), 300_000),
     Load("warm up: pull", "bench-100", ("--mode", "pull"), 500_000),
 )
+
+
+def at_random(load: Load, seed: int) -> Load:
+    """The same load with messages that are drawn."""
+    args = [part for part in load.args if part not in _JAVA]
+    name = load.name.removesuffix(", Java's properties")
+    return load._replace(name=f"{name}, all at random", args=(*args, "--form", "random", "--seed", str(seed)))
+
+
+def chosen_loads(loads: Sequence[Load], seed: int, only: str, *, all_at_random: bool) -> list[Load]:
+    """The loads with ``only`` in their name. Batches are also measured at random if not everything is."""
+    if all_at_random:
+        # One of each size of batches: it does not matter where properties stand that are drawn.
+        drawn = [at_random(load, seed) for load in loads if "--form" not in load.args or set(_JAVA) <= set(load.args)]
+    else:
+        drawn = []
+        for load in loads:
+            drawn += [load, *([at_random(load, seed)] if set(_JAVA) <= set(load.args) else [])]
+    return [load for load in drawn if only in load.name]
 
 
 class Run(NamedTuple):
@@ -225,7 +244,7 @@ def measure(
 
     for load in warm_up:
         for server in servers:
-            step(server, load, 1.0 if load is WARM_UP[0] else scale)
+            step(server, load, 1.0 if load is warm_up[0] else scale)
     for server in servers:
         progress.update(task, description=f"{name_of(server)}: idle")
         idle.learn(server.broker_pid)
@@ -340,7 +359,9 @@ def parsed_options() -> argparse.Namespace:
         metavar="DIR",
         help="another checkout of ours, set up, as one more server: before and after a change",
     )
-    parser.add_argument("--loads", help="only loads with this text in their name")
+    parser.add_argument("--loads", default="", help="only loads with this text in their name")
+    parser.add_argument("--at-random", action="store_true", help="draw the messages of each load")
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(1 << 31), help="of what is drawn")
     parser.add_argument("--no-scale", action="store_true", help="without start, memory, restart and the rows of scale")
     parser.add_argument(
         "--stored", type=int, default=1_000_000, help="messages of the large store in the rows of scale"
@@ -360,10 +381,12 @@ def main() -> None:
         raise SystemExit("bench: the load generator could not be built, see above")
     names = [*options.peers.split(","), "ours"]
     rounds, scale = (1, 0.2) if options.quick else (options.rounds, 1.0)
+    console.print(f"what is drawn at random has seed {options.seed}", highlight=False)
     unwind_on_sigterm()
     results: dict[str, dict[str, Run]] = {}
-    for loads, warm_up, settings in ((LOADS, WARM_UP, {}), (SYNC_LOADS, WARM_UP[:1], {"flushDiskType": "SYNC_FLUSH"})):
-        wanted = [load for load in loads if (options.loads or "") in load.name]
+    warm = tuple(at_random(load, options.seed) for load in WARM_UP) if options.at_random else WARM_UP
+    for loads, warm_up, settings in ((LOADS, warm, {}), (SYNC_LOADS, warm[:1], {"flushDiskType": "SYNC_FLUSH"})):
+        wanted = chosen_loads(loads, options.seed, options.loads, all_at_random=options.at_random)
         if not wanted:
             continue
         servers = chosen_servers(names, options.beside, console, **settings)
@@ -374,7 +397,9 @@ def main() -> None:
         results.update(run_side_by_side(servers, wanted, of_warm_up, rounds, scale, console))
     if not options.no_scale:
         peers = [version for version in VERSIONS if version in names and not JavaPeers.available()]
-        scale_rows.run(console, peers[:1], options.stored, options.restart_messages, quick=options.quick)
+        form = ("--form", "random", "--seed", str(options.seed)) if options.at_random else ()
+        stored, restarted = options.stored, options.restart_messages
+        scale_rows.run(console, peers[:1], stored, restarted, quick=options.quick, form=form)
     if options.json is not None:
         options.json.write_text(json.dumps(results_as_json(results), indent=1) + "\n", "utf-8")
 

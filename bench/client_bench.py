@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Our client and the others, side by side: `python bench/client_bench.py [--quick] [--brokers ours,5.4.0] [--json FILE]`.
 
-`--beside DIR` adds our client of another checkout, for before and after a change.
+`--beside DIR` adds our client of another checkout, for before and after a change. `--at-random` draws the messages of each load (sizes,
+tags, keys, properties); the seed is printed.
 
 Every client runs the same load against the same broker in the same run, in a separate process (clients/*.py, ClientLoad.java), in rounds in
 which they take turns; the best of each figure counts, because other work on the machine can only make a round worse. CPU is the client
@@ -19,6 +20,7 @@ import json
 import os
 import platform
 import resource
+import secrets
 import shutil
 import subprocess
 import sys
@@ -33,7 +35,9 @@ from rich.console import Console
 from rich.table import Table
 
 ROOT: Final = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "bench")]
+sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "bench"), str(ROOT / "bench/clients")]
+
+from message_forms import write_forms  # noqa: E402
 
 from client_peers import CLIENTS, GRPC, JAVA, OURS, Client, ProxyCluster, client, client_beside  # noqa: E402
 from interop.child import Child  # noqa: E402
@@ -109,6 +113,31 @@ LOADS: Final = (
 WAITING: Final = max(load.messages + load.warm_up for load in LOADS)
 
 
+class Drawn:
+    """What is drawn at random: files of forms for the clients, and the options of load.c.
+
+    Args:
+        all_at_random: whether the messages of each load are drawn, not only those of one row.
+    """
+
+    def __init__(self, seed: int, folder: Path, *, all_at_random: bool) -> None:
+        self.seed, self._folder, self._all_at_random = seed, folder, all_at_random
+
+    def options(self, body_bytes: int) -> tuple[str, ...]:
+        """The options of a load whose messages have so large bodies, on average if they are drawn."""
+        return self.random_options(body_bytes) if self._all_at_random else ("--body", str(body_bytes))
+
+    def random_options(self, body_bytes: int) -> tuple[str, ...]:
+        path = self._folder / f"forms-{body_bytes}"
+        if not path.exists():
+            write_forms(path, self.seed, body_bytes)
+        return "--forms", str(path)
+
+    @property
+    def of_load_c(self) -> tuple[str, ...]:
+        return ("--form", "random", "--seed", str(self.seed)) if self._all_at_random else ()
+
+
 class Run(NamedTuple):
     """The result of one run of one load."""
 
@@ -158,7 +187,13 @@ def best_run(runs: Sequence[Run]) -> Run:
 
 
 def measure(
-    server: Server, clients: Sequence[Client], loads: Sequence[Load], rounds: int, scale: float, console: Console
+    server: Server,
+    clients: Sequence[Client],
+    loads: Sequence[Load],
+    rounds: int,
+    scale: float,
+    drawn: Drawn,
+    console: Console,
 ) -> dict[str, dict[str, Run]]:
     """Result: load name -> client name -> best run."""
     results: dict[str, dict[str, Run]] = {}
@@ -173,7 +208,8 @@ def measure(
                 warm_up = int(load.warm_up * min(1.0, share))
                 kind = load.ours if who.is_ours else load.theirs
                 try:
-                    run = run_load(who, server, kind, load.topic, int(load.messages * share), warm_up)
+                    count = int(load.messages * share)
+                    run = run_load(who, server, kind, load.topic, count, warm_up, *drawn.options(1024))
                 except PeersUnavailable as reason:
                     console.print(f"left out: {reason}")
                     left_out.add(who.name)
@@ -212,12 +248,15 @@ def print_table(results: dict[str, dict[str, Run]], broker: str, console: Consol
 # -- ours alone ------------------------------------------------------------------------------------------------------------------
 
 
-def own_rows(ours: Client, java: Client | None, rounds: int, scale: float, console: Console) -> dict[str, float]:
+def own_rows(
+    ours: Client, java: Client | None, rounds: int, scale: float, drawn: Drawn, console: Console
+) -> dict[str, float]:
     """Batching, order, growth, import, memory, each printed with its goal. Result: row -> ratio."""
     table = Table(
         "what", "less", "more", "ratio", title="ours against ours; import against asyncio, memory against Java's client"
     )
     ratios: dict[str, float] = {}
+    small = drawn.options(100)
 
     def row(name: str, first: float, second: float, ratio: float, verdict: str) -> None:
         ratios[name] = ratio
@@ -235,35 +274,35 @@ def own_rows(ours: Client, java: Client | None, rounds: int, scale: float, conso
         ):
             server.create_topic(topic, queues)
             if topic != "bench-100":
-                fill(server, topic, queues, messages + messages // 10)
+                fill(server, topic, queues, messages + messages // 10, drawn)
 
         def best(load: str, topic: str, *more: str) -> Run:
             return best_run(
                 [run_load(ours, server, load, topic, messages, messages // 10, *more) for _ in range(rounds)]
             )
 
-        plain, batched = best("send-64", "bench-100", "--body", "100"), None
+        plain, batched = best("send-64", "bench-100", *small), None
         with contextlib.suppress(PeersUnavailable):
-            batched = best("send-batched", "bench-100", "--body", "100")
+            batched = best("send-batched", "bench-100", *small)
         if batched is not None:
             # 300,000 messages/s on a core that does nothing else.
             ratio = batched.cpu_us / BATCHED_GOAL_US
             row("batched, CPU us: goal, measured", BATCHED_GOAL_US, batched.cpu_us, ratio, at_most(ratio, 1.0))
         if batched is not None:
-            mixed = best("send-batched-random", "bench-100")
+            mixed = best("send-batched", "bench-100", *drawn.random_options(100))
             ratio = mixed.cpu_us / batched.cpu_us
             row("batched, CPU us: one form, random ones", batched.cpu_us, mixed.cpu_us, ratio, f"{ratio:.2f}")
-            blocking = best("send-batched-blocking", "bench-100", "--body", "100")
+            blocking = best("send-batched-blocking", "bench-100", *small)
             ratio = batched.cpu_us / blocking.cpu_us
             verdict = at_least(ratio, BLOCKING_GOAL)
             row("batched, CPU us: blocking face, async", blocking.cpu_us, batched.cpu_us, ratio, verdict)
-        signed = best("send-64-signed", "bench-100", "--body", "100")
+        signed = best("send-64-signed", "bench-100", *small)
         ratio = signed.cpu_us / plain.cpu_us
         row("64 in flight, CPU us: plain, signed", plain.cpu_us, signed.cpu_us, ratio, at_most(ratio, SIGNED_GOAL))
-        over_tls = best("send-64-tls", "bench-100", "--body", "100")
+        over_tls = best("send-64-tls", "bench-100", *small)
         ratio = over_tls.cpu_us / plain.cpu_us
         row("64 in flight, CPU us: plain, TLS", plain.cpu_us, over_tls.cpu_us, ratio, at_most(ratio, SIGNED_GOAL))
-        alone, eight = threads_in_turns(ours, server, messages // 10, rounds)
+        alone, eight = threads_in_turns(ours, server, messages // 10, rounds, small)
         ratio = eight.messages_per_s / alone.messages_per_s
         verdict = at_least(ratio, THREADS_GOAL)
         row("blocking sends/s: 1 thread, 8", alone.messages_per_s, eight.messages_per_s, ratio, verdict)
@@ -313,12 +352,12 @@ def own_rows(ours: Client, java: Client | None, rounds: int, scale: float, conso
     return ratios
 
 
-def threads_in_turns(ours: Client, server: Server, messages: int, rounds: int) -> tuple[Run, Run]:
+def threads_in_turns(ours: Client, server: Server, messages: int, rounds: int, small: Sequence[str]) -> tuple[Run, Run]:
     """Blocking sends of one thread and of eight, in turns: what else the machine does changes one thread's rate most."""
     alone, eight = list[Run](), list[Run]()
     for _ in range(rounds):
-        alone.append(run_load(ours, server, "send-one", "bench-100", messages // 2, messages // 10, "--body", "100"))
-        eight.append(run_load(ours, server, "send-8-threads", "bench-100", messages, messages // 5, "--body", "100"))
+        alone.append(run_load(ours, server, "send-one", "bench-100", messages // 2, messages // 10, *small))
+        eight.append(run_load(ours, server, "send-8-threads", "bench-100", messages, messages // 5, *small))
     return best_run(alone), best_run(eight)
 
 
@@ -358,7 +397,7 @@ def idle_mb(who: Client, server: Server) -> float:
 # -- servers and clients -------------------------------------------------------------------------------------------------------------------
 
 
-def fill(server: Server, topic: str, queues: int, messages: int) -> None:
+def fill(server: Server, topic: str, queues: int, messages: int, drawn: Drawn) -> None:
     """Send messages of 1 KB."""
     host, port = server.broker_addr.rsplit(":", 1)
     command = [
@@ -375,6 +414,7 @@ def fill(server: Server, topic: str, queues: int, messages: int) -> None:
         "batch",
     ]
     command += ["--batch", "100", "--body", "1024", "--inflight", "8", "--messages", str(messages), "--seconds", "300"]
+    command += drawn.of_load_c
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"bench: {topic} could not be filled: {done.stderr.strip()}")
@@ -432,6 +472,8 @@ def parsed_options() -> argparse.Namespace:
         help="another checkout of ours, set up, as one more client: before and after a change",
     )
     parser.add_argument("--loads", default="", help="only loads with this text in their name")
+    parser.add_argument("--at-random", action="store_true", help="draw the messages of each load")
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(1 << 31), help="of what is drawn")
     parser.add_argument("--no-own", action="store_true", help="without the rows of ours alone")
     parser.add_argument("--json", type=Path, help="write all figures to this file as well")
     return parser.parse_args()
@@ -448,8 +490,12 @@ def main() -> None:
     wanted = [text for text in options.clients.split(",") if text]
     names = [name for name in CLIENTS if name == OURS or not wanted or any(text in name for text in wanted)]
     loads = [load for load in LOADS if options.loads in load.name]
-    figures: dict[str, Any] = {}
-    with chosen_clients(names, options.beside, console) as clients:
+    console.print(f"what is drawn at random has seed {options.seed}", highlight=False)
+    figures: dict[str, Any] = {"seed": options.seed}
+    with contextlib.ExitStack() as around:
+        folder = Path(around.enter_context(tempfile.TemporaryDirectory(prefix="bench-forms-")))
+        drawn = Drawn(options.seed, folder, all_at_random=options.at_random)
+        clients = around.enter_context(chosen_clients(names, options.beside, console))
         for broker in options.brokers.split(","):
             server = chosen_server(broker, console) if broker != "-" and loads else None
             if server is None:
@@ -464,15 +510,15 @@ def main() -> None:
                 for topic in ("bench-1k", "bench-waiting"):
                     server.create_topic(topic, 8)
                 if any(load.topic == "bench-waiting" for load in loads):
-                    fill(server, "bench-waiting", 8, int(WAITING * scale) + 10_000)
+                    fill(server, "bench-waiting", 8, int(WAITING * scale) + 10_000, drawn)
                 able = [who for who in clients if who.name != GRPC or isinstance(server, ProxyCluster)]
-                results = measure(server, able, loads, rounds, scale, console)
+                results = measure(server, able, loads, rounds, scale, drawn, console)
             title = "our broker" if broker == "ours" else f"Apache {broker}"
             print_table(results, title, console)
             figures[title] = {load: {who: run._asdict() for who, run in runs.items()} for load, runs in results.items()}
         if not options.no_own:
             by_name = {who.name: who for who in clients}
-            figures["ours alone"] = own_rows(by_name[OURS], by_name.get(JAVA), rounds, scale, console)
+            figures["ours alone"] = own_rows(by_name[OURS], by_name.get(JAVA), rounds, scale, drawn, console)
     if options.json is not None:
         options.json.write_text(json.dumps(figures, indent=1) + "\n", "utf-8")
 

@@ -7,11 +7,13 @@
  *
  * send    SEND_MESSAGE_V2, one message of --body bytes per request, queues in turn
  * batch   SEND_BATCH_MESSAGE, --batch messages of --body bytes per request. --form says where their properties are: in each message, as
- *         Java's client writes them (java); nowhere (none); all of them in the header of the batch (header). With random, each request has
- *         up to twice as many messages, with bodies of up to twice the size, tags, keys on some, and up to eight user properties
- *         of differing names and values; all of it is drawn from --seed.
+ *         Java's client writes them (java); nowhere (none); all of them in the header of the batch (header).
  * pull    PULL_MESSAGE, up to --max-nums per request, one request in flight per queue, following nextBeginOffset; starts again at
  *         the queue's beginning when it meets the end. Records are counted by walking the body, not believed from the header.
+ *
+ * With --form random everything is drawn from --seed, in each mode: up to twice as many messages per request (batch, pull), bodies of up to
+ * twice the size, tags, keys on some, and up to eight user properties of differing names and values. The frames of sends are made before
+ * the start, many more than are in flight (20,000 messages at least), and each request takes one of them.
  *
  * With --rate no more than R messages a second are asked for, spread evenly (as many as can be, when --inflight holds them up). The
  * property goes into each message of mode send.
@@ -21,46 +23,23 @@
  * counted (busy_answers). Any other refusal and ten seconds without any answer are failures: one sentence on standard error, exit code 1.
  *
  * One thread, non-blocking sockets, poll(2). A slot is one request in flight; its number is written in the frame as the opaque, whose
- * digits therefore never change their count and the frame never its length.
+ * digits therefore never change their count and the frame never its length. A frame belongs to nobody: it is copied when it is asked.
  */
 #define _GNU_SOURCE
-#include <arpa/inet.h>
+#include "load_frames.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
-enum { OPAQUE_BASE = 1000000000, MAX_SLOTS = 4096, MAX_CONNECTIONS = 64, MAX_QUEUES = 1024, UNIQ_KEY_CHARS = 32 };
-enum { READ_BUFFER = 17 << 20, SILENCE_MS = 10000, MAX_LATENCIES = 1 << 24 };
-enum { SEND_MESSAGE_V2 = 310, SEND_BATCH_MESSAGE = 320, PULL_MESSAGE = 11 };
+enum { MAX_SLOTS = 4096, MAX_CONNECTIONS = 64, READ_BUFFER = 17 << 20, SILENCE_MS = 10000, MAX_LATENCIES = 1 << 24 };
 enum { SYSTEM_BUSY = 2, MAX_BUSY_ANSWERS = 1000000 };
 enum { PULL_NOT_FOUND = 19, PULL_RETRY_IMMEDIATELY = 20, PULL_OFFSET_MOVED = 21 };
-
-static struct {
-    const char *host, *mode, *topic, *form;
-    const char *property;
-    int port, queues, connections, inflight, body, batch, max_nums, rate, seed;
-    long messages;
-    double seconds;
-} options = {"127.0.0.1", "send", "bench", "java", "", 10911, 8, 1, 64, 1024, 100, 32, 0, 1, 200000, 60.0};
-
-struct slot {
-    char *frame;
-    size_t length;
-    size_t *keys; /* where in the frame the last eight characters of keys are */
-    int key_count, message_count, queue, busy;
-    uint64_t sent_ns;
-};
 
 struct connection {
     int fd, slot_first, slot_count;
@@ -70,188 +49,9 @@ struct connection {
 
 static struct slot slots[MAX_SLOTS];
 static struct connection connections[MAX_CONNECTIONS];
-static long long next_offset[MAX_QUEUES];
 static uint32_t *latencies_us;
-static long latency_count, messages_done, messages_asked, requests_done, in_flight, bytes_in, key_number, empty_pulls, busy_answers;
+static long latency_count, messages_done, messages_asked, requests_done, in_flight, bytes_in, empty_pulls, busy_answers;
 static uint64_t started_ns, last_answer_ns;
-static char key_prefix[UNIQ_KEY_CHARS - 8 + 1];
-static int is_pull, is_batch;
-
-static void die(const char *form, ...) {
-    va_list args;
-    va_start(args, form);
-    fputs("load: ", stderr);
-    vfprintf(stderr, form, args);
-    fputc('\n', stderr);
-    va_end(args);
-    exit(1);
-}
-
-static uint64_t now_ns(clockid_t clock) {
-    struct timespec t;
-    clock_gettime(clock, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-static void *must_alloc(size_t size) {
-    void *memory = calloc(1, size);
-    if (!memory) die("no memory for %zu bytes", size);
-    return memory;
-}
-
-static char *put_int32(char *at, uint32_t value) {
-    value = htonl(value);
-    memcpy(at, &value, 4);
-    return at + 4;
-}
-
-static uint32_t get_int32(const char *at) {
-    uint32_t value;
-    memcpy(&value, at, 4);
-    return ntohl(value);
-}
-
-/* ---- frames ---- */
-
-static void fill_body(char *at, int size) {
-    static const char text[] = "The quick brown fox jumps over the lazy dog 0123456789. ";
-    for (int i = 0; i < size; i++) at[i] = text[i % (int)(sizeof text - 1)];
-}
-
-/* Writes the length words and the header, returns where the body begins. */
-static char *begin_frame(char *frame, const char *header, size_t body_length) {
-    size_t header_length = strlen(header);
-    char *at = put_int32(frame, (uint32_t)(4 + header_length + body_length));
-    at = put_int32(at, (uint32_t)header_length);
-    memcpy(at, header, header_length);
-    return at + header_length;
-}
-
-static void send_header(char *header, size_t room, int number, int queue, const char *properties) {
-    int n = snprintf(header, room,
-                     "{\"code\":%d,\"extFields\":{\"a\":\"bench-producers\",\"b\":\"%s\",\"c\":\"TBW102\",\"d\":\"4\",\"e\":\"%d\","
-                     "\"f\":\"0\",\"g\":\"%llu\",\"h\":\"0\",\"i\":\"%s\",\"j\":\"0\",\"k\":\"false\",\"m\":\"%s\"},"
-                     "\"flag\":0,\"language\":\"JAVA\",\"opaque\":%d,\"serializeTypeCurrentRPC\":\"JSON\",\"version\":409}",
-                     is_batch ? SEND_BATCH_MESSAGE : SEND_MESSAGE_V2, options.topic, queue,
-                     (unsigned long long)(now_ns(CLOCK_REALTIME) / 1000000), properties, is_batch ? "true" : "false",
-                     OPAQUE_BASE + number);
-    if (n < 0 || (size_t)n >= room) die("--topic is too long");
-}
-
-static void build_single(struct slot *slot, int number) {
-    char header[2048], properties[256];
-    int n = snprintf(properties, sizeof properties, "UNIQ_KEY\\u0001%s%08d\\u0002WAIT\\u0001true\\u0002TAGS\\u0001A\\u0002", key_prefix, 0);
-    const char *value = strchr(options.property, '=');
-    if (value)
-        n += snprintf(properties + n, sizeof properties - (size_t)n, "%.*s\\u0001%s\\u0002", (int)(value - options.property), options.property, value + 1);
-    if (n >= (int)sizeof properties) die("--property %s is too long", options.property);
-    send_header(header, sizeof header, number, slot->queue, properties);
-    slot->length = 8 + strlen(header) + (size_t)options.body;
-    slot->frame = must_alloc(slot->length);
-    fill_body(begin_frame(slot->frame, header, (size_t)options.body), options.body);
-    slot->keys = must_alloc(sizeof *slot->keys);
-    slot->key_count = slot->message_count = 1;
-    slot->keys[0] = 8 + (size_t)(strstr(header, "UNIQ_KEY") - header) + strlen("UNIQ_KEY\\u0001") + UNIQ_KEY_CHARS - 8;
-}
-
-static uint64_t dice;
-
-/* A number from 0 to sides - 1 (xorshift64*): the same for the same seed on every machine. */
-static int draw(int sides) {
-    dice ^= dice >> 12;
-    dice ^= dice << 25;
-    dice ^= dice >> 27;
-    return (int)((dice * 0x2545F4914F6CDD1Du >> 33) % (uint64_t)sides);
-}
-
-/* The properties of one message; ends_of_keys gets the places behind its keys. Returns how many keys there are. */
-static int write_properties(char *text, size_t room, size_t *ends_of_keys) {
-    static const char *const tags[] = {"A", "created", "paid-in-full", "b"};
-    int random = !strcmp(options.form, "random"), keys = 0;
-    size_t n = 0;
-    text[0] = 0;
-    if (!strcmp(options.form, "none") || !strcmp(options.form, "header")) return 0;
-    if (!random || draw(3)) {
-        n += (size_t)snprintf(text + n, room - n, "KEYS\x01%.*s00000000", random ? 1 + draw(12) : 6, "order-number-");
-        ends_of_keys[keys++] = n;
-        text[n++] = '\x02';
-    }
-    n += (size_t)snprintf(text + n, room - n, "UNIQ_KEY\x01%s00000000", key_prefix);
-    ends_of_keys[keys++] = n;
-    n += (size_t)snprintf(text + n, room - n, "\x02WAIT\x01true\x02TAGS\x01%s\x02", tags[random ? draw(4) : 0]);
-    for (int count = random ? draw(9) : 0; count > 0; count--) {
-        char value[24];
-        int length = 1 + draw(20);
-        for (int i = 0; i < length; i++) value[i] = (char)('a' + draw(26));
-        n += (size_t)snprintf(text + n, room - n, "property-%d\x01%.*s\x02", draw(20), length, value);
-    }
-    return keys;
-}
-
-/* Facts of the element: total size, magic 0, CRC 0, flag, body length, body, int16 properties length, properties. */
-static void build_batch(struct slot *slot, int number) {
-    char header[2048], properties[1024], in_header[256] = "WAIT\\u0001true\\u0002";
-    int random = !strcmp(options.form, "random"), in_header_key = !strcmp(options.form, "header");
-    int count = random ? 1 + draw(2 * options.batch - 1) : options.batch;
-    size_t room = (size_t)count * (22 + 2 * (size_t)options.body + sizeof properties), length = 0, ends[2];
-    char *elements = must_alloc(room);
-    slot->keys = must_alloc(sizeof *slot->keys * (2 * (size_t)count + 1));
-    slot->message_count = count;
-    for (int i = 0; i < count; i++) {
-        int body = random ? 1 + draw(2 * options.body - 1) : options.body;
-        int key_count = write_properties(properties, sizeof properties, ends);
-        size_t properties_length = strlen(properties), element = 22 + (size_t)body + properties_length;
-        char *at = put_int32(elements + length, (uint32_t)element);
-        memset(at, 0, 12); /* magic, CRC, flag */
-        at = put_int32(at + 12, (uint32_t)body);
-        fill_body(at, body);
-        at += body;
-        *at++ = (char)(properties_length >> 8);
-        *at++ = (char)properties_length;
-        memcpy(at, properties, properties_length);
-        for (int k = 0; k < key_count; k++) slot->keys[slot->key_count++] = (size_t)(at - elements) + ends[k] - 8;
-        length += element;
-    }
-    if (in_header_key)
-        snprintf(in_header, sizeof in_header, "KEYS\\u0001order-1\\u0002UNIQ_KEY\\u0001%s00000000\\u0002WAIT\\u0001true\\u0002TAGS\\u0001A\\u0002", key_prefix);
-    send_header(header, sizeof header, number, slot->queue, in_header);
-    slot->length = 8 + strlen(header) + length;
-    slot->frame = must_alloc(slot->length);
-    memcpy(begin_frame(slot->frame, header, length), elements, length);
-    free(elements);
-    for (int k = 0; k < slot->key_count; k++) slot->keys[k] += slot->length - length;
-    if (in_header_key) slot->keys[slot->key_count++] = 8 + (size_t)(strstr(header, key_prefix) - header) + UNIQ_KEY_CHARS - 8;
-}
-
-/* A pull's offset has as many digits as it has: its frame is written anew each time. sysFlag 4: the subscription is in the request. */
-static void build_pull(struct slot *slot, int number) {
-    char header[1024];
-    snprintf(header, sizeof header,
-             "{\"code\":%d,\"extFields\":{\"commitOffset\":\"0\",\"consumerGroup\":\"bench-consumers\",\"expressionType\":\"TAG\","
-             "\"maxMsgNums\":\"%d\",\"queueId\":\"%d\",\"queueOffset\":\"%lld\",\"subVersion\":\"0\",\"subscription\":\"*\","
-             "\"suspendTimeoutMillis\":\"15000\",\"sysFlag\":\"4\",\"topic\":\"%s\"},\"flag\":0,\"language\":\"JAVA\",\"opaque\":%d,"
-             "\"serializeTypeCurrentRPC\":\"JSON\",\"version\":409}",
-             PULL_MESSAGE, options.max_nums, slot->queue, next_offset[slot->queue], options.topic, OPAQUE_BASE + number);
-    begin_frame(slot->frame, header, 0);
-    slot->length = 8 + strlen(header);
-}
-
-static void build_slot(int number) {
-    struct slot *slot = &slots[number];
-    slot->queue = number % options.queues;
-    if (is_pull) slot->frame = must_alloc(2048);
-    else if (is_batch) build_batch(slot, number);
-    else build_single(slot, number);
-}
-
-static void write_keys(struct slot *slot) {
-    static const char digits[] = "0123456789ABCDEF";
-    for (int i = 0; i < slot->key_count; i++) {
-        char *at = slot->frame + slot->keys[i];
-        unsigned long number = (unsigned long)key_number++;
-        for (int shift = 28; shift >= 0; shift -= 4) *at++ = digits[(number >> shift) & 15];
-    }
-}
 
 /* ---- connections ---- */
 
@@ -267,25 +67,21 @@ static void open_connection(struct connection *c) {
     c->in = must_alloc(READ_BUFFER);
 }
 
-static long messages_of_request(const struct slot *slot) {
-    return is_pull ? options.max_nums : slot->message_count;
-}
-
 static void queue_request(struct connection *c, int number) {
     struct slot *slot = &slots[number];
-    if (is_pull) build_pull(slot, number);
-    else write_keys(slot);
-    if (c->out_length + slot->length > c->out_room) {
-        c->out_room = 2 * (c->out_length + slot->length);
+    const struct frame *frame = frame_for(slot, number);
+    if (c->out_length + frame->length > c->out_room) {
+        c->out_room = 2 * (c->out_length + frame->length);
         c->out = realloc(c->out, c->out_room);
         if (!c->out) die("no memory for %zu bytes of requests", c->out_room);
     }
-    memcpy(c->out + c->out_length, slot->frame, slot->length);
-    c->out_length += slot->length;
+    memcpy(c->out + c->out_length, frame->bytes, frame->length);
+    c->out_length += frame->length;
+    slot->message_count = frame->message_count;
     slot->sent_ns = now_ns(CLOCK_MONOTONIC);
     slot->busy = 1;
     in_flight++;
-    messages_asked += messages_of_request(slot);
+    messages_asked += slot->message_count;
 }
 
 static void flush_requests(struct connection *c) {
@@ -369,7 +165,7 @@ static void take_answer(struct connection *c, const char *frame, size_t length) 
         /* Flow control of a broker that is behind (a JVM that is still cold): ask again, as a client would. */
         slot->busy = 0;
         in_flight--;
-        messages_asked -= messages_of_request(slot);
+        messages_asked -= slot->message_count;
         queue_request(c, (int)number);
         return;
     }
@@ -469,13 +265,16 @@ static void read_options(int argc, char **argv) {
     if (!is_pull && !is_batch && strcmp(options.mode, "send")) die("--mode is send, batch or pull, not %s", options.mode);
     if (strcmp(options.form, "java") && strcmp(options.form, "none") && strcmp(options.form, "header") && strcmp(options.form, "random"))
         die("--form is java, none, header or random, not %s", options.form);
+    is_random = !strcmp(options.form, "random");
     dice = (uint64_t)options.seed * 2 + 1;
     if (options.connections < 1 || options.connections > MAX_CONNECTIONS) die("--connections goes from 1 to %d", MAX_CONNECTIONS);
     if (options.queues < 1 || options.queues > MAX_QUEUES) die("--queues goes from 1 to %d", MAX_QUEUES);
     if (options.inflight < 1 || options.inflight * options.connections > MAX_SLOTS) die("--inflight x --connections goes from 1 to %d", MAX_SLOTS);
     if (*options.property && (!strchr(options.property, '=') || strpbrk(options.property, "\"\\") || strcmp(options.mode, "send")))
         die("--property is NAME=VALUE without quotes, in mode send");
-    if (options.rate < 0 || options.body < 0 || options.batch < 1 || options.messages < 1) die("--body, --batch, --messages and --rate must be positive");
+    if (options.rate < 0 || options.body < 0 || options.batch < 1 || options.max_nums < 1 || options.messages < 1)
+        die("--body, --batch, --max-nums, --messages and --rate must be positive");
+    if (is_random && (options.body < 1 || *options.property)) die("--form random draws bodies and properties: --body is at least 1, without --property");
 }
 
 int main(int argc, char **argv) {
@@ -485,7 +284,8 @@ int main(int argc, char **argv) {
     latencies_us = must_alloc(sizeof *latencies_us * MAX_LATENCIES);
     int slot_total = is_pull ? options.queues : options.inflight * options.connections;
     if (is_pull && options.connections > options.queues) options.connections = options.queues;
-    for (int i = 0; i < slot_total; i++) build_slot(i);
+    for (int i = 0; i < slot_total; i++) slots[i].queue = i % options.queues;
+    if (!is_pull) build_frames(slot_total);
     for (int i = 0; i < options.connections; i++) {
         connections[i].slot_first = (int)((long)slot_total * i / options.connections);
         connections[i].slot_count = (int)((long)slot_total * (i + 1) / options.connections) - connections[i].slot_first;

@@ -49,10 +49,13 @@ _MANY_TOPICS, _MANY_CONNECTIONS = 10_000, 2_000
 _FILL_SMALL: Final = ("--mode", "batch", "--batch", "100", "--body", "100", "--inflight", "16")
 
 Server = ApacheCluster | SprocketServer
+Form = tuple[str, ...]
 
 
-def run(console: Console, peers: list[str], stored: int, restart_messages: int, *, quick: bool) -> None:
-    """Measure and print all rows."""
+def run(
+    console: Console, peers: list[str], stored: int, restart_messages: int, *, quick: bool, form: Form = ()
+) -> None:
+    """Measure and print all rows; ``form``: options of load.c for the messages of all of them."""
     table = Table(
         "what",
         "Apache",
@@ -61,7 +64,7 @@ def run(console: Console, peers: list[str], stored: int, restart_messages: int, 
         "goal",
         title="start, memory, restart: the smaller ratio is ours being better",
     )
-    for name, theirs, own, goal in _against_apache(peers, restart_messages):
+    for name, theirs, own, goal in _against_apache(peers, restart_messages, form):
         ratio = own / theirs if theirs else 0.0
         table.add_row(
             name, f"{theirs:,.2f}" if theirs else "-", f"{own:,.2f}", *_judged(ratio, goal, known=bool(theirs))
@@ -71,10 +74,10 @@ def run(console: Console, peers: list[str], stored: int, restart_messages: int, 
     table = Table(
         "CPU us per message", "with little", "with much", "ratio", "goal", title="our broker with large tables"
     )
-    for name, little, much in _growing(stored // 10 if quick else stored, messages):
+    for name, little, much in _growing(stored // 10 if quick else stored, messages, form):
         table.add_row(name, f"{little:.2f}", f"{much:.2f}", *_judged(much / little, _SCALE_GOAL, known=True))
     console.print(table)
-    console.print(_large_store(stored // 10 if quick else stored, messages))
+    console.print(_large_store(stored // 10 if quick else stored, messages, form))
 
 
 def _judged(ratio: float, goal: float, *, known: bool) -> tuple[str, str]:
@@ -86,7 +89,7 @@ def _judged(ratio: float, goal: float, *, known: bool) -> tuple[str, str]:
 # -- against Apache ------------------------------------------------------------------------------------------------------------
 
 
-def _against_apache(peers: list[str], restart_messages: int) -> Iterator[tuple[str, float, float, float]]:
+def _against_apache(peers: list[str], restart_messages: int, form: Form) -> Iterator[tuple[str, float, float, float]]:
     """(name, Apache's figure or 0, ours, goal)"""
     makers: list[Callable[[Path], Server]] = [SprocketServer, *(partial(ApacheCluster, version) for version in peers)]
     figures = []
@@ -96,7 +99,7 @@ def _against_apache(peers: list[str], restart_messages: int) -> Iterator[tuple[s
             folder = Path(tempfile.mkdtemp(prefix="bench-"))
             server = make(folder / "store")
             try:
-                start_s, memory_mb, restart_s = _start_and_restart(server, messages)
+                start_s, memory_mb, restart_s = _start_and_restart(server, messages, form)
                 starts_s.append(start_s)
             finally:
                 server.stop()
@@ -108,7 +111,7 @@ def _against_apache(peers: list[str], restart_messages: int) -> Iterator[tuple[s
     yield f"restart after kill -9 with {restart_messages:,} x 1 KB, s", theirs[2], own[2], _RESTART_GOAL
 
 
-def _start_and_restart(server: Server, messages: int) -> tuple[float, float, float]:
+def _start_and_restart(server: Server, messages: int, form: Form) -> tuple[float, float, float]:
     began_s = time.monotonic()
     server.start()
     start_s = time.monotonic() - began_s
@@ -120,7 +123,7 @@ def _start_and_restart(server: Server, messages: int) -> tuple[float, float, flo
     if not messages:
         return start_s, memory_mb, 0.0
     server.create_topic("bench-1k", QUEUES)
-    _load(server, "bench-1k", _FILL, messages)
+    _load(server, "bench-1k", (*_FILL, *form), messages)
     if isinstance(server, ApacheCluster):
         server.kill()
         began_s = time.monotonic()
@@ -139,33 +142,33 @@ def _resident_bytes(pid: int) -> int:
 # -- our broker with large tables ----------------------------------------------------------------------------------------
 
 
-def _growing(stored: int, messages: int) -> Iterator[tuple[str, float, float]]:
+def _growing(stored: int, messages: int, form: Form) -> Iterator[tuple[str, float, float]]:
     """(name, CPU per message with little, with much)"""
     with SprocketServer() as small, SprocketServer() as large:
         for server in (small, large):
             server.create_topic("bench-1k", QUEUES)
-            _load(server, "bench-1k", _SEND, messages)
+            _load(server, "bench-1k", (*_SEND, *form), messages)
         for what, much in (
             (f"{_MANY_TOPICS:,} topics", _many_topics(large, _MANY_TOPICS)),
             (f"{_MANY_CONNECTIONS:,} connections", _idle_connections(large, _MANY_CONNECTIONS)),
             ("10,000 parked pulls", _parked_pulls(large, 10_000)),
-            (f"{stored:,} messages", _stored(large, stored)),
+            (f"{stored:,} messages", _stored(large, stored, form)),
         ):
             with much:
                 for mode in (_SEND, _PULL):
-                    yield f"{mode[1]}, {what}", *_costs((small, large), mode, messages)
+                    yield f"{mode[1]}, {what}", *_costs((small, large), mode, messages, form)
 
 
-def _large_store(stored: int, messages: int) -> Table:
+def _large_store(stored: int, messages: int, form: Form) -> Table:
     """A broker with much of everything, killed and started again, compared with a small one."""
     what = f"{stored:,} x 100 B, {_MANY_TOPICS:,} topics, {_MANY_CONNECTIONS:,} connections"
     table = Table("what", "small", "large", "ratio", "goal", title=what)
     with SprocketServer() as small, SprocketServer() as large:
         for server in (small, large):
             server.create_topic("bench-1k", QUEUES)
-            _load(server, "bench-1k", _SEND, messages)
+            _load(server, "bench-1k", (*_SEND, *form), messages)
         with _many_topics(large, _MANY_TOPICS):
-            _load(large, "bench-1k", _FILL_SMALL, stored)
+            _load(large, "bench-1k", (*_FILL_SMALL, *form), stored)
             _until_idle(large.broker_pid)
         restarts_s = []
         for server in (small, large):
@@ -175,7 +178,7 @@ def _large_store(stored: int, messages: int) -> Table:
             restarts_s.append(time.monotonic() - began_s)
         with _idle_connections(large, _MANY_CONNECTIONS):
             for mode in (_SEND, _PULL):
-                little, much = _costs((small, large), mode, messages)
+                little, much = _costs((small, large), mode, messages, form)
                 ratio, goal = _judged(much / little, _SCALE_GOAL, known=True)
                 table.add_row(f"{mode[1]}, CPU us per message", f"{little:.2f}", f"{much:.2f}", ratio, goal)
             for kind, fields in (("anonymous", ("RssAnon",)), ("page cache, mapped", ("RssFile", "RssShmem"))):
@@ -192,14 +195,16 @@ def _memory_mb(pid: int, field: str) -> float:
     return int(line.split()[1]) / 1024
 
 
-def _costs(servers: tuple[SprocketServer, SprocketServer], mode: tuple[str, ...], messages: int) -> tuple[float, float]:
+def _costs(
+    servers: tuple[SprocketServer, SprocketServer], mode: tuple[str, ...], messages: int, form: Form
+) -> tuple[float, float]:
     """CPU us per message of each, the best of some rounds in which they take turns, because the machine's speed changes over minutes."""
     count = messages if mode is _SEND else 4 * messages
     costs: tuple[list[float], list[float]] = ([], [])
     for _ in range(_TURNS):
         for server, of_server in zip(servers, costs, strict=True):
             before = _cpu_s(server.broker_pid)
-            _load(server, "bench-1k", mode, count)
+            _load(server, "bench-1k", (*mode, *form), count)
             _until_idle(server.broker_pid)
             of_server.append((_cpu_s(server.broker_pid) - before) * 1e6 / count)
     return min(costs[0]), min(costs[1])
@@ -298,8 +303,8 @@ def _parked_pulls(server: SprocketServer, count: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _stored(server: SprocketServer, count: int) -> Iterator[None]:
-    _load(server, "bench-1k", _SEND, count)
+def _stored(server: SprocketServer, count: int, form: Form) -> Iterator[None]:
+    _load(server, "bench-1k", (*_SEND, *form), count)
     _until_idle(server.broker_pid)
     yield
 

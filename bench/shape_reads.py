@@ -22,11 +22,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from pyspark.sql.types import StructType
 
 from interop.sprocket_server import SprocketServer
 from producer_shapes import QUEUES, RETRY_GROUP, Shape, pull_bodies, stored_messages
+from ready_source import ReadySource
 from spark_cpu import cpu_s, spark_pids
 from spark_session import spark_session
 from sprocketmq.spark.columns.decode import BatchDecoder
@@ -193,38 +192,3 @@ def _fill(folder: Path, shape: Shape, rows: int, seed: int) -> int:
     finally:
         store.close()
     return size_bytes
-
-
-class ReadySource(DataSource):
-    """Returns the batches of an Arrow file repeatedly: the fastest possible Python source."""
-
-    @classmethod
-    def name(cls) -> str:
-        return "ready"
-
-    def schema(self) -> StructType:
-        from sprocketmq.spark.source import message_schema
-
-        return message_schema()
-
-    def reader(self, schema: StructType) -> DataSourceReader:
-        return _ReadyReader(self.options["path"], int(self.options["rows"]), int(self.options["tasks"]))
-
-
-class _ReadyReader(DataSourceReader):
-    def __init__(self, path: str, rows: int, tasks: int) -> None:
-        self._path, self._rows, self._tasks = path, rows, tasks
-
-    def partitions(self) -> list[InputPartition]:
-        return [InputPartition(number) for number in range(self._tasks)]
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        with pa.memory_map(self._path) as file:
-            opened = pa.ipc.open_file(file)
-            batches = [opened.get_batch(number) for number in range(opened.num_record_batches)]
-        left = self._rows // self._tasks
-        for batch in cycle(batches):
-            if left <= 0:
-                return
-            yield batch.slice(0, left) if batch.num_rows > left else batch
-            left -= batch.num_rows

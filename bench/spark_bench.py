@@ -3,6 +3,7 @@
 
 One Spark session (local, two cores), one broker of each kind with eight queues, the same rows in both; the ways (see spark_ways) take
 turns, after one round that does not count (it warms up classes, connections, the page cache), and the median of the rounds counts.
+`--at-random` draws the rows: sizes, keys, properties; the seed is printed.
 
 Streams have two figures: the time from ``load`` to the end of the query, which for a Python source includes the start of its Python
 process, and the median of its full batches, which is the rate of a long-running stream. With a ratio above 1, ours is better; the goal and
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import secrets
 import shutil
 import statistics
 import sys
@@ -267,6 +269,8 @@ def parsed_options() -> argparse.Namespace:
         "--rounds", type=int, default=3, help="rounds per line, default 3, after one that does not count"
     )
     parser.add_argument("--scale", type=float, help="of all numbers of rows, default 1, or a tenth with --quick")
+    parser.add_argument("--at-random", action="store_true", help="draw the rows")
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(1 << 30), help="of what is drawn")
     parser.add_argument("--no-kafka", action="store_true", help="ours and the ceiling alone")
     parser.add_argument("--json", type=Path, help="write all figures to this file as well")
     return parser.parse_args()
@@ -282,12 +286,15 @@ def main() -> None:
     def is_chosen(name: str) -> bool:
         return any(text.strip() in name for text in options.rows.split("|"))
 
+    seed = options.seed if options.at_random else None
+    if seed is not None:
+        console.print(f"all rows are drawn at random, seed {seed}", highlight=False)
     chosen = [
-        rate._replace(topic=rate.topic._replace(rows=int(rate.topic.rows * scale)))
+        rate._replace(topic=rate.topic._replace(rows=int(rate.topic.rows * scale), seed=seed))
         for rate in RATES
         if is_chosen(rate.name)
     ]
-    figures: dict[str, Any] = {}
+    figures: dict[str, Any] = {"seed": seed}
     scratch = Path(tempfile.mkdtemp(prefix="bench-spark-"))
     with kafka_or_none(console, not options.no_kafka) as (kafka, jars), SprocketServer() as server:
         spark = bench_session(jars, scratch, _PATHS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Peers of spark_bench.py: a local Kafka broker, Spark's Kafka connector, and a source that reads nothing.
+"""Peers of spark_bench.py: a local Kafka broker and Spark's Kafka connector.
 
 The jars come from Maven Central by the pom files below maven/, into the cache of the interop peers. Peers that are not available are left
 out, with the reason.
@@ -7,27 +7,21 @@ out, with the reason.
 
 from __future__ import annotations
 
-import json
 import shutil
 import socket
 import subprocess
 import tempfile
 import uuid
 from base64 import urlsafe_b64encode
-from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final
-
-import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
-from pyspark.sql.types import StructType
+from typing import Final
 
 from interop.apache_cluster import free_ports
 from interop.child import Child, poll_until
 from interop.java_peers import PeersUnavailable, maven_jars
 
-__all__ = ["CeilingSource", "KafkaBroker", "PeersUnavailable", "kafka_connector_jars"]
+__all__ = ["KafkaBroker", "PeersUnavailable", "kafka_connector_jars"]
 
 _MAVEN: Final = Path(__file__).resolve().parent / "maven"
 _HEAP: Final = ("-Xms1g", "-Xmx1g")
@@ -121,61 +115,3 @@ class KafkaBroker:
         except OSError:
             return False
         return True
-
-
-# -- the ceiling -----------------------------------------------------------------------------------------------------------------
-
-
-class CeilingSource(DataSource):
-    """Returns one finished Arrow batch repeatedly. No Python source can be faster.
-
-    Options: ``rows``, ``bodyBytes``, ``tasks``, ``columns``, and ``properties`` as JSON; the schema is that of our own source.
-    """
-
-    @classmethod
-    def name(cls) -> str:
-        return "ceiling"
-
-    def schema(self) -> StructType:
-        from sprocketmq.spark.source import message_schema
-
-        return message_schema(tuple(self.options["columns"].split(",")))
-
-    def reader(self, schema: StructType) -> DataSourceReader:
-        options = self.options
-        return _CeilingReader(
-            schema, int(options["rows"]), int(options["bodybytes"]), int(options["tasks"]), options["properties"]
-        )
-
-
-class _CeilingReader(DataSourceReader):
-    def __init__(self, schema: StructType, rows: int, body_bytes: int, tasks: int, properties: str) -> None:
-        self._schema, self._rows, self._body_bytes, self._tasks = schema, rows, body_bytes, tasks
-        self._properties = properties
-
-    def partitions(self) -> list[InputPartition]:
-        return [InputPartition(number) for number in range(self._tasks)]
-
-    def read(self, partition: InputPartition) -> Iterator[Any]:
-        from pyspark.sql.pandas.types import to_arrow_schema
-
-        batch = _ready_batch(to_arrow_schema(self._schema, timezone="UTC"), self._body_bytes, self._properties)
-        left = self._rows // self._tasks
-        while left > 0:
-            yield batch if batch.num_rows <= left else batch.slice(0, left)
-            left -= batch.num_rows
-
-
-# Spark's Python workers are used for several tasks: only the first task of each makes the batch, in the round that does not count.
-_ready: Final[dict[tuple[Any, ...], pa.RecordBatch]] = {}
-
-
-def _ready_batch(schema: pa.Schema, body_bytes: int, properties: str) -> pa.RecordBatch:
-    from spark_decode import pull_bodies
-    from sprocketmq.spark.columns.decode import BatchDecoder
-
-    key = (*schema.names, body_bytes, properties)
-    if key not in _ready:
-        bodies = pull_bodies(body_bytes, {"KEYS": "N1234567", **json.loads(properties)})
-        (_ready[key],) = BatchDecoder(schema).decode(bodies)
-    return _ready[key]

@@ -7,13 +7,14 @@ ceiling.
     ceiling   a Python source that returns finished Arrow batches: the fastest possible Python source
 
 All ways see the same rows: a body, a key, and three properties of the user's (Kafka: headers). RocketMQ keeps the key and its own unique
-key among the properties, so our map, and the ceiling's, has five.
+key among the properties, so our map, and the ceiling's, has five. The ceiling returns the first rows of our topic again and again.
+
+Rows that are drawn at random have bodies of up to twice the size, keys on two of three, and up to four properties out of 20.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import tempfile
 import time
@@ -22,8 +23,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import pyarrow as pa
+
+from ready_source import ReadySource
 from spark_cpu import cpu_s, proc_lines, spark_pids
-from spark_peers import CeilingSource, KafkaBroker
+from spark_peers import KafkaBroker
 from spark_session import spark_session
 
 if TYPE_CHECKING:
@@ -46,15 +50,17 @@ TUNED_READ: Final = {
 }
 TUNED_WRITE: Final = {"kafka.linger.ms": "20", "kafka.batch.size": str(128 << 10)}
 PROPERTIES: Final = {"carrier": "UA", "origin": "EWR", "year": "2013"}
+READY_BYTES: Final = 8 << 20  # where spark.read.reader closes a batch
 
 
 class Topic(NamedTuple):
-    """A topic and its contents."""
+    """A topic and its contents. ``seed``: its rows are drawn at random; None: all have the same form."""
 
     name: str
     rows: int
     body_bytes: int
     queues: int = QUEUES
+    seed: int | None = None
 
 
 SMALL: Final = Topic("bench-100", 2_000_000, 100)
@@ -109,29 +115,43 @@ class Ways:
 
         made = self._made_rows(topic)
         if way == OURS:
-            pairs = [part for name in PROPERTIES for part in (f.lit(name), f.col(name))]
-            ready = made.select("body", f.col("key").alias("keys"), f.create_map(*pairs).alias("properties"))
+            ready = made.select(
+                "body", f.col("key").alias("keys"), f.map_from_entries("properties").alias("properties")
+            )
             writer = ready.write.format("rocketmq").option("namesrvAddr", self._server.namesrv_addr)
         else:
-            headers = [
-                f.struct(f.lit(name).alias("key"), f.col(name).cast("binary").alias("value")) for name in PROPERTIES
-            ]
-            ready = made.select(
-                f.col("body").alias("value"), f.col("key").cast("binary"), f.array(*headers).alias("headers")
+            headers = f.transform(
+                "properties", lambda pair: f.struct(pair.key.alias("key"), pair.value.cast("binary").alias("value"))
             )
+            ready = made.select(f.col("body").alias("value"), f.col("key").cast("binary"), headers.alias("headers"))
             writer = ready.write.format("kafka").option("kafka.bootstrap.servers", self._bootstrap_servers)
             writer = writer.option("includeHeaders", "true").options(**(TUNED_WRITE if way == TUNED else {}))
         writer.option("topic", topic.name).mode("append").save()
 
     def _made_rows(self, topic: Topic) -> DataFrame:
-        """Rows that both sinks accept."""
+        """Rows for both sinks: a body, a key, and properties as an array of pairs."""
         from pyspark.sql import functions as f
 
         number = f.col("id").cast("string")
+        size, key = f.lit(topic.body_bytes), f.concat(f.lit("N"), number)
+        pairs = [(f.lit(name), f.lit(text)) for name, text in PROPERTIES.items()]
+        if topic.seed is not None:
+            seeds = map(f.lit, range(topic.seed, topic.seed + 100))
+
+            def draw(sides: int) -> Any:
+                """A number below ``sides``, by the row's number."""
+                return f.pmod(f.xxhash64(next(seeds), "id"), f.lit(sides)).cast("int")
+
+            size, key = draw(2 * topic.body_bytes - 1) + 1, f.when(draw(3) > 0, key)
+            pairs = [
+                (f.concat(f.lit(f"property-{column}-"), draw(5)), f.when(draw(2) > 0, f.hex(draw(1 << 31))))
+                for column in range(4)
+            ]
+        properties = f.array(*(f.struct(name.alias("key"), value.alias("value")) for name, value in pairs))
         return self.spark.range(0, topic.rows, 1, os.cpu_count()).select(
-            f.rpad(number, topic.body_bytes, "x").cast("binary").alias("body"),
-            f.concat(f.lit("N"), number).alias("key"),
-            *(f.lit(text).alias(name) for name, text in PROPERTIES.items()),
+            f.rpad(number, size, f.lit("x")).cast("binary").alias("body"),
+            key.alias("key"),
+            f.filter(properties, lambda pair: pair.value.isNotNull()).alias("properties"),
         )
 
     # -- rows out ------------------------------------------------------------------------------------------------------------------
@@ -142,12 +162,21 @@ class Ways:
             options = {"namesrvAddr": self._server.namesrv_addr, "topic": topic.name, "columns": COLUMNS}
             return reader.format("rocketmq").options(**options)
         if way == CEILING:
-            options = {"rows": str(topic.rows), "bodyBytes": str(topic.body_bytes), "columns": COLUMNS}
-            options |= {"tasks": str(os.cpu_count()), "properties": json.dumps(PROPERTIES)}
-            return reader.format(CeilingSource.name()).options(**options)
+            options = {"path": str(self._ready(topic)), "rows": str(topic.rows), "columns": COLUMNS}
+            return reader.format(ReadySource.name()).options(**options, tasks=str(os.cpu_count()))
         options = {"kafka.bootstrap.servers": self._bootstrap_servers, "subscribe": topic.name}
         reader = reader.format("kafka").options(**options).option("includeHeaders", "true")
         return reader.options(**TUNED_READ) if way == TUNED else reader
+
+    def _ready(self, topic: Topic) -> Path:
+        """A file with the first rows of a topic, as one batch."""
+        path = self.scratch / f"{topic.name}.arrow"
+        if not path.exists():
+            rows = self.source(self.spark.read, OURS, topic).load().limit(READY_BYTES // (topic.body_bytes + 200))
+            (batch,) = rows.toArrow().combine_chunks().to_batches()
+            with pa.ipc.new_file(path, batch.schema) as writer:
+                writer.write(batch)
+        return path
 
     def read(self, way: str, topic: Topic, **options: str) -> None:
         """Read all rows of a topic without writing them."""
@@ -225,5 +254,5 @@ def bench_session(jars: str, scratch: Path, paths: list[str]) -> SparkSession:
         **({"spark.jars": jars} if jars else {}),
     }
     session = spark_session("spark_bench", str(scratch / "warehouse"), settings=settings)
-    session.dataSource.register(CeilingSource)
+    session.dataSource.register(ReadySource)
     return session

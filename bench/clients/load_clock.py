@@ -28,6 +28,9 @@ def parsed_load() -> argparse.Namespace:
     parser.add_argument("--messages", type=int, default=10_000)
     parser.add_argument("--warm-up", type=int, default=0)
     parser.add_argument("--body", type=int, default=1024)
+    parser.add_argument(
+        "--forms", default="", help="a file of message_forms.py, in place of messages that are all alike"
+    )
     parser.add_argument("--seconds", type=float, default=120.0, help="a program that is slower ends here")
     parser.add_argument("--in-hand", type=int, default=1000, help="pull threshold of a queue")
     parser.add_argument("--profile", default="", help="write a cProfile of the thread that does the work there")

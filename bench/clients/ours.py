@@ -4,8 +4,7 @@
 send-one        blocking, one thread, one at a time            send-64         64 coroutines, each one at a time
 send-64-threads blocking, 64 threads; also send-8-threads      send-batched    automatic batching: futures, 2000 of them in flight
 send-batched-await     the same, 2000 coroutines               send-batched-blocking     the same, futures of the blocking face
-send-batched-random    sizes, tags, keys, properties at random (prints the seed)     send-64-signed     each request signed
-send-64-tls     over TLS, whoever the server is
+send-64-signed  each request signed                                   send-64-tls     over TLS, whoever the server is
 start-producer, start-consumer     with 1000 topics "many-N" that exist
 push-async, push-blocking, push-classic, orderly               idle            prints "ready", ends with its input
 """
@@ -16,18 +15,19 @@ import asyncio
 import concurrent.futures
 import contextlib
 import cProfile
-import random
 import ssl
 import sys
 import threading
 import time
 from argparse import Namespace
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import cycle
 from typing import Any
 
 from load_clock import LoadClock, parsed_load, say
+from message_forms import read_forms
 
 from sprocketmq import (
     AsyncProducer,
@@ -48,28 +48,45 @@ TIMEOUT_MS = 30_000
 UNDER_WAY = 2_000  # messages of automatic batching in flight
 
 
+def message_maker(load: Namespace) -> Callable[[], Message]:
+    """What makes the load's next message."""
+    given: list[dict[str, Any]] = [
+        {
+            "body": form.body.encode(),
+            "tags": form.tags or None,
+            "keys": form.keys or None,
+            "properties": form.properties or None,
+        }
+        for form in read_forms(load)
+    ]
+    if len(given) == 1:
+        return partial(Message, load.topic, **given[0])
+    wanted = cycle(given)
+    return lambda: Message(load.topic, **next(wanted))
+
+
 def run_sync(load: Namespace, clock: LoadClock) -> None:
-    body = b"x" * load.body
+    message = message_maker(load)
     with Producer(load.group, namesrv_addr=load.namesrv, send_msg_timeout_ms=TIMEOUT_MS) as producer:
         for _ in range(clock.warm_up):
-            producer.send(Message(load.topic, body, tags="TagA", keys="key"))
+            producer.send(message())
         clock.begin()
         done = 0
         while done < clock.messages and not clock.is_over:
             started_s = time.perf_counter()
-            producer.send(Message(load.topic, body, tags="TagA", keys="key"))
+            producer.send(message())
             clock.latencies_s.append(time.perf_counter() - started_s)
             done += 1
         clock.report(done)
 
 
 def run_threads(load: Namespace, clock: LoadClock, threads: int) -> None:
-    body = b"x" * load.body
+    message = message_maker(load)
 
     def work(count: int) -> None:
         for _ in range(count):
             started_s = time.perf_counter()
-            producer.send(Message(load.topic, body, tags="TagA", keys="key"))
+            producer.send(message())
             clock.latencies_s.append(time.perf_counter() - started_s)
             if clock.is_over:
                 return
@@ -89,12 +106,12 @@ def run_threads(load: Namespace, clock: LoadClock, threads: int) -> None:
 
 
 async def run_async(load: Namespace, clock: LoadClock, in_flight: int, **options: Any) -> None:
-    body = b"x" * load.body
+    message = message_maker(load)
 
     async def send(count: int) -> None:
         for _ in range(count):
             started_s = time.perf_counter()
-            await producer.send(Message(load.topic, body, tags="TagA", keys="key"))
+            await producer.send(message())
             clock.latencies_s.append(time.perf_counter() - started_s)
             if clock.is_over:
                 return
@@ -111,12 +128,12 @@ async def run_async(load: Namespace, clock: LoadClock, in_flight: int, **options
 
 async def run_batched(load: Namespace, clock: LoadClock) -> None:
     """As in the guide: futures instead of tasks; wait for the oldest one if too many are in flight."""
-    shapes = cycle(random_shapes() if load.load == "send-batched-random" else [plain_shape(load.body)])
+    message = message_maker(load)
 
     async def send(count: int) -> int:
         window: deque[asyncio.Future[SendResult]] = deque()
         for number in range(count):
-            window.append(producer.send_async(Message(load.topic, **next(shapes))))
+            window.append(producer.send_async(message()))
             if len(window) == UNDER_WAY:
                 await window.popleft()
                 if not number % 1000 and clock.is_over:
@@ -133,30 +150,6 @@ async def run_batched(load: Namespace, clock: LoadClock) -> None:
             done = await send(clock.messages)
             clock.end()
         clock.report(done)
-
-
-def plain_shape(body_bytes: int) -> dict[str, Any]:
-    return {"body": b"x" * body_bytes, "tags": "TagA", "keys": "key"}
-
-
-def random_shapes() -> list[dict[str, Any]]:
-    """Arguments of messages: bodies of 1 to 200 bytes (100 on average), tags and keys of two in three, 0 to 4 properties of 20 names."""
-    seed = random.SystemRandom().randrange(1 << 32)
-    sys.stderr.write(f"seed {seed}\n")
-    draw = random.Random(seed)
-    names = [f"name-{number}" for number in range(20)]
-
-    def shape() -> dict[str, Any]:
-        found: dict[str, Any] = {"body": draw.randbytes(draw.randint(1, 200))}
-        if draw.random() < 2 / 3:
-            found["tags"] = draw.choice(["UA", "DL", "B6", "Zürich"])
-        if draw.random() < 2 / 3:
-            found["keys"] = f"order-{draw.randrange(10 ** draw.randint(1, 9))}"
-        if chosen := draw.sample(names, draw.randint(0, 4)):
-            found["properties"] = {name: str(draw.randrange(10 ** draw.randint(1, 12))) for name in chosen}
-        return found
-
-    return [shape() for _ in range(5_000)]
 
 
 async def run_start(load: Namespace, clock: LoadClock) -> None:
@@ -179,12 +172,12 @@ async def run_start(load: Namespace, clock: LoadClock) -> None:
 
 def run_batched_blocking(load: Namespace, clock: LoadClock) -> None:
     """Like ``run_batched``, from a thread without an event loop."""
-    body = b"x" * load.body
+    message = message_maker(load)
 
     def send(count: int) -> int:
         window: deque[concurrent.futures.Future[SendResult]] = deque()
         for number in range(count):
-            window.append(producer.send_async(Message(load.topic, body, tags="TagA", keys="key")))
+            window.append(producer.send_async(message()))
             if len(window) == UNDER_WAY:
                 window.popleft().result()
                 if not number % 1000 and clock.is_over:
@@ -300,7 +293,7 @@ def main() -> None:
     else:
         if load.load == "push-async":
             work = run_push_async(load, clock)
-        elif load.load in ("send-batched", "send-batched-random"):
+        elif load.load == "send-batched":
             work = run_batched(load, clock)
         elif load.load in ("start-producer", "start-consumer"):
             work = run_start(load, clock)

@@ -11,16 +11,22 @@ import sys
 import threading
 import time
 from argparse import Namespace
+from itertools import cycle
 
 from load_clock import LoadClock, parsed_load, say
+from message_forms import MessageForm, read_forms
 from rocketmq.client import Message, Producer, PushConsumer
 
 
-def message(load: Namespace, body: str) -> Message:
+def message(load: Namespace, form: MessageForm) -> Message:
     made = Message(load.topic)
-    made.set_tags("TagA")
-    made.set_keys("key")
-    made.set_body(body)
+    if form.tags:
+        made.set_tags(form.tags)
+    if form.keys:
+        made.set_keys(form.keys)
+    for name, value in form.properties.items():
+        made.set_property(name, value)
+    made.set_body(form.body)
     return made
 
 
@@ -29,17 +35,19 @@ def started_producer(load: Namespace) -> Producer:
     producer.set_namesrv_addr(load.namesrv)
     producer.set_timeout(30_000)
     producer.start()
-    producer.send_sync(message(load, "x"))  # 64 threads that request the route at the same time get none
+    producer.send_sync(
+        message(load, MessageForm("x", "TagA", "key", {}))
+    )  # 64 threads that request the route at the same time get none
     return producer
 
 
 def send(load: Namespace, clock: LoadClock, threads: int) -> None:
-    producer, body = started_producer(load), "x" * load.body
+    producer, forms = started_producer(load), cycle(read_forms(load))
 
     def work(count: int) -> None:
         for _ in range(count):
             started_s = time.perf_counter()
-            producer.send_sync(message(load, body))
+            producer.send_sync(message(load, next(forms)))
             clock.latencies_s.append(time.perf_counter() - started_s)
             if clock.is_over:
                 return

@@ -12,8 +12,10 @@ import threading
 import time
 from argparse import Namespace
 from concurrent.futures import Future
+from itertools import cycle
 
 from load_clock import LoadClock, parsed_load, say
+from message_forms import MessageForm, read_forms
 from rocketmq import (
     ClientConfiguration,
     ConsumeResult,
@@ -26,12 +28,16 @@ from rocketmq import (
 )
 
 
-def message(load: Namespace, body: bytes) -> Message:
+def message(load: Namespace, form: MessageForm) -> Message:
     made = Message()
     made.topic = load.topic
-    made.body = body
-    made.tag = "TagA"
-    made.keys = "key"
+    made.body = form.body.encode()
+    if form.tags:
+        made.tag = form.tags
+    if form.keys:
+        made.keys = form.keys
+    for name, value in form.properties.items():
+        made.add_property(name, value)
     return made
 
 
@@ -40,13 +46,13 @@ def configuration(load: Namespace) -> ClientConfiguration:
 
 
 def send(load: Namespace, clock: LoadClock, in_flight: int) -> None:
-    producer, body = Producer(configuration(load), (load.topic,)), b"x" * load.body
+    producer, forms = Producer(configuration(load), (load.topic,)), cycle(read_forms(load))
     producer.startup()
 
     def one_at_a_time(count: int) -> None:
         for _ in range(count):
             started_s = time.perf_counter()
-            producer.send(message(load, body))
+            producer.send(message(load, next(forms)))
             clock.latencies_s.append(time.perf_counter() - started_s)
             if clock.is_over:
                 return
@@ -64,7 +70,7 @@ def send(load: Namespace, clock: LoadClock, in_flight: int) -> None:
                 clock.latencies_s.append(time.perf_counter() - started_s)
                 free.release()
 
-            producer.send_async(message(load, body)).add_done_callback(answered)
+            producer.send_async(message(load, next(forms))).add_done_callback(answered)
         for _ in range(in_flight):
             free.acquire(timeout=5)
 

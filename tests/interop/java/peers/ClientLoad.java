@@ -2,7 +2,12 @@
 package peers;
 
 import java.lang.management.ManagementFactory;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Paths;
+import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.List;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
@@ -25,6 +30,7 @@ import org.apache.rocketmq.common.message.MessageExt;
  *
  * --load send-one | send-64 | push | orderly | idle (prints "ready", ends with its input)   --namesrv --topic --group
  * --messages N   --warm-up W   --body BYTES   --seconds LIMIT
+ * --forms FILE   messages as bench/clients/message_forms.py drew them, in place of messages that are all alike
  */
 public final class ClientLoad {
     private final Arguments arguments;
@@ -32,15 +38,24 @@ public final class ClientLoad {
     private final int warmUp;
     private final long deadline;
     private final long[] latencies;
+    private final String topic;
+    private final List<String[]> forms;
+    private final List<byte[]> bodies = new ArrayList<>();
+    private int made;
     private long startedNanos;
     private long startedCpuNanos;
 
-    private ClientLoad(Arguments arguments) {
+    private ClientLoad(Arguments arguments) throws Exception {
         this.arguments = arguments;
         messages = arguments.number("messages", 10_000);
         warmUp = arguments.number("warm-up", 0);
         deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(arguments.number("seconds", 120));
         latencies = new long[messages];
+        topic = arguments.need("topic");
+        forms = readForms(arguments);
+        for (String[] form : forms) {
+            bodies.add(form[0].getBytes(StandardCharsets.UTF_8));
+        }
     }
 
     public static void main(String[] args) throws Exception {
@@ -64,15 +79,14 @@ public final class ClientLoad {
 
     private void sendOneAtATime() throws Exception {
         DefaultMQProducer producer = startedProducer();
-        Message message = message();
         for (int i = 0; i < warmUp; i++) {
-            producer.send(fresh(message));
+            producer.send(fresh());
         }
         begin();
         int done = 0;
         while (done < messages && System.nanoTime() < deadline) {
             long sent = System.nanoTime();
-            producer.send(fresh(message));
+            producer.send(fresh());
             latencies[done++] = System.nanoTime() - sent;
         }
         print(done);
@@ -81,21 +95,20 @@ public final class ClientLoad {
 
     private void sendInFlight(int inFlight) throws Exception {
         DefaultMQProducer producer = startedProducer();
-        Message message = message();
-        producer.send(fresh(message));
-        sendAll(producer, message, inFlight, warmUp, new long[warmUp]);
+        producer.send(fresh());
+        sendAll(producer, inFlight, warmUp, new long[warmUp]);
         begin();
-        print(sendAll(producer, message, inFlight, messages, latencies));
+        print(sendAll(producer, inFlight, messages, latencies));
         producer.shutdown();
     }
 
-    private int sendAll(DefaultMQProducer producer, Message message, int inFlight, int count, long[] took) throws Exception {
+    private int sendAll(DefaultMQProducer producer, int inFlight, int count, long[] took) throws Exception {
         Semaphore free = new Semaphore(inFlight);
         AtomicInteger done = new AtomicInteger();
         for (int i = 0; i < count && System.nanoTime() < deadline; i++) {
             free.acquire();
             long sent = System.nanoTime();
-            producer.send(fresh(message), new SendCallback() {
+            producer.send(fresh(), new SendCallback() {
                 @Override
                 public void onSuccess(SendResult result) {
                     took[done.getAndIncrement()] = System.nanoTime() - sent;
@@ -179,15 +192,34 @@ public final class ClientLoad {
         return producer;
     }
 
-    private Message message() {
-        byte[] body = new byte[arguments.number("body", 1024)];
-        Arrays.fill(body, (byte) 'x');
-        return new Message(arguments.need("topic"), "TagA", "key", body);
+    /** One line for each message: body, tags, keys, and properties as name=value with commas. */
+    private static List<String[]> readForms(Arguments arguments) throws Exception {
+        String path = arguments.text("forms", "");
+        List<String[]> forms = new ArrayList<>();
+        if (path.isEmpty()) {
+            char[] body = new char[arguments.number("body", 1024)];
+            Arrays.fill(body, 'x');
+            forms.add(new String[] {new String(body), "TagA", "key", ""});
+            return forms;
+        }
+        for (String line : Files.readAllLines(Paths.get(path), StandardCharsets.UTF_8)) {
+            forms.add(line.split("\t", -1));
+        }
+        return forms;
     }
 
     /** A message carries its id from the first send on, so each send takes a new one. */
-    private static Message fresh(Message like) {
-        return new Message(like.getTopic(), "TagA", "key", like.getBody());
+    private Message fresh() {
+        int number = made++ % forms.size();
+        String[] form = forms.get(number);
+        Message message = new Message(topic, form[1], form[2], bodies.get(number));
+        if (!form[3].isEmpty()) {
+            for (String pair : form[3].split(",")) {
+                int end = pair.indexOf('=');
+                message.putUserProperty(pair.substring(0, end), pair.substring(end + 1));
+            }
+        }
+        return message;
     }
 
     private void begin() {
