@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ROWS ?=
 
-.PHONY: help setup demo test test-all test-old-spark test-pythons lint format mixed-groups soak spark-soak transaction-soak bench bench-client bench-spark bench-shapes bench-delay crash outage full-disk spark-kills hostile loop-share fuzz docs interop lock packages mechanisms mutants mutation coverage clean
+.PHONY: help setup demo test test-all test-old-spark test-pythons lint format mixed-groups soak spark-soak transaction-soak bench bench-random bench-client bench-spark bench-shapes bench-delay crash outage full-disk spark-kills hostile loop-share fuzz docs interop lock packages mechanisms mutants mutation coverage clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
@@ -63,6 +63,11 @@ bench: setup ## compare broker, client and Spark source with Apache RocketMQ 5.4
 	@$(BIN)/python bench/send_forms.py
 	@$(BIN)/python bench/client_bench.py $(CLIENT_BENCH_ARGS)
 	@$(BIN)/python bench/spark_bench.py $(SPARK_BENCH_ARGS)
+
+bench-random: setup ## the rows of bench with messages that are drawn at random: sizes, tags, keys, properties, how many in a request
+	@$(BIN)/python bench/broker_bench.py --at-random $(BENCH_ARGS)
+	@$(BIN)/python bench/client_bench.py --at-random $(CLIENT_BENCH_ARGS)
+	@$(BIN)/python bench/spark_bench.py --at-random $(SPARK_BENCH_ARGS)
 
 bench-client: setup ## compare the client with Java's and with two other Python clients (BENCH_ARGS=--quick for a short run)
 	@$(BIN)/python bench/client_bench.py $(BENCH_ARGS)
