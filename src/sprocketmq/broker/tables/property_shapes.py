@@ -70,7 +70,10 @@ class PropertyShapes:
         # ASCII letters and digits. For bytes this takes a third of the time that it takes for a text.
         if not end or not key.encode().isalnum() or (before and before[-1] != _SEPARATOR) or _UNIQUE_KEY in behind:
             return None
-        if _CLUSTER in text or _REGION in text or _TRACE in text:
+        # A letter is found many times as fast as a name: none of the names below is without one of these, and those of other properties
+        # that clients write have none.
+        may_mean_more = "R" in text or "L" in text or "P" in text
+        if may_mean_more and (_CLUSTER in text or _REGION in text or _TRACE in text):
             return None
         begin = text.rfind(_LATER_TAGS) + 1  # the last ones count
         tags = ""
@@ -80,8 +83,9 @@ class PropertyShapes:
             tags = text[begin:] if stop < 0 else text[begin:stop]
             if not tags:  # then those before count
                 tags = props.get_property(text.encode(), props.TAGS) or ""
-        # For a text each of these takes a third of the time that it takes for bytes.
-        if _DELAY in text or _TIMER in text or _NO_WAIT in text or _TRAN_MSG in text or _POP_CK in text:
+        if _NO_WAIT in text or (
+            may_mean_more and (_DELAY in text or _TIMER in text or _TRAN_MSG in text or _POP_CK in text)
+        ):
             return key, judged(text, tags, self._added(text))
         known = self._known[text[-1] != _SEPARATOR]
         shape = known.get(tags)

@@ -29,10 +29,19 @@ import os
 import sys
 from collections.abc import Iterator
 
-__all__ = ["PAGE_BYTES", "allow_writes", "allow_writes_at_ends", "data_ranges", "write_all", "write_zeros"]
+__all__ = [
+    "MOST_PIECE_BYTES",
+    "PAGE_BYTES",
+    "allow_writes",
+    "allow_writes_at_ends",
+    "data_ranges",
+    "write_all",
+    "write_zeros",
+]
 
 PAGE_BYTES = mmap.PAGESIZE
-_ZEROS = memoryview(bytes(1 << 21))  # never written, so it takes no memory
+MOST_PIECE_BYTES = 1 << 21  # a huge page of x86-64, and of ARM64 with pages of 4 KiB
+_ZEROS = memoryview(bytes(MOST_PIECE_BYTES))  # never written, so it takes no memory
 _BINARY = getattr(os, "O_BINARY", 0)  # Windows
 _MADV_POPULATE_WRITE = 23  # since Linux 5.14; the module mmap does not name it
 _can_populate = sys.platform.startswith("linux")
@@ -54,7 +63,7 @@ def write_zeros(path: str, begin: int, end: int, piece_bytes: int) -> int:
     """Write zeros between two positions of an existing file. Returns where they end; before ``end`` if the disk had space only for a part.
 
     Args:
-        piece_bytes: at most so many with one write, 2 MiB at the most. With any change the disk gets the whole piece.
+        piece_bytes: at most so many with one write, MOST_PIECE_BYTES at the most. With any change the disk gets the whole piece.
 
     Raises:
         OSError: there was no space at all, or the file is gone.

@@ -22,7 +22,14 @@ import os
 import sys
 
 from sprocketmq.errors import StoreError, StoreNotWritable
-from sprocketmq.store.files.disk_space import PAGE_BYTES, allow_writes, allow_writes_at_ends, data_ranges, write_zeros
+from sprocketmq.store.files.disk_space import (
+    MOST_PIECE_BYTES,
+    PAGE_BYTES,
+    allow_writes,
+    allow_writes_at_ends,
+    data_ranges,
+    write_zeros,
+)
 from sprocketmq.store.files.mapping import map_file
 
 __all__ = [
@@ -346,9 +353,12 @@ class MappedFile(StoreFile):
         begin = max(at, self.room)
         # Grow in doubling steps, so that ten thousand nearly empty queues do not take ten thousand large pieces of the disk.
         room = max(end, min(begin * 2, begin + _SPACE_STEP_BYTES), _FIRST_STEP_BYTES)
+        now, room = (min(place + -place % PAGE_BYTES, self.size_bytes) for place in (end, room))
         try:
-            # Page by page: a flush finds a queue with a few new entries, and there may be thousands of such queues.
-            written = write_zeros(self.path, begin, min(room + -room % PAGE_BYTES, self.size_bytes), PAGE_BYTES)
+            written = write_zeros(self.path, begin, now, MOST_PIECE_BYTES)
+            # The spare part page by page: a flush finds a queue with a few new entries, and there may be thousands of such queues.
+            if written == now < room:
+                written = write_zeros(self.path, now, room, PAGE_BYTES)
         except OSError as error:
             raise not_writable(self.path, error) from error
         self.take_room(begin, written)

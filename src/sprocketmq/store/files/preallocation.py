@@ -12,7 +12,8 @@ Laws
    ended.
 2. If the thread fails, nothing changes. The writer then meets the same full disk itself and reports it.
 3. The thread allocates at most as many bytes as the file holds already, so a small store stays small.
-4. A piece is about as large as what a flush finds to write: the disk gets a piece whole, even if one byte of it has changed.
+4. A piece is about as large as what a flush finds to write, at least a record: the disk gets a piece whole, even if one byte of it
+   has changed.
 5. Steps end at multiples of the largest piece, so that large pieces are huge pages.
 """
 
@@ -22,12 +23,12 @@ import contextlib
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from sprocketmq.errors import StoreNotWritable
-from sprocketmq.store.files.disk_space import write_zeros
+from sprocketmq.store.files.disk_space import MOST_PIECE_BYTES, write_zeros
 from sprocketmq.store.files.mapped_file import MappedFile, StoreFile
 
 __all__ = ["Preallocator"]
 
-_STEP_BYTES = 1 << 21
+_STEP_BYTES = MOST_PIECE_BYTES
 _LEAST_PIECE_BYTES = 1 << 14
 _FROM_BYTES = 1 << 16
 
@@ -56,17 +57,17 @@ class Preallocator:
         if isinstance(file, MappedFile) and _FROM_BYTES <= begin < file.size_bytes:
             if self._executor is None:
                 self._executor = ThreadPoolExecutor(1, thread_name_prefix="sprocketmq-space")
-            end = begin + min(begin, _STEP_BYTES - begin % _STEP_BYTES, file.size_bytes - begin)
-            written = self._executor.submit(write_zeros, file.path, begin, end, self._piece_bytes())
+            step_end = begin + min(begin, _STEP_BYTES - begin % _STEP_BYTES, file.size_bytes - begin)
+            written = self._executor.submit(write_zeros, file.path, begin, step_end, self._piece_bytes(end - at))
             self._pending = (file, begin, written)
 
     def flushed(self, size_bytes: int) -> None:
         """Flush thread: so many bytes were written. One small flush between large ones counts little."""
         self.flush_bytes = max(size_bytes, self.flush_bytes // 2)
 
-    def _piece_bytes(self) -> int:
-        piece_bytes = _LEAST_PIECE_BYTES
-        while piece_bytes < min(self.flush_bytes, _STEP_BYTES):
+    def _piece_bytes(self, record_bytes: int) -> int:
+        piece_bytes, wanted = _LEAST_PIECE_BYTES, max(self.flush_bytes, record_bytes)
+        while piece_bytes < min(wanted, _STEP_BYTES):
             piece_bytes *= 2
         return piece_bytes
 

@@ -87,6 +87,26 @@ def test_zeros_are_written_in_pieces(path: str, disk: Callable[..., Disk]) -> No
     assert small.sizes == [4_000, 4_000, 2_000]
 
 
+@pytest.mark.parametrize(
+    ("begin", "size_bytes", "sizes"),
+    [
+        (0, 20, [4096]),  # the first step of a queue
+        (4096, 20, [4096]),
+        (1 << 16, 20, [4096] * 16),  # its usual step: what is needed, and spare pages one by one
+        (1 << 16, 5 << 20, [2 << 20, 2 << 20, 1 << 20]),  # a record that is larger than a step
+    ],
+)
+def test_what_is_needed_is_written_in_large_pieces_and_spare_space_in_pages(
+    tmp_path: Path, disk: Callable[..., Disk], begin: int, size_bytes: int, sizes: list[int]
+) -> None:
+    file = MappedFile(str(tmp_path / "f"), 0, 8 << 20)
+    file.create()
+    file.ensure_space(0, begin)
+    small = disk(1 << 30)
+    file.ensure_space(begin, begin + size_bytes)
+    assert small.sizes == sizes
+
+
 def test_a_disk_with_room_for_a_part_says_how_much(path: str, disk: Callable[..., Disk]) -> None:
     disk(1000, left=3_500)
     assert write_zeros(path, 0, 10_000, PAGE_BYTES) == 3_500

@@ -5,7 +5,10 @@ from __future__ import annotations
 
 import errno
 import os
+import random
+import secrets
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -49,6 +52,15 @@ class Writes:
             self.beside.append((path, begin, end))
             self.pieces.append(piece_bytes)
         return self._write(path, begin, end, piece_bytes)
+
+
+def first_hole(path: str) -> int:
+    """Where the first place without space on the disk is."""
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        return os.lseek(fd, 0, os.SEEK_HOLE)
+    finally:
+        os.close(fd)
 
 
 def test_a_log_that_grows_finds_its_space_written_by_the_thread(
@@ -108,6 +120,14 @@ def test_a_piece_is_as_large_as_what_a_flush_finds(
     assert set(writes.pieces) == {piece_bytes}
 
 
+def test_a_piece_is_as_large_as_a_record(file: MappedFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    writes, space = Writes(monkeypatch), Preallocator()
+    while file.room < 1 << 19:
+        space.ensure(file, file.room - file.room // 2, file.room + 100_000 - file.room // 2)
+    space.close()
+    assert set(writes.pieces) == {1 << 17}
+
+
 def test_large_steps_begin_and_end_where_huge_pages_do(file: MappedFile, monkeypatch: pytest.MonkeyPatch) -> None:
     writes, space = Writes(monkeypatch), Preallocator()
     space.flushed(40 * MIB)
@@ -116,6 +136,40 @@ def test_large_steps_begin_and_end_where_huge_pages_do(file: MappedFile, monkeyp
     space.close()
     large = [(begin, end) for _, begin, end in writes.beside if end - begin == 2 * MIB]
     assert large == [(2 * MIB, 4 * MIB), (4 * MIB, 6 * MIB), (6 * MIB, 8 * MIB)]
+
+
+@pytest.mark.parametrize("seed", [*range(8), secrets.randbelow(1 << 30)])
+def test_no_zero_is_written_over_what_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+    """Records of any size, while steps of the thread fail, write only a part, or come late."""
+    draw = random.Random(seed)
+    write = disk_space.write_zeros
+
+    def weak(path: str, begin: int, end: int, piece_bytes: int) -> int:
+        time.sleep(draw.choice((0, 0, 0.002)))
+        kind = draw.random()
+        if kind < 0.2:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(path, begin, begin + (end - begin) // 4096 // 2 * 4096 if kind < 0.4 else end, piece_bytes)
+
+    monkeypatch.setattr(preallocation, "write_zeros", weak)
+    file, space, at = MappedFile(str(tmp_path / "f"), 0, 24 * MIB), Preallocator(), 0
+    file.create()
+    space.flushed(draw.choice((0, 100_000, 40 * MIB)))
+    sizes = []
+    while at < 20 * MIB:
+        size = draw.choice((100, 5_000, 70_000, MIB, 3 * MIB))
+        if at + size > file.room:
+            space.ensure(file, at, at + size)
+            assert first_hole(file.path) >= file.room >= at + size
+        file.view[at : at + size] = bytes([1 + len(sizes) % 255]) * size
+        sizes.append(size)
+        at += size
+    space.close()
+    content, at = Path(file.path).read_bytes(), 0
+    for number, size in enumerate(sizes):
+        assert content[at : at + size] == bytes([1 + number % 255]) * size
+        at += size
+    assert not any(content[at:])
 
 
 def test_the_flush_thread_says_what_a_flush_found(tmp_path: Path) -> None:
