@@ -138,9 +138,10 @@ def test_large_steps_begin_and_end_where_huge_pages_do(file: MappedFile, monkeyp
     assert large == [(2 * MIB, 4 * MIB), (4 * MIB, 6 * MIB), (6 * MIB, 8 * MIB)]
 
 
-@pytest.mark.parametrize("seed", [*range(8), secrets.randbelow(1 << 30)])
+@pytest.mark.parametrize("seed", [*range(8), pytest.param(secrets.randbelow(1 << 30), id="drawn")])
 def test_no_zero_is_written_over_what_was_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     """Records of any size, while steps of the thread fail, write only a part, or come late."""
+    print("seed", seed)
     draw = random.Random(seed)
     write = disk_space.write_zeros
 
