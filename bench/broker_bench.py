@@ -41,9 +41,9 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "bench")]
 
 import scale as scale_rows  # noqa: E402
 from interop.peers import APACHE_5, VERSIONS, ApacheCluster, JavaPeers, SprocketServer, unwind_on_sigterm  # noqa: E402
+from load_program import LOAD, random_form  # noqa: E402
 from ratios import at_least  # noqa: E402
 
-LOAD: Final = ROOT / "bench/build/load"
 QUEUES: Final = 8
 SETTLE_TIMEOUT_S: Final = 15.0
 ONE_RUN_LIMIT_S: Final = 60.0
@@ -74,7 +74,6 @@ _SEND_64: Final = ("--mode", "send", "--inflight", "64")
 _BATCH: Final = ("--mode", "batch", "--inflight", "16")
 _OF_100_B: Final = (*_BATCH, "--body", "100", "--batch", "100")
 _OF_1_KB: Final = (*_BATCH, "--body", "1024", "--batch", "32")
-_JAVA: Final = ("--form", "java")
 _BATCH_GOAL: Final = Goal(1.0, 0, 0, 1 / 0.9)
 LOADS: Final = (
     Load("send 1 KB, 64 in flight", "bench-1k", _SEND_64, 100_000, Goal(1.5, 0, 2.0, 2.0)),
@@ -95,7 +94,7 @@ LOADS: Final = (
         for form_text, form in (
             ("no properties", ("--form", "none")),
             ("properties in the header", ("--form", "header")),
-            ("Java's properties", _JAVA),
+            ("Java's properties", ()),  # load.c's default
         )
     ),
     Load("pull 32 x 1 KB, 8 queues", "bench-1k", ("--mode", "pull"), 600_000, Goal(1.5, 0, 0, 2.0)),
@@ -114,21 +113,20 @@ WARM_UP: Final = (
 
 def at_random(load: Load, seed: int) -> Load:
     """The same load with messages that are drawn."""
-    args = [part for part in load.args if part not in _JAVA]
     name = load.name.removesuffix(", Java's properties")
-    return load._replace(name=f"{name}, all at random", args=(*args, "--form", "random", "--seed", str(seed)))
+    return load._replace(name=f"{name}, all at random", args=(*load.args, *random_form(seed)))
 
 
 def chosen_loads(loads: Sequence[Load], seed: int, only: str, *, all_at_random: bool) -> list[Load]:
     """The loads with ``only`` in their name. Batches are also measured at random if not everything is."""
-    if all_at_random:
-        # One of each size of batches: it does not matter where properties stand that are drawn.
-        drawn = [at_random(load, seed) for load in loads if "--form" not in load.args or set(_JAVA) <= set(load.args)]
-    else:
-        drawn = []
-        for load in loads:
-            drawn += [load, *([at_random(load, seed)] if set(_JAVA) <= set(load.args) else [])]
-    return [load for load in drawn if only in load.name]
+    chosen: list[Load] = []
+    for load in loads:
+        if not all_at_random:
+            chosen.append(load)
+        # Of batches that differ in where their properties stand, one of each size: for what is drawn it does not matter.
+        if "--form" not in load.args and (all_at_random or "batch" in load.args):
+            chosen.append(at_random(load, seed))
+    return [load for load in chosen if only in load.name]
 
 
 class Run(NamedTuple):
@@ -397,7 +395,7 @@ def main() -> None:
         results.update(run_side_by_side(servers, wanted, of_warm_up, rounds, scale, console))
     if not options.no_scale:
         peers = [version for version in VERSIONS if version in names and not JavaPeers.available()]
-        form = ("--form", "random", "--seed", str(options.seed)) if options.at_random else ()
+        form = random_form(options.seed) if options.at_random else ()
         stored, restarted = options.stored, options.restart_messages
         scale_rows.run(console, peers[:1], stored, restarted, quick=options.quick, form=form)
     if options.json is not None:

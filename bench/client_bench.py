@@ -42,9 +42,9 @@ from message_forms import write_forms  # noqa: E402
 from client_peers import CLIENTS, GRPC, JAVA, OURS, Client, ProxyCluster, client, client_beside  # noqa: E402
 from interop.child import Child  # noqa: E402
 from interop.peers import APACHE_5, ApacheCluster, JavaPeers, PeersUnavailable, SprocketServer, unwind_on_sigterm  # noqa: E402
+from load_program import LOAD, random_form  # noqa: E402
 from ratios import at_least, at_most  # noqa: E402
 
-LOAD_C: Final = ROOT / "bench/build/load"
 ONE_RUN_LIMIT_S: Final = 90
 BLOCKING_GOAL, THREADS_GOAL, SIGNED_GOAL, START_GOAL_S, MANY_TOPICS = 0.8, 3.0, 1.3, 2.0, 999
 BATCHED_GOAL_US, ORDERLY_GOAL, SCALE_GOAL, IMPORT_GOAL, MEMORY_GOAL = 3.3, 0.8, 1.2, 2.0, 0.4
@@ -135,7 +135,7 @@ class Drawn:
 
     @property
     def of_load_c(self) -> tuple[str, ...]:
-        return ("--form", "random", "--seed", str(self.seed)) if self._all_at_random else ()
+        return random_form(self.seed) if self._all_at_random else ()
 
 
 class Run(NamedTuple):
@@ -401,7 +401,7 @@ def fill(server: Server, topic: str, queues: int, messages: int, drawn: Drawn) -
     """Send messages of 1 KB."""
     host, port = server.broker_addr.rsplit(":", 1)
     command = [
-        str(LOAD_C),
+        str(LOAD),
         "--host",
         host,
         "--port",

@@ -32,9 +32,10 @@ from rich.table import Table
 ROOT: Final = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "bench")]
 
-from broker_bench import LOAD, Server, chosen_servers, cpu_seconds, name_of  # noqa: E402
+from broker_bench import Server, chosen_servers, cpu_seconds, name_of  # noqa: E402
 from interop.peers import APACHE_5, VERSIONS, unwind_on_sigterm  # noqa: E402
 from interop.remoting import decode_header, request_frame, split_frame  # noqa: E402
+from load_program import LOAD  # noqa: E402
 from sprocketmq.wire.records.properties import get_property  # noqa: E402
 from sprocketmq.wire.records.record import record_parts  # noqa: E402
 

@@ -111,14 +111,15 @@ static char *begin_frame(char *frame, const char *header, size_t body_length) {
     return at + header_length;
 }
 
-static void send_header(char *header, size_t room, int number, int queue, const char *properties) {
+/* The header of a send; number_frame replaces its opaque. */
+static void send_header(char *header, size_t room, int queue, const char *properties) {
     int n = snprintf(header, room,
                      "{\"code\":%d,\"extFields\":{\"a\":\"bench-producers\",\"b\":\"%s\",\"c\":\"TBW102\",\"d\":\"4\",\"e\":\"%d\","
                      "\"f\":\"0\",\"g\":\"%llu\",\"h\":\"0\",\"i\":\"%s\",\"j\":\"0\",\"k\":\"false\",\"m\":\"%s\"},"
                      "\"flag\":0,\"language\":\"JAVA\",\"opaque\":%d,\"serializeTypeCurrentRPC\":\"JSON\",\"version\":409}",
                      is_batch ? SEND_BATCH_MESSAGE : SEND_MESSAGE_V2, options.topic, queue,
                      (unsigned long long)(now_ns(CLOCK_REALTIME) / 1000000), properties, is_batch ? "true" : "false",
-                     OPAQUE_BASE + number);
+                     OPAQUE_BASE);
     if (n < 0 || (size_t)n >= room) die("--topic is too long");
 }
 
@@ -161,7 +162,7 @@ static void escape(char *to, const char *text, const size_t *ends, size_t *escap
 /* The header of a frame, and room for its body; returns where the body begins. */
 static char *make_frame(struct frame *frame, int queue, const char *properties, size_t body_length) {
     char header[6144];
-    send_header(header, sizeof header, 0, queue, properties);
+    send_header(header, sizeof header, queue, properties);
     frame->length = 8 + strlen(header) + body_length;
     frame->bytes = must_alloc(frame->length);
     frame->opaque = 8 + (size_t)(strstr(header, "\"opaque\":") - header) + strlen("\"opaque\":");
@@ -182,7 +183,7 @@ static void build_single(struct frame *frame, int queue) {
     } else {
         frame->key_count = 1;
         ends[0] = (size_t)sprintf(properties, "UNIQ_KEY\x01%s%08d", key_prefix, 0);
-        int n = snprintf(properties + ends[0], sizeof properties - ends[0], "\x02WAIT\x01true\x02TAGS\x01%c\x02", 'A');
+        int n = snprintf(properties + ends[0], sizeof properties - ends[0], "\x02WAIT\x01true\x02TAGS\x01" "A\x02");
         const char *value = strchr(options.property, '=');
         size_t room = sizeof properties - ends[0] - (size_t)n;
         if (value && (size_t)snprintf(properties + ends[0] + n, room, "%.*s\x01%s\x02", (int)(value - options.property), options.property, value + 1) >= room)

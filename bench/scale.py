@@ -28,11 +28,11 @@ from rich.table import Table
 
 from interop.peers import ApacheCluster, SprocketServer
 from interop.remoting import ask, request_frame
+from load_program import LOAD, Form
 from ratios import at_most
 
 __all__ = ["run"]
 
-LOAD: Final = Path(__file__).resolve().parent / "build/load"
 QUEUES: Final = 8
 _UPDATE_AND_CREATE_TOPIC_LIST, _PULL_MESSAGE = 18, 11
 _SEND: Final = ("--mode", "send", "--inflight", "64")
@@ -49,7 +49,6 @@ _MANY_TOPICS, _MANY_CONNECTIONS = 10_000, 2_000
 _FILL_SMALL: Final = ("--mode", "batch", "--batch", "100", "--body", "100", "--inflight", "16")
 
 Server = ApacheCluster | SprocketServer
-Form = tuple[str, ...]
 
 
 def run(

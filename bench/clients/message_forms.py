@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 __all__ = ["MessageForm", "read_forms", "write_forms"]
 
-COUNT = 5_000
+_COUNT = 5_000
 _LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789"
 
 
@@ -40,7 +40,7 @@ def write_forms(path: Path, seed: int, body_bytes: int) -> None:
     letters = "".join(draw.choices(_LETTERS, k=4 * body_bytes))
     names = [f"name-{number}" for number in range(20)]
     lines = []
-    for _ in range(COUNT):
+    for _ in range(_COUNT):
         first = draw.randrange(2 * body_bytes)
         body = letters[first : first + draw.randint(1, 2 * body_bytes - 1)]
         tags = draw.choice(["UA", "DL", "B6", "Zürich"]) if draw.random() < 2 / 3 else ""

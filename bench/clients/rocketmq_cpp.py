@@ -35,9 +35,8 @@ def started_producer(load: Namespace) -> Producer:
     producer.set_namesrv_addr(load.namesrv)
     producer.set_timeout(30_000)
     producer.start()
-    producer.send_sync(
-        message(load, MessageForm("x", "TagA", "key", {}))
-    )  # 64 threads that request the route at the same time get none
+    # 64 threads that request the route at the same time get none.
+    producer.send_sync(message(load, MessageForm("x", "TagA", "key", {})))
     return producer
 
 

@@ -123,7 +123,8 @@ def test_a_piece_is_as_large_as_what_a_flush_finds(
 def test_a_piece_is_as_large_as_a_record(file: MappedFile, monkeypatch: pytest.MonkeyPatch) -> None:
     writes, space = Writes(monkeypatch), Preallocator()
     while file.room < 1 << 19:
-        space.ensure(file, file.room - file.room // 2, file.room + 100_000 - file.room // 2)
+        at = file.room - file.room // 2
+        space.ensure(file, at, at + 100_000)
     space.close()
     assert set(writes.pieces) == {1 << 17}
 
