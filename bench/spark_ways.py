@@ -49,6 +49,8 @@ TUNED_READ: Final = {
     "kafka.receive.buffer.bytes": str(4 << 20),
 }
 TUNED_WRITE: Final = {"kafka.linger.ms": "20", "kafka.batch.size": str(128 << 10)}
+# Filling it may take longer than the 120 s of Kafka's default on a disk that is busy: then there would be no figures at all.
+PATIENT_WRITE: Final = {"kafka.delivery.timeout.ms": "600000"}
 PROPERTIES: Final = {"carrier": "UA", "origin": "EWR", "year": "2013"}
 READY_BYTES: Final = 8 << 20  # where spark.read.reader closes a batch
 
@@ -125,7 +127,8 @@ class Ways:
             )
             ready = made.select(f.col("body").alias("value"), f.col("key").cast("binary"), headers.alias("headers"))
             writer = ready.write.format("kafka").option("kafka.bootstrap.servers", self._bootstrap_servers)
-            writer = writer.option("includeHeaders", "true").options(**(TUNED_WRITE if way == TUNED else {}))
+            tuned = TUNED_WRITE if way == TUNED else {}
+            writer = writer.option("includeHeaders", "true").options(**PATIENT_WRITE, **tuned)
         writer.option("topic", topic.name).mode("append").save()
 
     def _made_rows(self, topic: Topic) -> DataFrame:
