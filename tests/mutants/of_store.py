@@ -50,6 +50,14 @@ STORE_MUTANTS = [
     ),
     Mutant(
         "store",
+        "a sync stops the other processors for each changed page",
+        "src/sprocketmq/store/files/mapped_file.py",
+        "mapping.madvise(_MADV_DONTNEED, at, min(_RELEASE_BYTES, end - at))",
+        "pass",
+        "tests/unit/store/services/test_flush.py::test_full_pages_leave_the_mapping_before_a_sync_and_their_messages_stay",
+    ),
+    Mutant(
+        "store",
         "the store takes messages after a sync that failed",
         "src/sprocketmq/store/services/flush.py",
         "        self._on_failure(error)\n",

@@ -15,8 +15,9 @@ reports the error that the write would die of. A folio between the two ends of w
 ends are checked.
 
 The page cache keeps in one folio what one write brings into it, and the disk gets a changed page together with its folio. So whoever
-writes zeros says how large a piece may be: small where a flush finds few changed bytes, and as large as a huge page (2 MiB) where it finds
-many, because one entry of the page table is enough for that (docs/decisions/0048-zeros-in-pieces-of-a-flush.md).
+writes zeros says how large a piece may be: small where a flush finds few changed bytes, larger where it finds many. A kernel without
+preemption copies a folio without a pause, up to 16 us for each page, and whatever waits for that processor waits so long. So a piece is
+256 KiB at the most (docs/decisions/0049-pages-leave-the-mapping-before-a-flush.md).
 
 This does not help on file systems that write changed data to a new place (btrfs, ZFS): there, every write to an old page needs new space.
 """
@@ -40,7 +41,7 @@ __all__ = [
 ]
 
 PAGE_BYTES = mmap.PAGESIZE
-MOST_PIECE_BYTES = 1 << 21  # a huge page of x86-64, and of ARM64 with pages of 4 KiB
+MOST_PIECE_BYTES = 1 << 18
 _ZEROS = memoryview(bytes(MOST_PIECE_BYTES))  # never written, so it takes no memory
 _BINARY = getattr(os, "O_BINARY", 0)  # Windows
 _MADV_POPULATE_WRITE = 23  # since Linux 5.14; the module mmap does not name it

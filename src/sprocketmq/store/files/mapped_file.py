@@ -47,6 +47,8 @@ __all__ = [
 # On fresh memory a page costs 16 us, during which the loop waits. So a step takes a quarter of a millisecond.
 _SPACE_STEP_BYTES = 1 << 16
 _FIRST_STEP_BYTES = 4096
+_MADV_DONTNEED = 4  # Linux; for a shared mapping of a file it loses nothing
+_RELEASE_BYTES = 1 << 18  # with one call, which keeps the interpreter lock, for some 10 us
 _BINARY = getattr(os, "O_BINARY", 0)  # Windows
 _NO_DESCRIPTORS = "the process has no more file descriptors; raise the limit (ulimit -n)"
 _ON_LINUX = sys.platform.startswith("linux")
@@ -210,6 +212,9 @@ class StoreFile:
     def sync(self) -> None:
         """Write the data to the disk; called on the flush thread."""
         raise NotImplementedError
+
+    def release_pages(self, begin: int, end: int) -> None:
+        """Before a sync, on the flush thread: nobody writes between these positions any more."""
 
     def unmap(self) -> None:
         raise NotImplementedError
@@ -401,6 +406,17 @@ class MappedFile(StoreFile):
         if not _ON_LINUX and mapping is not None:
             mapping.flush()  # holds the interpreter lock, but only Linux promises that fdatasync covers mapped pages
         sync_path(self.path)
+
+    def release_pages(self, begin: int, end: int) -> None:
+        # They leave the mapping, not the page cache; a reader finds them there again. A sync protects each changed page of a mapping
+        # against writing and stops the other processors for each one. Here it is once for all pages of a call.
+        mapping = self._map
+        if not _ON_LINUX or mapping is None:
+            return
+        begin, end = (position - position % PAGE_BYTES for position in (begin, end))  # the last page is still being written
+        with contextlib.suppress(ValueError):  # the owner has closed the mapping
+            for at in range(begin, end, _RELEASE_BYTES):
+                mapping.madvise(_MADV_DONTNEED, at, min(_RELEASE_BYTES, end - at))
 
     def unmap(self) -> None:
         view, readable, mapping = self._view, self._readable, self._map

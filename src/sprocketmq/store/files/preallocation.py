@@ -14,7 +14,7 @@ Laws
 3. The thread allocates at most as many bytes as the file holds already, so a small store stays small.
 4. A piece is about as large as what a flush finds to write, at least a record: the disk gets a piece whole, even if one byte of it
    has changed.
-5. Steps end at multiples of the largest piece, so that large pieces are huge pages.
+5. Steps end at multiples of the largest step, and so of the largest piece: a piece is one folio.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sprocketmq.store.files.mapped_file import MappedFile, StoreFile
 
 __all__ = ["Preallocator"]
 
-_STEP_BYTES = MOST_PIECE_BYTES
+_STEP_BYTES = 1 << 21
 _LEAST_PIECE_BYTES = 1 << 14
 _FROM_BYTES = 1 << 16
 
@@ -67,7 +67,7 @@ class Preallocator:
 
     def _piece_bytes(self, record_bytes: int) -> int:
         piece_bytes, wanted = _LEAST_PIECE_BYTES, max(self.flush_bytes, record_bytes)
-        while piece_bytes < min(wanted, _STEP_BYTES):
+        while piece_bytes < min(wanted, MOST_PIECE_BYTES):
             piece_bytes *= 2
         return piece_bytes
 

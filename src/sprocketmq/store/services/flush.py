@@ -179,6 +179,9 @@ class Flusher:
                         sync_directory(directory)
                     for file in list(files.files):
                         if file.start + file.size_bytes > self.flushed_offset and file.start <= end:
+                            file.release_pages(
+                                max(self.flushed_offset - file.start, 0), min(end - file.start, file.size_bytes)
+                            )
                             file.sync()
                 except OSError as error:
                     files.new_files = True  # their names may not be on the disk yet

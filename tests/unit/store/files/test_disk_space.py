@@ -93,7 +93,7 @@ def test_zeros_are_written_in_pieces(path: str, disk: Callable[..., Disk]) -> No
         (0, 20, [4096]),  # the first step of a queue
         (4096, 20, [4096]),
         (1 << 16, 20, [4096] * 16),  # its usual step: what is needed, and spare pages one by one
-        (1 << 16, 5 << 20, [2 << 20, 2 << 20, 1 << 20]),  # a record that is larger than a step
+        (1 << 16, 5 << 20, [1 << 18] * 20),  # a record that is larger than a step
     ],
 )
 def test_what_is_needed_is_written_in_large_pieces_and_spare_space_in_pages(

@@ -7,6 +7,7 @@ import errno
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,34 @@ def test_a_view_outlives_unmapping_and_deleting(tmp_path: Path) -> None:
     assert file.delete()
     assert bytes(view) == b"hello"
     assert not (tmp_path / "f").exists()
+
+
+def test_pages_that_are_released_while_others_are_written_keep_their_content(tmp_path: Path) -> None:
+    file = MappedFile(str(tmp_path / "f"), 0, 1 << 22)
+    file.create()
+    file.ensure_space(0, file.size_bytes)
+    ended, ends = threading.Event(), [0]
+
+    def release() -> None:
+        while not ended.is_set():
+            end = ends[0]
+            file.release_pages(max(0, end - 100_000), end)
+
+    thread = threading.Thread(target=release)
+    thread.start()
+    pieces = [os.urandom(997) for _ in range(file.size_bytes // 997)]
+    for piece in pieces:
+        at = ends[0]
+        file.view[at : at + len(piece)] = piece
+        ends[0] = at + len(piece)
+    ended.set()
+    thread.join()
+    file.release_pages(0, file.size_bytes)
+    expected = b"".join(pieces)
+    assert bytes(file.view[: len(expected)]) == expected
+    file.unmap()
+    assert file.read(0, len(expected)) == expected
+    file.release_pages(0, file.size_bytes)  # there is no mapping any more
 
 
 def test_a_full_disk_is_noticed_before_a_byte_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

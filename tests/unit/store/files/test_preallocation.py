@@ -102,9 +102,10 @@ def test_zeros_are_written_only_behind_what_the_writer_may_use(
         ([1], 1 << 14),
         ([1 << 14], 1 << 14),
         ([80_000], 1 << 17),
-        ([MIB + 1], 2 * MIB),
-        ([40 * MIB], 2 * MIB),
-        ([40 * MIB, 1_000], 2 * MIB),  # one small flush between large ones
+        ([200_000], 1 << 18),
+        ([MIB + 1], 1 << 18),
+        ([40 * MIB], 1 << 18),
+        ([40 * MIB, 1_000], 1 << 18),  # one small flush between large ones
         ([40 * MIB, *[1_000] * 20], 1 << 14),
     ],
 )
@@ -129,7 +130,7 @@ def test_a_piece_is_as_large_as_a_record(file: MappedFile, monkeypatch: pytest.M
     assert set(writes.pieces) == {1 << 17}
 
 
-def test_large_steps_begin_and_end_where_huge_pages_do(file: MappedFile, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_steps_begin_and_end_at_their_multiples(file: MappedFile, monkeypatch: pytest.MonkeyPatch) -> None:
     writes, space = Writes(monkeypatch), Preallocator()
     space.flushed(40 * MIB)
     while file.room < file.size_bytes:

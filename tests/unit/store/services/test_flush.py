@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import errno
 import os
+import re
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +18,7 @@ from sprocketmq.errors import StoreNotWritable
 from sprocketmq.store import DiskMessageStore, FlushDiskType, StoreConfig
 from sprocketmq.store.files import mapped_file
 
-from ..stores import NOW_MS, message, open_disk
+from ..stores import NOW_MS, bodies, message, open_disk, problems
 
 # Intervals so long that only waiters wake the thread.
 QUIET = StoreConfig(
@@ -126,6 +129,34 @@ def test_every_file_since_the_last_flush_is_synced(store: DiskMessageStore, disk
     files = len(store.commit_log.files.files)
     assert files >= 3
     assert len([path for path in disk.paths if "commitlog" in path]) == files
+
+
+def resident_kb(path: str) -> int:
+    """How much of a file's pages is in this process's mappings."""
+    entries = re.findall(rf"{re.escape(path)}\n.*?\nRss: +(\d+) kB", Path("/proc/self/smaps").read_text(), re.DOTALL)
+    assert entries, "the file is not mapped"
+    return sum(map(int, entries))
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc")
+def test_full_pages_leave_the_mapping_before_a_sync_and_their_messages_stay(tmp_path: Path, disk: Disk) -> None:
+    store = open_disk(tmp_path / "s4", dataclasses.replace(QUIET, mapped_file_size_commit_log=1 << 22))
+    sent = [number.to_bytes(2, "big") * 5_000 for number in range(150)]
+    for body in sent[:100]:
+        store.append(message(body=body), NOW_MS)
+    [file] = store.commit_log.files.files
+    assert resident_kb(file.path) >= 900
+    disk.gate.clear()
+    waiter = store.when_durable(store.max_physical_offset)
+    assert disk.entered.acquire(timeout=20)  # within the sync
+    assert resident_kb(file.path) <= 64  # where the log ends, and what was asked for ahead
+    for body in sent[100:]:
+        store.append(message(body=body), NOW_MS)
+    disk.gate.set()
+    waiter.result(20)
+    assert bodies(store) == sent
+    assert not problems(store)
+    store.close()
 
 
 def test_the_background_flush_reaches_the_disk_without_being_asked(tmp_path: Path) -> None:
