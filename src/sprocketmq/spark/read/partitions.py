@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Divides the queue ranges of a batch into tasks. No I/O.
 
-A Python task costs about 65 ms of a core in each micro-batch, whatever it reads, and RocketMQ topics often have a hundred queues. With one
+A Python task costs about 40 ms of a core in each micro-batch, whatever it reads, and RocketMQ topics often have a hundred queues. With one
 task for each queue, as in other sources, a batch would mostly start tasks. So ranges are put in queue order and cut into as many equal
 parts as there are tasks. A task reads several queues at once, and a large queue is read by several tasks. Queue offsets have no gaps, so a
 cut is exact. With ``ordered`` each queue stays in one task.
@@ -23,9 +23,11 @@ from sprocketmq.spark.offsets import QueueRange
 
 __all__ = ["RECORDS_PER_TASK", "split_ranges", "task_count"]
 
-# Below this many messages a second task costs more than it saves on few cores: 65 ms of a core, and its own connections, against about a
-# million small messages a second (400,000 of 16 queues on 2 cores: 0.9 s in few tasks, 1.9 s in eight).
+# A task costs 40 ms of a core and connections of its own, so on few cores many tasks are slower. But one task alone leaves cores without
+# work: a batch of 200,000 messages took 0.81 to 0.85 of the time in two tasks, on two cores, and 0.92 to 1.03 in four.
 RECORDS_PER_TASK: Final = 250_000
+_RECORDS_PER_FIRST_TASK: Final = 100_000
+_FIRST_TASKS: Final = 4
 
 
 def task_count(
@@ -37,10 +39,10 @@ def task_count(
 ) -> int:
     """The number of tasks that read ``total`` messages.
 
-    The default is one for each 250,000 messages. ``minPartitions`` and ``maxRecordsPerPartition`` raise it; ``maxPartitions`` is the upper
-    limit.
+    The default is one for each 250,000 messages, and up to four of 100,000. ``minPartitions`` and ``maxRecordsPerPartition`` raise it;
+    ``maxPartitions`` is the upper limit.
     """
-    count = -(-total // RECORDS_PER_TASK)
+    count = max(-(-total // RECORDS_PER_TASK), min(-(-total // _RECORDS_PER_FIRST_TASK), _FIRST_TASKS))
     if max_records_per_partition is not None:
         count = max(count, -(-total // max_records_per_partition))
     if min_partitions is not None:

@@ -270,11 +270,13 @@ def remove_property(raw: bytes, name: str) -> bytes:
     if not raw.startswith(needle) and inner not in raw:
         return raw
     text = b"\x02" + raw if raw.endswith(b"\x02") else b"\x02%b\x02" % raw
-    at = text.find(inner)
+    kept: list[bytes] = []
+    begin, at = 0, text.find(inner)
     while at >= 0:
-        text = text[:at] + text[text.find(b"\x02", at + 1) :]
-        at = text.find(inner, at)
-    return text[1:]
+        kept.append(text[begin:at])
+        begin = text.find(b"\x02", at + 1)
+        at = text.find(inner, begin)
+    return b"".join([*kept, text[begin:]])[1:]
 
 
 def set_property(raw: bytes, name: str, value: str) -> bytes:
