@@ -47,10 +47,11 @@ def test_ordered_keeps_each_queue_whole(sizes: list[int], tasks: int) -> None:
     assert len(queues) == len(set(queues))
 
 
-def test_a_task_has_up_to_a_quarter_of_a_million_messages_however_many_queues_they_are_of() -> None:
-    assert task_count(0) == 1
-    assert task_count(16 * 15_000) == task_count(RECORDS_PER_TASK) == 1
-    assert task_count(RECORDS_PER_TASK + 1) == 2
+def test_a_task_has_up_to_a_quarter_of_a_million_messages_and_the_first_four_less() -> None:
+    assert task_count(0) == task_count(1_000) == task_count(100_000) == 1
+    assert task_count(100_001) == task_count(200_000) == 2
+    assert task_count(300_001) == task_count(4 * RECORDS_PER_TASK) == 4
+    assert task_count(4 * RECORDS_PER_TASK + 1) == 5
     assert task_count(9 * RECORDS_PER_TASK) == 9
 
 
