@@ -413,10 +413,9 @@ class MappedFile(StoreFile):
         mapping = self._map
         if not _ON_LINUX or mapping is None:
             return
-        begin, end = (
-            position - position % PAGE_BYTES for position in (begin, end)
-        )  # the last page is still being written
-        with contextlib.suppress(ValueError):  # the owner has closed the mapping
+        begin, end = begin - begin % PAGE_BYTES, end - end % PAGE_BYTES  # the last page is still being written
+        # The owner may have closed the mapping, and locked memory cannot be released. The sync is right in both cases, only slower.
+        with contextlib.suppress(ValueError, OSError):
             for at in range(begin, end, _RELEASE_BYTES):
                 mapping.madvise(_MADV_DONTNEED, at, min(_RELEASE_BYTES, end - at))
 
