@@ -52,7 +52,7 @@ STORE_MUTANTS = [
         "store",
         "a sync stops the other processors for each changed page",
         "src/sprocketmq/store/files/mapped_file.py",
-        "mapping.madvise(_MADV_DONTNEED, at, min(_RELEASE_BYTES, end - at))",
+        "mapping.madvise(mmap.MADV_DONTNEED, at, min(_RELEASE_BYTES, end - at))",
         "pass",
         "tests/unit/store/services/test_flush.py::test_full_pages_leave_the_mapping_before_a_sync_and_their_messages_stay",
     ),

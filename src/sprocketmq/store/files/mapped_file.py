@@ -47,7 +47,6 @@ __all__ = [
 # On fresh memory a page costs 16 us, during which the loop waits. So a step takes a quarter of a millisecond.
 _SPACE_STEP_BYTES = 1 << 16
 _FIRST_STEP_BYTES = 4096
-_MADV_DONTNEED = 4  # Linux; for a shared mapping of a file it loses nothing
 _RELEASE_BYTES = 1 << 18  # with one call, which keeps the interpreter lock, for some 10 us
 _BINARY = getattr(os, "O_BINARY", 0)  # Windows
 _NO_DESCRIPTORS = "the process has no more file descriptors; raise the limit (ulimit -n)"
@@ -408,8 +407,9 @@ class MappedFile(StoreFile):
         sync_path(self.path)
 
     def release_pages(self, begin: int, end: int) -> None:
-        # They leave the mapping, not the page cache; a reader finds them there again. A sync protects each changed page of a mapping
-        # against writing and stops the other processors for each one. Here it is once for all pages of a call.
+        # They leave the mapping, not the page cache: nothing is lost of a file's shared mapping, and a reader finds them there again. A
+        # sync protects each changed page of a mapping against writing and stops the other processors for each one. Here it is once for
+        # all pages of a call.
         mapping = self._map
         if not _ON_LINUX or mapping is None:
             return
@@ -417,7 +417,7 @@ class MappedFile(StoreFile):
         # The owner may have closed the mapping, and locked memory cannot be released. The sync is right in both cases, only slower.
         with contextlib.suppress(ValueError, OSError):
             for at in range(begin, end, _RELEASE_BYTES):
-                mapping.madvise(_MADV_DONTNEED, at, min(_RELEASE_BYTES, end - at))
+                mapping.madvise(mmap.MADV_DONTNEED, at, min(_RELEASE_BYTES, end - at))
 
     def unmap(self) -> None:
         view, readable, mapping = self._view, self._readable, self._map
