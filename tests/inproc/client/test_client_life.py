@@ -314,3 +314,53 @@ def test_run_forever_ends_on_sigterm_with_progress_written(rocketmq: EmbeddedRoc
         process.wait()
     assert (sorted(lines), rest.strip(), process.returncode) == (["0", "1", "2"], "ended", 0)
     assert rocketmq.consumer_offset("delays", "flights") == {0: 3}
+
+
+def test_run_forever_ends_on_a_signal_at_each_moment_before_it_waits(rocketmq: EmbeddedRocketMQ) -> None:
+    """A signal handler runs between any two steps of the main thread, so it must not need a lock that this thread holds."""
+    rocketmq.create_topic("flights", queues=1)
+    program = textwrap.dedent(
+        """
+        import os, signal, sys, threading
+        import sprocketmq as rmq
+
+        def is_hit(moment):
+            consumer = rmq.PushConsumer("delays", namesrv_addr=sys.argv[1], consume_thread_count=1)
+            consumer.subscribe("flights")
+            consumer.on_message(print)
+            passed, has_waited = -1, False
+
+            def interrupt_the_wait():
+                nonlocal has_waited
+                has_waited = True
+                os.kill(os.getpid(), signal.SIGTERM)
+
+            def look(frame, event, value):
+                nonlocal passed
+                is_started = event == "return" and frame.f_code.co_name == "__enter__" and frame.f_locals.get("self") is consumer
+                if is_started:
+                    late.start()
+                if (passed >= 0 or is_started) and not has_waited:
+                    passed += 1
+                    if passed == moment:
+                        sys.setprofile(None)
+                        late.cancel()
+                        late.join()
+                        signal.raise_signal(signal.SIGTERM)
+
+            late = threading.Timer(1.0, interrupt_the_wait)
+            sys.setprofile(look)
+            consumer.run_forever()
+            sys.setprofile(None)
+            return not has_waited
+
+        moment = 0
+        while is_hit(moment):
+            moment += 1
+            print(moment, flush=True)
+        """
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, rocketmq.namesrv_addr], stdout=subprocess.PIPE, text=True, timeout=60
+    )
+    assert (done.returncode, done.stdout.split()[:1]) == (0, ["1"])

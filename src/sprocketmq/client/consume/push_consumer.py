@@ -6,6 +6,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable
+from queue import SimpleQueue
 from types import FrameType
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -60,7 +61,9 @@ class PushConsumer(BlockingClient):
     def __init__(self, group: str, *, engine: Engine | None = None, **options: Unpack[PushConsumerOptions]) -> None:
         self._async = AsyncPushConsumer(group, **options)
         super().__init__(engine)
-        self._over = threading.Event()
+        # Not an Event: a signal handler that sets one waits forever if the signal arrives while the same thread is about to wait for it,
+        # because both take its lock. ``put`` of this queue may be called in the middle of ``get``.
+        self._over: SimpleQueue[None] = SimpleQueue()
 
     @property
     def group(self) -> str:
@@ -246,7 +249,7 @@ class PushConsumer(BlockingClient):
         A listener may call it. Then it returns at once, and the result of that listener call still counts.
         """
         self._run(self._async.shutdown())
-        self._over.set()
+        self._over.put(None)
 
     def run_forever(self) -> None:
         """Start, consume until SIGTERM or SIGINT (or until another thread or task calls ``shutdown``), and shut down.
@@ -263,13 +266,14 @@ class PushConsumer(BlockingClient):
         previous: dict[int, Any] = {}
 
         def stop(number: int, frame: FrameType | None) -> None:
-            self._over.set()
+            self._over.put(None)
 
         if threading.current_thread() is threading.main_thread():
             previous = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
         try:
             with self:
-                self._over.wait()
+                self._over.get()
+                self._over.put(None)  # for another thread that called this, too
         finally:
             for number, handler in previous.items():
                 signal.signal(number, handler)
