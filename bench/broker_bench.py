@@ -102,6 +102,8 @@ LOADS: Final = (
 )
 # Against separate brokers, where each answer waits for the disk.
 SYNC_LOADS: Final = (Load("send 1 KB, SYNC_FLUSH, 64 in flight", "bench-1k", _SEND_64, 20_000, Goal(1.0)),)
+# On a disk that is nearly full a broker deletes its oldest files, and pulls would find nothing.
+KEPT: Final[dict[str, Any]] = {"cleanFileForciblyEnable": False}
 # In this order: the pulls read what the sends before them left.
 WARM_UP: Final = (
     Load("warm up: send", "bench-1k", ("--mode", "send", "--inflight", "64"), 200_000),
@@ -387,7 +389,7 @@ def main() -> None:
         wanted = chosen_loads(loads, options.seed, options.loads, all_at_random=options.at_random)
         if not wanted:
             continue
-        servers = chosen_servers(names, options.beside, console, **settings)
+        servers = chosen_servers(names, options.beside, console, **KEPT, **settings)
         if not servers:
             raise SystemExit("nothing to measure")
         # 200,000 messages would take too long at a broker that syncs for each answer.

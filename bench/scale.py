@@ -143,7 +143,7 @@ def _resident_bytes(pid: int) -> int:
 
 def _growing(stored: int, messages: int, form: Form) -> Iterator[tuple[str, float, float]]:
     """(name, CPU per message with little, with much)"""
-    with SprocketServer() as small, SprocketServer() as large:
+    with SprocketServer() as small, SprocketServer(cleanFileForciblyEnable=False) as large:
         for server in (small, large):
             server.create_topic("bench-1k", QUEUES)
             _load(server, "bench-1k", (*_SEND, *form), messages)
@@ -151,7 +151,7 @@ def _growing(stored: int, messages: int, form: Form) -> Iterator[tuple[str, floa
             (f"{_MANY_TOPICS:,} topics", _many_topics(large, _MANY_TOPICS)),
             (f"{_MANY_CONNECTIONS:,} connections", _idle_connections(large, _MANY_CONNECTIONS)),
             ("10,000 parked pulls", _parked_pulls(large, 10_000)),
-            (f"{stored:,} messages", _stored(large, stored, form)),
+            (f"{stored:,} messages of 100 B", _stored(large, stored, form)),
         ):
             with much:
                 for mode in (_SEND, _PULL):
@@ -162,7 +162,7 @@ def _large_store(stored: int, messages: int, form: Form) -> Table:
     """A broker with much of everything, killed and started again, compared with a small one."""
     what = f"{stored:,} x 100 B, {_MANY_TOPICS:,} topics, {_MANY_CONNECTIONS:,} connections"
     table = Table("what", "small", "large", "ratio", "goal", title=what)
-    with SprocketServer() as small, SprocketServer() as large:
+    with SprocketServer() as small, SprocketServer(cleanFileForciblyEnable=False) as large:
         for server in (small, large):
             server.create_topic("bench-1k", QUEUES)
             _load(server, "bench-1k", (*_SEND, *form), messages)
@@ -303,7 +303,9 @@ def _parked_pulls(server: SprocketServer, count: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _stored(server: SprocketServer, count: int, form: Form) -> Iterator[None]:
-    _load(server, "bench-1k", (*_SEND, *form), count)
+    _load(
+        server, "bench-1k", (*_FILL_SMALL, *form), count
+    )  # a message more costs the same, and 50,000,000 fit on a disk
     _until_idle(server.broker_pid)
     yield
 

@@ -123,4 +123,20 @@ STORE_MUTANTS = [
         "            pass\n",
         "tests/unit/store/files/test_disk_space.py::test_pages_that_the_kernel_does_not_let_be_written_are_no_room",
     ),
+    Mutant(
+        "threads",
+        "work that ran without its thread runs again when a thread can be started",
+        "src/sprocketmq/threads.py",
+        "        if not self.claim() or not self.outcome.set_running_or_notify_cancel():\n            return\n",
+        "        self.claim()\n",
+        "tests/unit/test_threads.py::test_without_a_thread_work_runs_here_and_never_again",
+    ),
+    Mutant(
+        "threads",
+        "zeros that were to be written ahead are written later, over records",
+        "src/sprocketmq/store/files/preallocation.py",
+        "submit(self._executor, write)",
+        "self._executor.submit(write)",
+        "tests/inproc/broker/test_refused_threads.py::test_nothing_acknowledged_is_lost_while_a_thread_cannot_be_started",
+    ),
 ]

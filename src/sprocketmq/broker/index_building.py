@@ -63,13 +63,26 @@ class IndexBuilding:
             self._failed(error)
 
     def _turn(self) -> None:
-        loop = asyncio.get_running_loop()
+        pause_s = _AFTER_FAILURE_S
+        try:
+            pause_s = self._index_some()
+        finally:  # an error that nobody expected must not end the index
+            self._timer = asyncio.get_running_loop().call_later(pause_s, self._turn)
+
+    def _index_some(self) -> float:
+        """Index a turn's records. Returns the seconds until the next turn."""
         done = 0
         if self._store.undispatched_bytes:
             if self._ready is None:
                 # Importing NumPy takes a tenth of a second: do it on a thread, and only if there is a message.
-                self._ready = loop.run_in_executor(None, importlib.import_module, "sprocketmq.store.log.record_batch")
-            if self._ready.done():
+                loop = asyncio.get_running_loop()
+                try:
+                    self._ready = loop.run_in_executor(
+                        None, importlib.import_module, "sprocketmq.store.log.record_batch"
+                    )
+                except RuntimeError as error:  # no thread can be started
+                    self._failed(error)
+            if self._ready is not None and self._ready.done():
                 try:
                     self._ready.result()
                     done = self._store.dispatch(_RECORDS_PER_TURN)
@@ -80,14 +93,11 @@ class IndexBuilding:
                     self._ready = None
                     self._failed(error)
         if self._failing:
-            pause_s = _AFTER_FAILURE_S
-        elif done and self._store.undispatched_bytes:
-            pause_s = 0.0
-        elif done:
-            pause_s = self._pause_s = _BUSY_S
-        else:
-            pause_s = self._pause_s = min(_IDLE_S, self._pause_s * 2)
-        self._timer = loop.call_later(pause_s, self._turn)
+            return _AFTER_FAILURE_S
+        if done and self._store.undispatched_bytes:
+            return 0.0
+        self._pause_s = _BUSY_S if done else min(_IDLE_S, self._pause_s * 2)
+        return self._pause_s
 
     def _failed(self, error: Exception) -> None:
         if not self._failing:

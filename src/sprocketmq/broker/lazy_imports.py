@@ -58,8 +58,15 @@ class LateLibraries:
         """Handle ``command`` when ``library`` is loaded. Returns an answer if it cannot wait (law 3), else None."""
         waiting = self._waiting.get(library)
         if waiting is None:
+            try:
+                loading = asyncio.get_running_loop().run_in_executor(None, _load, library)
+            except RuntimeError as error:  # no thread can be started
+                return response(
+                    command,
+                    ResponseCode.SYSTEM_BUSY,
+                    f"{library.value} cannot be loaded now: {error}; try again in a second",
+                )
             self._waiting[library] = waiting = []
-            loading = asyncio.get_running_loop().run_in_executor(None, _load, library)
             loading.add_done_callback(lambda _: self._handle_all(library))
         if len(waiting) >= MOST_WAITING:
             return response(

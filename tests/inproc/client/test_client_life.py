@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 import textwrap
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from recorder import HELD_S, Recorder, send_all
@@ -20,6 +22,7 @@ import sprocketmq as rmq
 from sprocketmq.broker import Broker
 from sprocketmq.client.consume.running_info import running_info_of
 from sprocketmq.client.remoting.instance import ClientInstance
+from sprocketmq.core.lifecycle import LifeState
 from sprocketmq.net.process.engine import Engine
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire import bodies, headers
@@ -28,6 +31,24 @@ from sprocketmq.wire.frames.command import request
 from sprocketmq.wire.records.record import decode_record
 
 Consumers = Callable[..., rmq.PushConsumer]
+
+LOOPS: Final = ("asyncio", "uvloop")
+SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+@pytest.fixture
+def handlers() -> Iterator[None]:
+    """Puts the handlers of both signals back after the test."""
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def _run_on(loop: str, main: Callable[[], Any]) -> None:
+    factory = pytest.importorskip("uvloop").new_event_loop if loop == "uvloop" else asyncio.new_event_loop
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(main())
 
 
 def _sockets() -> int:
@@ -364,3 +385,214 @@ def test_run_forever_ends_on_a_signal_at_each_moment_before_it_waits(rocketmq: E
         [sys.executable, "-c", program, rocketmq.namesrv_addr], stdout=subprocess.PIPE, text=True, timeout=60
     )
     assert (done.returncode, done.stdout.split()[:1]) == (0, ["1"])
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="sends a signal to one thread")
+def test_run_forever_ends_on_a_signal_that_does_not_end_its_wait(rocketmq: EmbeddedRocketMQ) -> None:
+    """Another thread gets the signal, so nothing interrupts the wait of the main thread, which has to run the handler."""
+    rocketmq.create_topic("flights", queues=1)
+    program = textwrap.dedent(
+        """
+        import signal, sys, threading, time
+        import sprocketmq as rmq
+
+        consumer = rmq.PushConsumer("delays", namesrv_addr=sys.argv[1])
+        consumer.subscribe("flights")
+        consumer.on_message(print)
+
+        def is_waiting():
+            frame = sys._current_frames()[threading.main_thread().ident]
+            return consumer.client_id and frame.f_code.co_filename.endswith("push_consumer.py")
+
+        def terminate():
+            while not is_waiting():
+                time.sleep(0.01)
+            signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+
+        threading.Thread(target=terminate).start()
+        consumer.run_forever()
+        print("ended")
+        """
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, rocketmq.namesrv_addr], stdout=subprocess.PIPE, text=True, timeout=30
+    )
+    assert (done.returncode, done.stdout) == (0, "ended\n")
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="sends a signal to one thread")
+@pytest.mark.usefixtures("handlers")
+def test_an_interrupted_shutdown_ends_run_forever_of_another_thread(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    consumer = rocketmq.push_consumer("delays", consume_from_where="CONSUME_FROM_FIRST_OFFSET")
+    running, release = threading.Event(), threading.Event()
+    main = threading.main_thread().ident
+    assert main is not None
+
+    def listener(message: rmq.MessageExt) -> None:
+        running.set()
+        deadline = time.monotonic() + HELD_S
+        while time.monotonic() < deadline:
+            if consumer._async._life.state is LifeState.STOPPING:
+                signal.pthread_kill(main, signal.SIGINT)  # the main thread waits for this call to end
+                break
+            time.sleep(0.01)
+        release.wait(HELD_S)
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    consumer.subscribe("flights")
+    consumer.on_message(listener)
+    waiting = threading.Thread(target=consumer.run_forever, daemon=True)
+    waiting.start()
+    try:
+        send_all(producer, ["x"])
+        assert running.wait(10)
+        rocketmq.wait_until(lambda: consumer._async._life.state is LifeState.RUNNING)
+        with pytest.raises(KeyboardInterrupt):
+            consumer.shutdown()
+        release.set()
+        waiting.join(10)
+        assert not waiting.is_alive()
+    finally:
+        release.set()
+        consumer._over.put(None)
+        waiting.join(10)
+
+
+@pytest.mark.usefixtures("handlers")
+def test_an_interrupt_while_run_forever_installs_its_handlers_leaves_none_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    consumer = rmq.PushConsumer("delays", namesrv_addr="127.0.0.1:1")
+    before = [signal.getsignal(number) for number in SIGNALS]
+    install = signal.signal
+
+    def interrupted(number: signal.Signals, handler: Any) -> Any:
+        install(number, handler)
+        monkeypatch.undo()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(signal, "signal", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        consumer.run_forever()
+    assert [signal.getsignal(number) for number in SIGNALS] == before
+
+
+@pytest.mark.usefixtures("handlers")
+def test_run_forever_sets_the_default_where_a_handler_was_not_installed_from_python(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Python tells None about such a handler, and takes no None back."""
+    consumer = rmq.PushConsumer("delays", namesrv_addr="127.0.0.1:1")
+    install, read = signal.signal, signal.getsignal
+
+    def install_over_native(number: signal.Signals, handler: Any) -> None:
+        install(number, handler)
+
+    monkeypatch.setattr(signal, "signal", install_over_native)
+    monkeypatch.setattr(signal, "getsignal", lambda number: None)
+    with pytest.raises(rmq.ConfigurationError, match="has no listener"):
+        consumer.run_forever()
+    assert [read(number) for number in SIGNALS] == [signal.SIG_DFL, signal.default_int_handler]
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_a_signal_ends_all_async_consumers_of_a_loop(rocketmq: EmbeddedRocketMQ, loop: str) -> None:
+    if loop == "uvloop":
+        pytest.importorskip("uvloop")
+    rocketmq.create_topic("flights", queues=1)
+    program = textwrap.dedent(
+        """
+        import asyncio, signal, sys
+        import sprocketmq as rmq
+
+        async def begin(*groups):
+            consumers, runs = [], []
+            for group in groups:
+                consumer = rmq.AsyncPushConsumer(group, namesrv_addr=sys.argv[1])
+                consumer.subscribe("flights")
+                consumer.on_message(print)
+                consumers.append(consumer)
+                runs.append(asyncio.ensure_future(consumer.run_forever()))
+            while not all(consumer.client_id for consumer in consumers):
+                await asyncio.sleep(0.01)
+            return consumers, runs
+
+        async def main():
+            _, runs = await begin("a", "b")
+            signal.raise_signal(signal.SIGTERM)
+            await asyncio.gather(*runs)
+            print("all ended", flush=True)
+
+            (first, _), runs = await begin("c", "d")
+            await first.shutdown()
+            await runs[0]
+            signal.raise_signal(signal.SIGINT)
+            await runs[1]
+            print("the one that was left ended", flush=True)
+
+        factory = asyncio.new_event_loop
+        if sys.argv[2] == "uvloop":
+            from uvloop import new_event_loop as factory
+        with asyncio.Runner(loop_factory=factory) as runner:
+            runner.run(main())
+        """
+    )
+    arguments = [sys.executable, "-c", program, rocketmq.namesrv_addr, loop]
+    done = subprocess.run(arguments, stdout=subprocess.PIPE, text=True, timeout=30)
+    assert (done.returncode, done.stdout.splitlines()) == (0, ["all ended", "the one that was left ended"])
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.usefixtures("handlers")
+def test_an_async_run_forever_puts_back_the_handlers_of_the_application(loop: str) -> None:
+    def own(number: int, frame: Any) -> None: ...
+
+    async def run() -> None:
+        before = [signal.getsignal(number) for number in SIGNALS]
+        runs = [rmq.AsyncPushConsumer(group, namesrv_addr="127.0.0.1:1").run_forever() for group in "ab"]
+        outcomes = await asyncio.gather(*runs, return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes] == [rmq.ConfigurationError] * 2  # no listener
+        assert [signal.getsignal(number) for number in SIGNALS] == before
+        assert before[0] is own
+        assert before[1] is not signal.default_int_handler  # asyncio has its own
+
+    signal.signal(signal.SIGTERM, own)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    _run_on(loop, run)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+@pytest.mark.usefixtures("handlers")
+def test_an_async_run_forever_leaves_no_dead_handler_where_the_loop_had_one(loop: str) -> None:
+    """What the loop gave to ``signal.signal`` for it would swallow SIGTERM."""
+
+    async def run() -> None:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, int)
+        with pytest.raises(rmq.ConfigurationError, match="has no listener"):
+            await rmq.AsyncPushConsumer("delays", namesrv_addr="127.0.0.1:1").run_forever()
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+    _run_on(loop, run)
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_an_async_run_forever_of_another_thread_ends_by_shutdown(rocketmq: EmbeddedRocketMQ, loop: str) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    before = [signal.getsignal(number) for number in SIGNALS]
+
+    async def run() -> None:
+        consumer = rmq.AsyncPushConsumer("delays", namesrv_addr=rocketmq.namesrv_addr, clock=rocketmq.clock)
+        consumer.subscribe("flights")
+        consumer.on_message(Recorder())
+        running = asyncio.ensure_future(consumer.run_forever())
+        while not consumer.client_id:
+            await asyncio.sleep(0.01)
+        assert [signal.getsignal(number) for number in SIGNALS] == before
+        await consumer.shutdown()
+        await running
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(_run_on, loop, run).result(30)

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from refused_threads import refused_threads
 from sprocketmq.client.listen import async_listener_pool, thread_listener_pool
 from sprocketmq.client.listen.async_listener_pool import AsyncListenerPool
 from sprocketmq.client.listen.listener_pool import run_in_own_thread
@@ -450,3 +451,20 @@ def test_one_that_waits_leaves_the_rest_to_other_tasks_at_once() -> None:
         assert await pool.close(1000)
 
     asyncio.run(main())
+
+
+def test_items_wait_until_a_thread_can_be_started(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        finished: list[int] = []
+        pool = _threads(lambda item: None, finished.extend, 2)
+        with refused_threads("test") as refused:
+            pool.submit([1, 2])
+            await _until(lambda: len(refused) > 2)  # each tick tries again
+            assert finished == []
+        await _until(lambda: sorted(finished) == [1, 2])
+        assert await pool.close(20_000)
+
+    asyncio.run(main())
+    assert [record.message for record in caplog.records] == [
+        "listeners wait, because no thread can be started: can't start new thread"
+    ]

@@ -56,6 +56,7 @@ from sprocketmq.store.message_store import MessageStore, StoredMessage, Unit
 from sprocketmq.store.timer.timer_check import TimerCheck
 from sprocketmq.store.timer.timer_files import TimerFiles
 from sprocketmq.store.timer.timer_log import MAGIC_DEFAULT, MAGIC_DELETE, MAGIC_ROLL, TimerUnit
+from sprocketmq.threads import ClaimedWork
 from sprocketmq.wire.bodies import DataVersion, TimerMetric, TimerMetricsSerializeWrapper
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.hashing import java_hash
@@ -548,7 +549,15 @@ class TimerMessages:
             return
         end = self._store.max_physical_offset
         check, metrics = self.files.snapshot(self.read_ms, self._clock.now_ms()), self.content().encode()
-        self._saving = asyncio.get_running_loop().run_in_executor(None, self._sync, end, check, metrics)
+        work = ClaimedWork(functools.partial(self._sync, end, check, metrics))
+        try:
+            asyncio.get_running_loop().run_in_executor(None, work)
+        except RuntimeError as error:  # no thread can be started
+            work.claim()  # progress that is written later must not be older
+            log.error("the timer's progress is not written yet: %s", error)
+            self._changed()
+            return
+        self._saving = asyncio.wrap_future(work.outcome)
         self._saving.add_done_callback(self._saved)
 
     def _sync(self, end: int, check: TimerCheck, metrics: bytes) -> None:

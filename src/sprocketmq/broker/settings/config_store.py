@@ -38,6 +38,7 @@ from sprocketmq.errors import StoreError, StoreNotWritable
 from sprocketmq.net.process.clock import Clock
 from sprocketmq.store.config_files import ConfigFile
 from sprocketmq.store.message_store import MessageStore
+from sprocketmq.threads import submit
 from sprocketmq.wire.bodies import (
     ConsumerOffsetSerializeWrapper,
     DelayOffsetSerializeWrapper,
@@ -263,7 +264,7 @@ class ConfigStore:
         return self._schedule.content().encode()
 
     def _save_in_thread(self, file: ConfigFile, raw: bytes) -> Future[StoreError | None]:
-        writing = self._writing[file] = self._writer.submit(self._save, file, raw)
+        writing = self._writing[file] = submit(self._writer, partial(self._save, file, raw))
         return writing
 
     def save_all(self) -> None:

@@ -24,6 +24,7 @@ from sprocketmq.broker.chunked_work import LongTable, encode_in_chunks
 from sprocketmq.errors import StoreError
 from sprocketmq.net.connection import Connection, bytes_while_waiting
 from sprocketmq.store.config_files import ConfigFile
+from sprocketmq.threads import submit
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Command, response
 
@@ -152,7 +153,7 @@ class TableFile:
 
     def _write(self, raw: bytes) -> None:
         loop = asyncio.get_running_loop()
-        self._writing = writing = self._writer.submit(self._saving(raw))
+        self._writing = writing = submit(self._writer, self._saving(raw))
         writing.add_done_callback(lambda done: loop.call_soon_threadsafe(self._ended, done))
 
     def _saving(self, raw: bytes) -> Callable[[], None]:

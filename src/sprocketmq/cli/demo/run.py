@@ -166,8 +166,10 @@ def _sigterm_as_interrupt() -> Iterator[None]:
     def interrupt(number: int, frame: FrameType | None) -> Any:
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    before = signal.getsignal(signal.SIGTERM)
     try:
+        signal.signal(signal.SIGTERM, interrupt)
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        if before is not None:  # else it was not installed from Python, and cannot be put back
+            signal.signal(signal.SIGTERM, before)

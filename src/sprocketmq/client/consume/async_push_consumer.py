@@ -7,13 +7,12 @@ The public methods are here. ``running_consumer`` starts and stops the parts; it
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import signal
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, overload
 
 from sprocketmq.client.async_client import AsyncClient
 from sprocketmq.client.consume.forgotten_members import calling_line, settle_forgotten
+from sprocketmq.client.consume.stop_signals import stop_event
 from sprocketmq.client.hooks import ConsumeMessageHook, FilterMessageHook, Hooks
 from sprocketmq.client.listen.listener_call import OneAtATime, is_async_listener
 from sprocketmq.client.settings.namespace import wrap
@@ -390,24 +389,19 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
             ConfigurationError: there is no listener or no subscription, or this instance has another consumer of the group.
             NetworkError, RequestTimeout: no name server can be reached.
             ClosedError: it was shut down; create a new one.
+
+        Note:
+            In the main thread it replaces handlers of the loop for these two signals while it runs; handlers set by ``signal.signal``
+            are put back at the end, handlers set by ``loop.add_signal_handler`` cannot be. A signal ends all consumers of the loop.
         """
         self._check_listens()
-        loop = asyncio.get_running_loop()
-        stop = asyncio.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
-                loop.add_signal_handler(number, stop.set)
-        try:
+        with stop_event() as stop:
             async with self:
                 ended = asyncio.ensure_future(self.wait())
                 stopped = asyncio.ensure_future(stop.wait())
                 await asyncio.wait((ended, stopped), return_when=asyncio.FIRST_COMPLETED)
                 ended.cancel()
                 stopped.cancel()
-        finally:
-            for number in (signal.SIGTERM, signal.SIGINT):
-                with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
-                    loop.remove_signal_handler(number)
 
     def _check_listens(self) -> None:
         if self._stream is not None:

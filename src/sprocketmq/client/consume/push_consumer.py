@@ -6,9 +6,9 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from types import FrameType
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 from sprocketmq.client.blocking_client import BlockingClient
 from sprocketmq.client.consume.async_push_consumer import AsyncPushConsumer, C, Concurrent, OneListener, Orderly
@@ -30,6 +30,15 @@ if TYPE_CHECKING:
 __all__ = ["PushConsumer"]
 
 T = TypeVar("T")
+
+# How long ``run_forever`` waits at a time. A signal that arrives as the wait begins, or in another thread, does not end the wait, and on
+# Windows none does before Python 3.14; the handler then runs when the wait is over.
+_WAIT_S: Final = 0.5
+# Where a handler was not installed from Python, it cannot be put back. What a program begins with is better than one that stops nothing.
+_AT_FIRST: Final[dict[signal.Signals, Any]] = {
+    signal.SIGTERM: signal.SIG_DFL,
+    signal.SIGINT: signal.default_int_handler,
+}
 
 
 class PushConsumer(BlockingClient):
@@ -248,8 +257,11 @@ class PushConsumer(BlockingClient):
 
         A listener may call it. Then it returns at once, and the result of that listener call still counts.
         """
-        self._run(self._async.shutdown())
-        self._over.put(None)
+        try:
+            self._run(self._async.shutdown())
+        finally:
+            # Also after an interrupt of the wait for listeners: the shutdown goes on, and ``run_forever`` of another thread must end, too.
+            self._over.put(None)
 
     def run_forever(self) -> None:
         """Start, consume until SIGTERM or SIGINT (or until another thread or task calls ``shutdown``), and shut down.
@@ -263,20 +275,30 @@ class PushConsumer(BlockingClient):
             Signals are watched when called in the main thread; elsewhere it waits for ``shutdown``.
         """
         self._async._check_listens()
-        previous: dict[int, Any] = {}
+        previous: dict[signal.Signals, Any] = {}
 
         def stop(number: int, frame: FrameType | None) -> None:
             self._over.put(None)
 
-        if threading.current_thread() is threading.main_thread():
-            previous = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
         try:
+            if threading.current_thread() is threading.main_thread():
+                for number in _AT_FIRST:
+                    # Noted first, because an interrupt may follow the installation at once.
+                    previous[number] = signal.getsignal(number)
+                    signal.signal(number, stop)
             with self:
-                self._over.get()
+                self._wait_until_over()
                 self._over.put(None)  # for another thread that called this, too
         finally:
             for number, handler in previous.items():
-                signal.signal(number, handler)
+                signal.signal(number, _AT_FIRST[number] if handler is None else handler)
+
+    def _wait_until_over(self) -> None:
+        while True:
+            try:
+                return self._over.get(timeout=_WAIT_S)
+            except Empty:
+                continue
 
     def health(self) -> ConsumerHealth:
         """Whether it works, as far as its own process can tell: for the health check of a container or service.

@@ -64,7 +64,7 @@ class ThreadListenerPool(Generic[T]):
         self._outstanding = 0
         self._open_chunks: list[Chunk[T]] = []
         self._woken = False
-        self._closing = False
+        self._closing = self._waits_for_thread = False
         self._mean_s = 1.0
         self._tick: asyncio.TimerHandle | None = None
         self._tick_s = _TICK_S
@@ -137,7 +137,15 @@ class ThreadListenerPool(Generic[T]):
                     target=self._work, args=(self._serial,), name=f"{self._name}-{self._serial}", daemon=True
                 )
                 self._threads[self._serial], self._runs[self._serial] = thread, ChunkRun(None)
-                thread.start()
+                try:
+                    thread.start()
+                except RuntimeError as error:  # memory or a limit of threads is used up: the next tick tries again
+                    del self._threads[self._serial], self._runs[self._serial]
+                    if not self._threads and not self._waits_for_thread:
+                        self._waits_for_thread = True
+                        log.error("listeners wait, because no thread can be started: %s", error)
+                    return
+                self._waits_for_thread = False
 
     def _work(self, me: int) -> None:
         try:

@@ -29,6 +29,9 @@ log = logging.getLogger("sprocketmq.net")
 T = TypeVar("T")
 
 _CLOSED: Final = "this engine was closed; create the client with another one"
+# How long a caller waits at a time. A signal that arrives as the wait begins, or in another thread, does not end the wait, and on Windows
+# none does before Python 3.14; its handler (Ctrl-C) then runs when the wait is over.
+_WAIT_S: Final = 0.5
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
@@ -41,11 +44,27 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
     return loop
 
 
+class _SharedGuard:
+    """The lock under which the shared engine is made. A forked child gets a new one, because another thread of the parent may have held it.
+
+    It is registered before there is any engine: the first one is made while the lock is held, and registers itself late.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        fork.register(self)
+
+    def after_fork_in_child(self) -> None:
+        self.lock = threading.Lock()
+
+
+_shared_guard: Final = _SharedGuard()
+
+
 class Engine:
     """A running event loop on a daemon thread. Create, ``run``/``submit`` coroutines from any other thread, ``close`` at the end."""
 
     _shared: ClassVar[dict[int, Engine]] = {}
-    _shared_lock: ClassVar[threading.Lock] = threading.Lock()
 
     def __init__(self, name: str = "sprocketmq-engine") -> None:
         self.loop = new_event_loop()
@@ -58,16 +77,15 @@ class Engine:
     @classmethod
     def shared(cls) -> Engine:
         """The process's engine for blocking clients; it is never closed, because its thread is a daemon."""
-        with cls._shared_lock:
+        with _shared_guard.lock:
             engine = cls._shared.get(os.getpid())
             if engine is None or engine.loop.is_closed():
                 engine = cls._shared[os.getpid()] = cls()
             return engine
 
     def after_fork_in_child(self) -> None:
-        """In a forked child: refuse calls, and replace the lock, which would stay locked if the parent held it during the fork."""
+        """In a forked child: refuse calls."""
         self.is_inherited = True
-        Engine._shared_lock = threading.Lock()
 
     def _main(self) -> None:
         asyncio.set_event_loop(self.loop)
@@ -177,8 +195,11 @@ class _BlockingCall(Generic[T]):
 
     def result(self, timeout_s: float | None) -> T:
         """Return or raise what the coroutine returned or raised, like concurrent.futures.Future.result."""
-        if not self._gate.acquire(timeout=-1 if timeout_s is None else timeout_s):
-            raise concurrent.futures.TimeoutError
+        if not self._gate.acquire(timeout=_WAIT_S if timeout_s is None else timeout_s):
+            if timeout_s is not None:
+                raise concurrent.futures.TimeoutError
+            while not self._gate.acquire(timeout=_WAIT_S):
+                pass
         task = self._task
         assert task is not None
         if task.cancelled():

@@ -10,7 +10,8 @@ request by milliseconds. So the thread writes the next step while the writer fil
 Laws
 1. The thread writes only after ``file.room``, the writer only before it. ``room`` changes on the writer's thread, after the write has
    ended.
-2. If the thread fails, nothing changes. The writer then meets the same full disk itself and reports it.
+2. If the thread fails, nothing changes. The writer then meets the same full disk itself and reports it. If no thread can be started, the
+   writer does its work at once. It is never done later: the writer might have passed ``room`` then, and zeros would cover its records.
 3. The thread allocates at most as many bytes as the file holds already, so a small store stays small.
 4. A piece is about as large as what a flush finds to write, at least a record: the disk gets a piece whole, even if one byte of it
    has changed.
@@ -21,10 +22,12 @@ from __future__ import annotations
 
 import contextlib
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 
 from sprocketmq.errors import StoreNotWritable
 from sprocketmq.store.files.disk_space import MOST_PIECE_BYTES, write_zeros
 from sprocketmq.store.files.mapped_file import MappedFile, StoreFile
+from sprocketmq.threads import submit
 
 __all__ = ["Preallocator"]
 
@@ -58,8 +61,8 @@ class Preallocator:
             if self._executor is None:
                 self._executor = ThreadPoolExecutor(1, thread_name_prefix="sprocketmq-space")
             step_end = begin + min(begin, _STEP_BYTES - begin % _STEP_BYTES, file.size_bytes - begin)
-            written = self._executor.submit(write_zeros, file.path, begin, step_end, self._piece_bytes(end - at))
-            self._pending = (file, begin, written)
+            write = partial(write_zeros, file.path, begin, step_end, self._piece_bytes(end - at))
+            self._pending = (file, begin, submit(self._executor, write))
 
     def flushed(self, size_bytes: int) -> None:
         """Flush thread: so many bytes were written. One small flush between large ones counts little."""

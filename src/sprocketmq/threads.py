@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Work for a thread of an executor that perhaps cannot be started: memory or a limit of threads is used up, or the interpreter ends.
+
+``ThreadPoolExecutor.submit`` puts the work into its queue before it starts the thread. If that fails, ``submit`` raises, but the work stays
+in the queue: a thread that a later call starts runs it, after newer work that its caller has done another way meanwhile. Written files
+would have their old content again.
+
+Laws
+1. Work runs once at most.
+2. Work that the caller has claimed never runs on another thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
+from typing import Final, Generic, TypeVar
+
+__all__ = ["ClaimedWork", "submit"]
+
+T = TypeVar("T")
+
+
+class ClaimedWork(Generic[T]):
+    """Work for whoever claims it first: a thread that calls it, or the caller that could not start the thread.
+
+    Attributes:
+        outcome: what the work returned or raised.
+    """
+
+    def __init__(self, work: Callable[[], T]) -> None:
+        self._work: Final = work
+        self._claim: Final = threading.Lock()
+        self.outcome: Final[Future[T]] = Future()
+
+    def claim(self) -> bool:
+        """Take the work from all others. False: another has it."""
+        return self._claim.acquire(blocking=False)
+
+    def __call__(self) -> None:
+        """Run the work, unless another has claimed it."""
+        if not self.claim() or not self.outcome.set_running_or_notify_cancel():
+            return
+        try:
+            result = self._work()
+        except BaseException as error:  # noqa: BLE001 - as an executor does
+            self.outcome.set_exception(error)
+        else:
+            self.outcome.set_result(result)
+
+
+def submit(executor: Executor, work: Callable[[], T]) -> Future[T]:
+    """Like ``executor.submit(work)``. If no thread can be started, ``work`` runs here, before this returns."""
+    claimed = ClaimedWork(work)
+    try:
+        executor.submit(claimed)
+    except RuntimeError:
+        claimed()
+    return claimed.outcome

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Callers of an engine in programs of their own: signals during the wait, and a fork while the shared engine is being made."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from sprocketmq.net.process.engine import _WAIT_S, _BlockingCall
+
+
+def _printed(program: str) -> str:
+    arguments = [sys.executable, "-c", textwrap.dedent(program)]
+    return subprocess.run(arguments, stdout=subprocess.PIPE, text=True, check=True, timeout=30).stdout
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="sends a signal to one thread")
+def test_a_waiting_caller_sees_a_signal_that_does_not_end_its_wait() -> None:
+    """Another thread gets the signal, so nothing interrupts the wait of the main thread, which has to run the handler."""
+    program = """
+        import asyncio, signal, sys, threading, time
+        from sprocketmq.net.process.engine import Engine
+
+        started = threading.Event()
+
+        async def forever():
+            started.set()
+            await asyncio.Event().wait()
+
+        def is_waiting():
+            return sys._current_frames()[threading.main_thread().ident].f_code.co_filename.endswith("engine.py")
+
+        def interrupt():
+            started.wait()
+            while not is_waiting():
+                time.sleep(0.01)
+            signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        engine = Engine()
+        threading.Thread(target=interrupt).start()
+        try:
+            engine.run(forever())
+        except KeyboardInterrupt:
+            print("interrupted")
+        """
+    assert _printed(program) == "interrupted\n"
+
+
+class Gate:
+    """A lock that opens after as many waits in vain as are given, and notes the timeout of each."""
+
+    def __init__(self, in_vain: int) -> None:
+        self._in_vain = in_vain
+        self.timeouts: list[float] = []
+
+    def acquire(self, timeout: float) -> bool:
+        self.timeouts.append(timeout)
+        return len(self.timeouts) > self._in_vain
+
+
+def _call(gate: Gate) -> _BlockingCall[int]:
+    async def answer() -> int:
+        return 7
+
+    coroutine, loop = answer(), asyncio.new_event_loop()
+    try:
+        call = _BlockingCall(loop, coroutine, None)
+        call._task = loop.create_task(coroutine)
+        loop.run_until_complete(call._task)
+    finally:
+        loop.close()
+    call._gate = gate
+    return call
+
+
+@pytest.mark.parametrize("in_vain", [0, 1, 3])
+def test_a_call_without_a_timeout_waits_again_until_it_has_ended(in_vain: int) -> None:
+    gate = Gate(in_vain)
+    assert _call(gate).result(None) == 7
+    assert gate.timeouts == [_WAIT_S] * (in_vain + 1)
+
+
+def test_a_call_with_a_timeout_waits_once() -> None:
+    gate = Gate(1)
+    with pytest.raises(concurrent.futures.TimeoutError):
+        _call(gate).result(2.5)
+    assert gate.timeouts == [2.5]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_a_child_forked_while_the_shared_engine_is_made_makes_its_own() -> None:
+    program = """
+        import os, signal, threading
+        from sprocketmq.net.process import engine as module
+
+        make, is_making, may_go_on = module.new_event_loop, threading.Event(), threading.Event()
+
+        def make_slowly():
+            is_making.set()
+            may_go_on.wait()
+            return make()
+
+        async def answer():
+            return 7
+
+        module.new_event_loop = make_slowly
+        thread = threading.Thread(target=module.Engine.shared)
+        thread.start()
+        is_making.wait()
+        child = os.fork()
+        if child == 0:
+            signal.alarm(10)  # ends a child that waits forever
+            module.new_event_loop = make
+            os._exit(module.Engine.shared().run(answer()))
+        may_go_on.set()
+        thread.join()
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        """
+    assert _printed(program) == "7\n"
