@@ -214,7 +214,7 @@ class DiskMessageStore(QueueLogStore):
         try:
             self._complete_index()
             flusher.close()
-            if healthy:  # after a failed flush the next start must recover as after a crash
+            if healthy and not flusher.has_failed:  # after a failed flush the next start must recover as after a crash
                 self._checkpoint.index_msg_timestamp = self.index.end_timestamp_ms
                 self._checkpoint.queue_totals = self.consume_queues.queue_totals(self.commit_log.max_offset)
                 self._checkpoint.save()

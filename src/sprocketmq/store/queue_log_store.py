@@ -107,6 +107,7 @@ class QueueLogStore:
 
     def refuse_appends(self, reason: StoreNotWritable | None) -> None:
         """Raise ``reason`` at every append from now on; None accepts appends again."""
+        # Raised for each append until then, without the traceback of the one before: it would grow, and keep the messages of all of them.
         self._refusal = reason or self._frozen
 
     def freeze(self, reason: StoreNotWritable | None) -> None:
@@ -116,7 +117,7 @@ class QueueLogStore:
 
     def append(self, message: StoredMessage, now_ms: int) -> AppendResult:
         if self._refusal is not None:
-            raise self._refusal
+            raise self._refusal.with_traceback(None)
         queue = self._queues.get((message.topic, message.queue_id)) or self._open_queue(message)
         body, properties, sys_flag = message.body, message.properties, message.sys_flag
         born_host, store_host = message.born_host, message.store_host
@@ -169,7 +170,7 @@ class QueueLogStore:
         if len(message.body) <= self.config.max_message_size:
             return self.append(message, now_ms)
         if self._refusal is not None:
-            raise self._refusal
+            raise self._refusal.with_traceback(None)
         if self.config.enable_consume_queue_ext:
             message = self._extended(message, now_ms)
         queue = self._queues.get((message.topic, message.queue_id)) or self._open_queue(message)
@@ -201,7 +202,7 @@ class QueueLogStore:
 
     def append_batch(self, batch: StoredBatch, now_ms: int) -> BatchAppendResult:
         if self._refusal is not None:
-            raise self._refusal
+            raise self._refusal.with_traceback(None)
         if batch.sys_flag & _TRANSACTION_MASK:
             raise ConfigurationError(
                 f"a batch for topic {batch.topic!r}, queue {batch.queue_id} holds another topic, another queue or a transaction; "

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import traceback
+
 import pytest
 
 from sprocketmq.errors import ConfigurationError, StoreNotWritable
@@ -299,6 +301,22 @@ def test_an_entry_whose_record_is_gone_is_skipped_and_logged(caplog: pytest.LogC
 def test_a_store_refuses_appends_before_load() -> None:
     with pytest.raises(StoreNotWritable, match="load"):
         MemoryMessageStore(SMALL).append(message(), NOW_MS)
+
+
+def test_a_store_that_refuses_keeps_nothing_of_what_it_refused(store: MessageStore) -> None:
+    refusal = StoreNotWritable("the disk is full")
+    store.refuse_appends(refusal)
+    lengths = set()
+    for _ in range(3):
+        for append, what in (
+            (store.append, message()),
+            (store.append_again, message()),
+            (store.append_batch, batch_of([message()])),
+        ):
+            with pytest.raises(StoreNotWritable, match="full"):
+                append(what, NOW_MS)
+            lengths.add(len(traceback.extract_tb(refusal.__traceback__)))
+    assert max(lengths) <= 3  # this function and the store's
 
 
 @pytest.mark.parametrize("bad", [{"mapped_file_size_consume_queue": 30}, {"mapped_file_size_commit_log": 10}])

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 from collections import deque
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
@@ -231,8 +232,9 @@ class Producer(BlockingClient):
             self._engine.call(self._empty_inbox)
         except ClosedError as error:
             self._is_awake = False
-            left = [self._inbox.popleft() for _ in range(len(self._inbox))]
-            fail_all([future for _, future, _ in left], error)
+            with contextlib.suppress(IndexError):  # it is empty; other threads may be taking from it, too
+                while True:
+                    fail_all([self._inbox.popleft()[1]], error)
 
     def _empty_inbox(self) -> None:
         self._is_awake = False  # before taking: what is appended from here on wakes the engine again

@@ -7,10 +7,19 @@ covers both.
 
 The folders of a store may lie elsewhere (``storePathCommitLog``, or a link), where the broker of another store could use them as well. So
 each is locked too, with flock on the folder itself, because Apache accepts no foreign file in its commit log's folder.
+
+Fork: a child has no share in the lock of the file, but it shares the locks of the folders, which last until both processes have closed
+them or one has unlocked them. Laws:
+
+1. ``release`` unlocks the folders before it closes them, so that the parent's release is complete whatever a child still has open.
+2. A child closes what it inherited, so that the locks end with the parent, however that ends. It unlocks nothing: that would take the locks
+   from the parent. Its copy of a lock is not held, and it may open any store that its parent has released.
+3. No fork falls into the middle of ``acquire`` or ``release`` of another thread; a child would not know the descriptors of that moment.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import logging
 import os
@@ -25,8 +34,8 @@ __all__ = ["LockFile"]
 
 log = logging.getLogger("sprocketmq.store")
 
-_held: set[str] = set()
-_held_lock = threading.Lock()
+_held: dict[str, LockFile] = {}  # by path
+_held_lock = threading.RLock()  # reentrant: a signal handler that forks may interrupt the thread that holds it
 
 
 class LockFile:
@@ -67,7 +76,7 @@ class LockFile:
                 self._close(fd)
                 raise
             self._fd = fd
-            _held.add(self._path)
+            _held[self._path] = self
 
     def _lock_folder(self, folder: str) -> None:
         if sys.platform == "win32" or not os.path.isdir(folder):
@@ -85,10 +94,13 @@ class LockFile:
         except OSError as error:  # some network file systems have no such locks
             log.info("the folder %s cannot be locked: %s", folder, error)
 
-    def _close(self, fd: int) -> None:
-        for held in (fd, *self._folder_fds):
-            os.close(held)
+    def _close(self, fd: int, *, unlocks: bool = True) -> None:
+        for folder_fd in self._folder_fds:
+            if unlocks:
+                _unlock_folder(folder_fd)
+            os.close(folder_fd)
         self._folder_fds = []
+        os.close(fd)
 
     def release(self) -> None:
         """Release the lock; does nothing if it is not held."""
@@ -96,7 +108,13 @@ class LockFile:
             if self._fd is not None:
                 self._close(self._fd)
                 self._fd = None
-                _held.discard(self._path)
+                _held.pop(self._path, None)
+
+    def after_fork_in_child(self) -> None:
+        """Close what the parent holds, without unlocking it (law 2)."""
+        if self._fd is not None:
+            self._close(self._fd, unlocks=False)
+            self._fd = None
 
     def _locked(self) -> StoreLocked:
         return StoreLocked(
@@ -114,3 +132,28 @@ def _lock_first_byte(fd: int) -> None:
         import fcntl
 
         fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+
+
+def _unlock_folder(fd: int) -> None:
+    if sys.platform != "win32":
+        import fcntl
+
+        with contextlib.suppress(OSError):  # a file system without such locks, see _lock_folder
+            fcntl.flock(fd, fcntl.LOCK_UN)
+
+
+def _after_fork_in_child() -> None:
+    global _held_lock
+    _held_lock = threading.RLock()
+    inherited = list(_held.values())
+    _held.clear()
+    for lock in inherited:
+        lock.after_fork_in_child()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(
+        before=lambda: _held_lock.acquire(),
+        after_in_parent=lambda: _held_lock.release(),
+        after_in_child=_after_fork_in_child,
+    )

@@ -9,6 +9,18 @@ A failed fdatasync is final: the kernel may have dropped the pages, and a second
 the error, and the store refuses further messages. A file that could not be opened because the process has no free descriptors was not
 synced at all; it is tried again.
 
+    open --> failed     a flush failed, or anything else ended the thread: the store takes no more messages
+      |        |
+      +--------+--> closed
+
+Laws of the waiters:
+
+1. A waiter is answered once: when ``flushed_offset`` has reached its place, when the state becomes failed, or at the end of ``close``,
+   however the last flush ends. Who asks in the states failed and closed is answered at once.
+2. The thread ends only by ``close`` or with the state failed. That has one error, the first, whose cause is what happened.
+3. In the state failed no sync of the log begins, neither on the thread nor by ``flush``: it would report success (see above).
+4. Whatever the callback of a waiter raises is logged. It does not keep the other waiters from their answers.
+
 A sync takes milliseconds however little it writes, so the queues are synced in rounds. A round notes the indexed end of the log and the
 queues with new entries, syncs some of them each second, and moves the checkpoint to the noted place after the last one. With up to 64
 written queues a round takes a second, with up to 1,024 at most 16 seconds. With more queues, one sync of the whole file system every ten
@@ -26,6 +38,7 @@ import itertools
 import logging
 import threading
 import time
+import traceback
 from collections.abc import Callable
 
 from sprocketmq.errors import StoreNotWritable
@@ -46,6 +59,7 @@ _QUEUES_AT_ONCE = 64
 _MANY_QUEUES = 1_024
 _MANY_INTERVAL_S = 10.0
 _INDEX_INTERVAL_S = 60.0
+_CLOSED = "the store is closed; start the broker again"
 
 
 class _Round:
@@ -63,7 +77,8 @@ class Flusher:
 
     Args:
         flushed_offset: physical offset up to which everything is known to be on the disk at the start.
-        on_failure: called once, on the flush thread, with the error after which the store must not take messages.
+        on_failure: called with the error after which the store must not take messages, on the thread whose flush failed. If another
+            thread's flush fails too, it is called again, with the same error.
     """
 
     def __init__(
@@ -91,6 +106,10 @@ class Flusher:
         self.flushed_offset = flushed_offset
         self.sync_count = 0  # commit log rounds so far; appends / sync_count is the gain of group commit
 
+    @property
+    def has_failed(self) -> bool:
+        return self._failure is not None
+
     def start(self) -> None:
         self._thread = threading.Thread(target=self._main, name="sprocketmq-flush", daemon=True)
         self._thread.start()
@@ -104,7 +123,7 @@ class Flusher:
             elif physical_offset <= self.flushed_offset:
                 future.set_result(None)
             elif self._closed:
-                future.set_exception(StoreNotWritable("the store is closed; start the broker again"))
+                future.set_exception(StoreNotWritable(_CLOSED))
             else:
                 heapq.heappush(self._waiters, (physical_offset, next(self._numbers), future))
                 self._condition.notify()
@@ -114,7 +133,7 @@ class Flusher:
         """Flush everything now, on the calling thread.
 
         Raises:
-            StoreNotWritable: the disk reported an error.
+            StoreNotWritable: the disk reported an error, now or before.
         """
         try:
             self._sync_log()
@@ -125,24 +144,47 @@ class Flusher:
             raise
 
     def close(self) -> None:
-        """Stop the thread after a last flush; errors of that flush are raised."""
+        """Stop the thread after a last flush.
+
+        Raises:
+            StoreNotWritable: that flush failed, or one that the thread was in: this stop is not a clean one. If the state was failed
+                before, the caller knows.
+        """
         with self._condition:
+            had_failed = self._failure is not None
             self._closed = True
             self._condition.notify()
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
-        if self._failure is None:
-            self.flush()
+        try:
+            if self._thread is not None:
+                self._thread.join()
+                self._thread = None
+            if not had_failed:
+                self.flush()
+        finally:  # also of those who wait for more than was ever written
+            self._fail_waiters(StoreNotWritable(_CLOSED))
 
     def _main(self) -> None:
+        try:
+            self._flush_in_rounds()
+        except BaseException as error:
+            failure = error
+            if not isinstance(failure, StoreNotWritable):
+                what = traceback.format_exception_only(error)[-1].strip()  # also of an error whose text raises
+                failure = StoreNotWritable(
+                    f"flushing to the disk ended with {what}; see the log, and start the broker again"
+                )
+                failure.__cause__ = error
+            self._fail(failure)
+            log.error("the store takes no more messages: %s", failure, exc_info=error)
+
+    def _flush_in_rounds(self) -> None:
         queues_due_s = time.monotonic() + self._queue_interval_s
         index_due_s = many_due_s = time.monotonic() + _INDEX_INTERVAL_S
         while True:
             with self._condition:
                 if not self._waiters and not self._closed:
                     self._condition.wait(min(self._log_interval_s, self._queue_interval_s))
-                if self._closed:
+                if self._closed or self._failure is not None:
                     return
             try:
                 self._sync_log()
@@ -161,8 +203,7 @@ class Flusher:
             except StoreNotWritable as error:
                 cause = error.__cause__
                 if not isinstance(cause, OSError) or cause.errno not in _NO_DESCRIPTORS:
-                    self._fail(error)
-                    return
+                    raise
                 log.error("%s; it is tried again every %g s", error, self._log_interval_s)
                 with self._condition:
                     if not self._closed:
@@ -170,6 +211,8 @@ class Flusher:
 
     def _sync_log(self) -> None:
         with self._syncing:
+            if self._failure is not None:  # perhaps just now, while this thread waited for its turn
+                raise self._failure.with_traceback(None)
             store_timestamp_ms = self._log.last_store_timestamp_ms  # read before the end: may be early, never late
             end = self._log.max_offset
             if end > self.flushed_offset:
@@ -199,8 +242,7 @@ class Flusher:
             while self._waiters and self._waiters[0][0] <= self.flushed_offset:
                 ready.append(heapq.heappop(self._waiters)[2])
         for future in ready:
-            if future.set_running_or_notify_cancel():
-                future.set_result(None)
+            _answer(future, None)
 
     def _sync_queues(self) -> None:
         """Sync the log, then all entries, then write the checkpoint."""
@@ -250,9 +292,25 @@ class Flusher:
 
     def _fail(self, error: StoreNotWritable) -> None:
         with self._condition:
-            self._failure = error
-            waiters, self._waiters = self._waiters, []
+            error = self._failure = self._failure or error
         self._on_failure(error)
+        self._fail_waiters(error)
+
+    def _fail_waiters(self, error: StoreNotWritable) -> None:
+        with self._condition:
+            waiters, self._waiters = self._waiters, []
         for _, _, future in waiters:
-            if future.set_running_or_notify_cancel():
-                future.set_exception(error)
+            _answer(future, error)
+
+
+def _answer(future: concurrent.futures.Future[None], error: StoreNotWritable | None) -> None:
+    """Complete a waiter that was not cancelled. Callbacks run now; the base class logs only those of their errors that are Exceptions."""
+    try:
+        if not future.set_running_or_notify_cancel():
+            return
+        if error is None:
+            future.set_result(None)
+        else:
+            future.set_exception(error)
+    except BaseException:
+        log.exception("a callback of when_durable failed")

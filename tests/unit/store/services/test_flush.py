@@ -38,7 +38,7 @@ class Disk:
         self.gate = threading.Event()
         self.gate.set()
         self.entered = threading.Semaphore(0)
-        self.error: OSError | None = None
+        self.error: BaseException | None = None
         monkeypatch.setattr(mapped_file, "sync_path", self.sync)
 
     def sync(self, path: str) -> None:
@@ -110,6 +110,154 @@ def test_a_failed_sync_fails_its_waiters_and_the_store_takes_nothing_more(store:
         store.when_durable(1 << 40).result(20)
     store.close()
     assert os.path.exists(os.path.join(store.path, "abort"))  # the next start must look closely
+
+
+class Untold(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("mmap closed"), SystemExit(3), Untold()], ids=lambda error: type(error).__name__
+)
+def test_an_error_that_is_not_the_disks_ends_the_flush_thread_and_nobody_waits(
+    store: DiskMessageStore, disk: Disk, error: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    disk.gate.clear()
+    first = store.when_durable(end(store))
+    assert disk.entered.acquire(timeout=20)
+    waiters = [first, store.when_durable(end(store)), store.when_durable(1 << 40)]
+    disk.error = error
+    disk.gate.set()
+    for waiter in waiters:
+        failure = waiter.exception(20)
+        assert isinstance(failure, StoreNotWritable)
+        assert type(error).__name__ in str(failure)
+        assert failure.__cause__ is error
+    disk.error = None
+    assert not store.writable
+    with pytest.raises(StoreNotWritable, match=type(error).__name__):
+        store.append(message(), NOW_MS)
+    assert store.when_durable(1 << 40).exception(20) is failure
+    with pytest.raises(StoreNotWritable, match=type(error).__name__):
+        store.flush()
+    store.close()
+    assert os.path.exists(os.path.join(store.path, "abort"))
+    assert [record.levelname for record in caplog.records if record.exc_info and record.exc_info[1] is error] == [
+        "ERROR"
+    ]
+
+
+def test_a_flush_after_a_failed_one_does_not_report_success(store: DiskMessageStore, disk: Disk) -> None:
+    end(store)
+    flushed = store.flushed_offset
+    disk.error = OSError(errno.EIO, os.strerror(errno.EIO))
+    with pytest.raises(StoreNotWritable, match="commitlog"):
+        store.flush()
+    disk.error = None
+    with pytest.raises(StoreNotWritable, match="commitlog"):
+        store.flush()
+    assert store.flushed_offset == flushed
+
+
+def test_the_thread_ends_when_another_threads_flush_has_failed(tmp_path: Path, disk: Disk) -> None:
+    store = open_disk(tmp_path / "s5", dataclasses.replace(QUIET, flush_interval_commit_log_ms=1))
+    disk.error = OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+    assert store._flusher is not None
+    thread = store._flusher._thread
+    assert thread is not None
+    waiter = store.when_durable(end(store))
+    with pytest.raises(StoreNotWritable, match="descriptors"):
+        store.flush()
+    with pytest.raises(StoreNotWritable, match="descriptors"):
+        waiter.result(20)
+    thread.join(20)
+    assert not thread.is_alive()
+    store.close()
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(errno.EIO, os.strerror(errno.EIO)), ValueError("mmap closed")], ids=["disk", "other"]
+)
+def test_a_sync_that_fails_while_the_store_is_closed_is_no_clean_stop(
+    store: DiskMessageStore, disk: Disk, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert store._flusher is not None
+    thread = store._flusher._thread
+    assert thread is not None
+    join = thread.join
+
+    def fail_and_join() -> None:  # close() waits for the thread now
+        disk.error = error
+        disk.gate.set()
+        join()
+        disk.error = None
+
+    disk.gate.clear()
+    waiter = store.when_durable(end(store))
+    assert disk.entered.acquire(timeout=20)
+    monkeypatch.setattr(thread, "join", fail_and_join)
+    with pytest.raises(StoreNotWritable) as raised:
+        store.close()
+    assert waiter.exception(0) is raised.value
+    assert os.path.exists(os.path.join(store.path, "abort"))
+
+
+def test_a_flush_that_fails_while_a_closing_store_completes_its_index_is_no_clean_stop(
+    store: DiskMessageStore, disk: Disk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flusher, place = store._flusher, end(store)
+    assert flusher is not None
+
+    def fail_meanwhile() -> None:
+        disk.error = OSError(errno.EIO, "Input/output error")
+        assert isinstance(flusher.when_durable(place).exception(20), StoreNotWritable)
+        disk.error = None
+
+    monkeypatch.setattr(store, "_complete_index", fail_meanwhile)
+    store.close()
+    assert os.path.exists(os.path.join(store.path, "abort"))
+
+
+def test_a_closed_store_lets_nobody_wait_for_what_was_never_written(store: DiskMessageStore) -> None:
+    waiter = store.when_durable(1 << 40)
+    store.close()
+    with pytest.raises(StoreNotWritable, match="closed"):
+        waiter.result(0)
+
+
+def test_nobody_waits_when_the_last_flush_ends_unexpectedly(
+    store: DiskMessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken() -> None:
+        raise ValueError("mmap closed")
+
+    waiter = store.when_durable(1 << 40)
+    monkeypatch.setattr(store._flusher, "flush", broken)
+    with pytest.raises(ValueError, match="mmap closed"):
+        store.close()
+    with pytest.raises(StoreNotWritable, match="closed"):
+        waiter.result(0)
+
+
+@pytest.mark.parametrize("error", [None, OSError(errno.EIO, os.strerror(errno.EIO))], ids=["synced", "failed"])
+def test_a_callback_that_raises_keeps_no_answer_from_other_waiters(
+    store: DiskMessageStore, disk: Disk, error: OSError | None
+) -> None:
+    def leave(_: object) -> None:
+        raise SystemExit
+
+    disk.gate.clear()
+    at = end(store)
+    first = store.when_durable(at)
+    first.add_done_callback(leave)
+    assert disk.entered.acquire(timeout=20)
+    others = [store.when_durable(at) for _ in range(3)]
+    disk.error = error
+    disk.gate.set()
+    for waiter in [first, *others]:
+        assert isinstance(waiter.exception(20), StoreNotWritable if error else type(None))
+    assert store.writable == (error is None)
 
 
 def test_a_closed_store_has_flushed_every_file(tmp_path: Path, disk: Disk) -> None:
