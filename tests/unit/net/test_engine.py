@@ -10,10 +10,12 @@ import signal
 import subprocess
 import sys
 import textwrap
+from types import SimpleNamespace
 
 import pytest
 
-from sprocketmq.net.process.engine import _WAIT_S, _BlockingCall
+from sprocketmq.errors import ClosedError
+from sprocketmq.net.process.engine import _WAIT_S, Engine, _BlockingCall
 
 
 def _printed(program: str) -> str:
@@ -77,6 +79,7 @@ def _call(gate: Gate) -> _BlockingCall[int]:
         loop.run_until_complete(call._task)
     finally:
         loop.close()
+    call._loop = SimpleNamespace(is_closed=lambda: False)
     call._gate = gate
     return call
 
@@ -125,3 +128,46 @@ def test_a_child_forked_while_the_shared_engine_is_made_makes_its_own() -> None:
         print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
         """
     assert _printed(program) == "7\n"
+
+
+def test_a_call_that_begins_while_the_engine_closes_ends() -> None:
+    """Its coroutine begins when all tasks of that moment were cancelled already, and the loop stops right after that."""
+    engine = Engine("closing")
+    outcomes: list[concurrent.futures.Future[None]] = []
+
+    async def forever(started: asyncio.Event) -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    async def when_cancelled(caller: concurrent.futures.ThreadPoolExecutor) -> None:
+        started = [asyncio.Event(), asyncio.Event()]
+        try:
+            await asyncio.Event().wait()
+        finally:
+            outcomes.append(caller.submit(engine.run, forever(started[0])))
+            outcomes.append(engine.submit(forever(started[1])))
+            for event in started:
+                await event.wait()
+
+    with concurrent.futures.ThreadPoolExecutor(1) as caller:
+        engine.submit(when_cancelled(caller))
+        engine.close()
+        for outcome in outcomes:
+            with pytest.raises(concurrent.futures.CancelledError):
+                outcome.result(20)
+    assert len(outcomes) == 2
+    assert engine.loop.is_closed()
+
+
+def test_a_call_whose_engine_was_closed_before_it_began_ends() -> None:
+    async def never() -> None:
+        raise AssertionError("it began")
+
+    loop = asyncio.new_event_loop()
+    loop.close()
+    coroutine = never()
+    call = _BlockingCall(loop, coroutine, None)
+    with pytest.raises(ClosedError, match="this engine was closed"):
+        call.result(None)
+    call.give_up()
+    assert coroutine.cr_frame is None  # it was closed: Python warns of one that was never awaited

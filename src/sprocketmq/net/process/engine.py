@@ -91,13 +91,18 @@ class Engine:
         asyncio.set_event_loop(self.loop)
         try:
             while not self._is_closing:
-                try:
-                    self.loop.run_forever()
-                except BaseException as error:  # of a user's callback; see the module's docstring
-                    sentence = "a callback raised %s on the thread %s; that ends neither the thread nor the process"
-                    log.error(sentence, type(error).__name__, self._thread.name, exc_info=error)
+                self._run_guarded(self.loop.run_forever)
+            # What other threads began between the cancelling and the stop: their callers wait for an end.
+            self._run_guarded(lambda: self.loop.run_until_complete(_cancel_late()))
         finally:
             self.loop.close()
+
+    def _run_guarded(self, run: Callable[[], object]) -> None:
+        try:
+            run()
+        except BaseException as error:  # of a user's callback; see the module's docstring
+            sentence = "a callback raised %s on the thread %s; that ends neither the thread nor the process"
+            log.error(sentence, type(error).__name__, self._thread.name, exc_info=error)
 
     @property
     def on_engine_thread(self) -> bool:
@@ -198,10 +203,11 @@ class _BlockingCall(Generic[T]):
         if not self._gate.acquire(timeout=_WAIT_S if timeout_s is None else timeout_s):
             if timeout_s is not None:
                 raise concurrent.futures.TimeoutError
-            while not self._gate.acquire(timeout=_WAIT_S):
+            while not self._gate.acquire(timeout=_WAIT_S) and not self._loop.is_closed():
                 pass
         task = self._task
-        assert task is not None
+        if task is None or not task.done():  # the engine was closed as this call began: nothing opens the gate any more
+            raise ClosedError(_CLOSED)
         if task.cancelled():
             raise concurrent.futures.CancelledError
         return task.result()
@@ -231,11 +237,20 @@ class _BlockingCall(Generic[T]):
             self._unreceived(task.result())
 
 
-async def _cancel_all() -> None:
+def _cancelled_tasks() -> list[asyncio.Task[Any]]:
     current = asyncio.current_task()
     tasks = [task for task in asyncio.all_tasks() if task is not current]
     for task in tasks:
         task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    return tasks
+
+
+async def _cancel_late() -> None:
+    if tasks := _cancelled_tasks():
+        await asyncio.wait(tasks, timeout=1)
+
+
+async def _cancel_all() -> None:
+    await asyncio.gather(*_cancelled_tasks(), return_exceptions=True)
     await asyncio.get_running_loop().shutdown_asyncgens()
     await asyncio.get_running_loop().shutdown_default_executor()
