@@ -30,20 +30,24 @@ class ClaimedWork(Generic[T]):
     """
 
     def __init__(self, work: Callable[[], T]) -> None:
-        self._work: Final = work
+        self._work: Callable[[], T] | None = work
         self._claim: Final = threading.Lock()
         self.outcome: Final[Future[T]] = Future()
 
-    def claim(self) -> bool:
-        """Take the work from all others. False: another has it."""
-        return self._claim.acquire(blocking=False)
+    def claim(self) -> Callable[[], T] | None:
+        """Take the work from all others; None: another has it. What stays in an executor's queue keeps nothing of it."""
+        if not self._claim.acquire(blocking=False):
+            return None
+        work, self._work = self._work, None
+        return work
 
     def __call__(self) -> None:
         """Run the work, unless another has claimed it."""
-        if not self.claim() or not self.outcome.set_running_or_notify_cancel():
+        work = self.claim()
+        if work is None or not self.outcome.set_running_or_notify_cancel():
             return
         try:
-            result = self._work()
+            result = work()
         except BaseException as error:  # noqa: BLE001 - as an executor does
             self.outcome.set_exception(error)
         else:

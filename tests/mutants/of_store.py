@@ -127,8 +127,8 @@ STORE_MUTANTS = [
         "threads",
         "work that ran without its thread runs again when a thread can be started",
         "src/sprocketmq/threads.py",
-        "        if not self.claim() or not self.outcome.set_running_or_notify_cancel():\n            return\n",
-        "        self.claim()\n",
+        "        claimed()\n",
+        "        work()\n",
         "tests/unit/test_threads.py::test_without_a_thread_work_runs_here_and_never_again",
     ),
     Mutant(

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -49,7 +51,21 @@ def test_what_the_work_raises_is_its_outcome() -> None:
 
 def test_claimed_work_does_not_run() -> None:
     work = ClaimedWork(lambda: pytest.fail("it ran"))
-    assert work.claim()
+    assert work.claim() is not None
     work()
-    assert not work.claim()
+    assert work.claim() is None
     assert not work.outcome.done()
+
+
+def test_what_stays_in_a_queue_keeps_nothing_of_the_work() -> None:
+    class Text:
+        def save(self) -> None:
+            pass
+
+    text = Text()
+    kept = weakref.ref(text)
+    with ThreadPoolExecutor(1, "worker") as executor, refused_threads("worker"):
+        submit(executor, text.save)
+        del text
+        gc.collect()
+        assert kept() is None

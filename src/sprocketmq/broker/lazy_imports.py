@@ -8,7 +8,8 @@ Laws
 1. A request is handled by its handler when its library is loaded, and not at all if its connection has closed meanwhile.
 2. Requests that wait for one library are handled in the order in which they came.
 3. At most ``MOST_WAITING`` requests wait; further ones are answered "try again" (bounded memory).
-4. If a library cannot be loaded, the handler runs and fails with its own error.
+4. If a library is not installed, the handler runs and fails with its own error. If something else is missing (a thread, memory, file
+   descriptors), requests are answered "try again", and the next one tries to load it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Final, Protocol, TypeVar
 from sprocketmq.core.sql92 import compile_sql92
 from sprocketmq.net.connection import Connection, bytes_while_waiting
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.frames.command import Command, response
+from sprocketmq.wire.frames.command import FLAG_ONEWAY, Command, response
 
 __all__ = ["MOST_WAITING", "LateLibraries", "Library", "is_loaded", "once_loaded"]
 
@@ -61,13 +62,9 @@ class LateLibraries:
             try:
                 loading = asyncio.get_running_loop().run_in_executor(None, _load, library)
             except RuntimeError as error:  # no thread can be started
-                return response(
-                    command,
-                    ResponseCode.SYSTEM_BUSY,
-                    f"{library.value} cannot be loaded now: {error}; try again in a second",
-                )
+                return _not_loaded(library, command, error)
             self._waiting[library] = waiting = []
-            loading.add_done_callback(lambda _: self._handle_all(library))
+            loading.add_done_callback(lambda done: self._handle_all(library, done))
         if len(waiting) >= MOST_WAITING:
             return response(
                 command, ResponseCode.SYSTEM_BUSY, f"{library.value} is being loaded; try again in a second"
@@ -76,11 +73,21 @@ class LateLibraries:
         connection.hold(bytes_while_waiting(command))
         return None
 
-    def _handle_all(self, library: Library) -> None:
+    def _handle_all(self, library: Library, loading: asyncio.Future[None]) -> None:
+        error = loading.exception()
         for connection, command in self._waiting.pop(library):
             connection.release(bytes_while_waiting(command))
-            if not connection.is_closed:
+            if connection.is_closed:
+                continue
+            if error is None:
                 connection.handle_now(command)
+            elif not command.flag & FLAG_ONEWAY:
+                connection.send(_not_loaded(library, command, error))
+
+
+def _not_loaded(library: Library, command: Command, error: BaseException) -> Command:
+    remark = f"{library.value} cannot be loaded now: {error}; try again in a second"
+    return response(command, ResponseCode.SYSTEM_BUSY, remark)
 
 
 def _load(library: Library) -> None:

@@ -76,6 +76,7 @@ class DiskMessageStore(QueueLogStore):
         try:
             self._open_files(deleted_topics)
         except BaseException:
+            self._flusher = None  # its thread does not run: there is nothing to close
             self._release()
             raise
         self.refuse_appends(None)
@@ -212,8 +213,10 @@ class DiskMessageStore(QueueLogStore):
         healthy = self.refusal is self._frozen or self.retention.disk_full
         self.refuse_appends(StoreNotWritable("the store is closed; start the broker again"))
         try:
-            self._complete_index()
-            flusher.close()
+            try:
+                self._complete_index()
+            finally:  # whatever that raised
+                flusher.close()
             if healthy and not flusher.has_failed:  # after a failed flush the next start must recover as after a crash
                 self._checkpoint.index_msg_timestamp = self.index.end_timestamp_ms
                 self._checkpoint.queue_totals = self.consume_queues.queue_totals(self.commit_log.max_offset)

@@ -79,3 +79,19 @@ def test_a_limited_number_of_requests_wait_and_others_are_answered_try_again(clu
     assert answer.code == ResponseCode.SYSTEM_BUSY
     loading.may_end.set()
     assert all(one.result(30) for one in waiting)
+
+
+@FILTERING
+def test_a_library_that_cannot_be_loaded_now_is_tried_again_by_a_later_request(cluster, client, loading, monkeypatch):
+    def fail() -> None:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setitem(lazy_imports._LOADERS, Library.SQL92, fail)
+    answer = client.ask(RequestCode.CHECK_CLIENT_CONFIG, None, body=check_of("a > 1"))
+    assert (answer.code, "Too many open files; try again in a second" in answer.remark) == (
+        ResponseCode.SYSTEM_BUSY,
+        True,
+    )
+    monkeypatch.setitem(lazy_imports._LOADERS, Library.SQL92, loading.load)
+    loading.may_end.set()
+    assert client.ask(RequestCode.CHECK_CLIENT_CONFIG, None, body=check_of("a > 1")).code == 0

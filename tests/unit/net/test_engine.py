@@ -171,3 +171,29 @@ def test_a_call_whose_engine_was_closed_before_it_began_ends() -> None:
         call.result(None)
     call.give_up()
     assert coroutine.cr_frame is None  # it was closed: Python warns of one that was never awaited
+
+
+def test_an_engine_whose_executor_hangs_is_closed_all_the_same() -> None:
+    """In a process of its own: asyncio's thread that waits for the executor fails later, because the loop is closed."""
+    program = """
+        import asyncio, os, threading
+        from sprocketmq.net.process.engine import Engine
+
+        engine = Engine()
+
+        async def use_a_thread():
+            asyncio.get_running_loop().run_in_executor(None, threading.Event().wait)
+
+        engine.run(use_a_thread())
+        engine.close()
+        print(engine.loop.is_closed(), engine._thread.is_alive(), flush=True)
+        os._exit(0)
+        """
+    assert _printed(program) == "True False\n"
+
+
+def test_a_closed_engine_takes_no_calls() -> None:
+    engine = Engine("closed")
+    engine.close()
+    with pytest.raises(ClosedError):
+        engine.call(lambda: None)

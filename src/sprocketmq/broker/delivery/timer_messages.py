@@ -553,10 +553,10 @@ class TimerMessages:
         try:
             asyncio.get_running_loop().run_in_executor(None, work)
         except RuntimeError as error:  # no thread can be started
-            work.claim()  # progress that is written later must not be older
-            log.error("the timer's progress is not written yet: %s", error)
-            self._changed()
-            return
+            if work.claim() is not None:  # else another thread of the executor has just taken it
+                log.error("the timer's progress is not written yet: %s", error)
+                self._changed()
+                return
         self._saving = asyncio.wrap_future(work.outcome)
         self._saving.add_done_callback(self._saved)
 

@@ -32,6 +32,7 @@ _CLOSED: Final = "this engine was closed; create the client with another one"
 # How long a caller waits at a time. A signal that arrives as the wait begins, or in another thread, does not end the wait, and on Windows
 # none does before Python 3.14; its handler (Ctrl-C) then runs when the wait is over.
 _WAIT_S: Final = 0.5
+_LATE_S: Final = 1.0  # how long tasks that began while the engine closed may take to end
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
@@ -68,7 +69,7 @@ class Engine:
 
     def __init__(self, name: str = "sprocketmq-engine") -> None:
         self.loop = new_event_loop()
-        self._is_closing = False
+        self._is_closing = self._is_stuck = False
         self.is_inherited = False  # it runs in the parent of a fork, and not here; asking for the process id takes a system call each time
         fork.register(self)
         self._thread = threading.Thread(target=self._main, name=name, daemon=True)
@@ -93,7 +94,8 @@ class Engine:
             while not self._is_closing:
                 self._run_guarded(self.loop.run_forever)
             # What other threads began between the cancelling and the stop: their callers wait for an end.
-            self._run_guarded(lambda: self.loop.run_until_complete(_cancel_late()))
+            if not self._is_stuck:
+                self._run_guarded(lambda: self.loop.run_until_complete(_cancel_late()))
         finally:
             self.loop.close()
 
@@ -113,7 +115,7 @@ class Engine:
         if self.is_inherited:
             coroutine.close()
             raise ClosedError(fork.FORKED)
-        if self.loop.is_closed():
+        if self._is_closing or self.loop.is_closed():
             coroutine.close()
             raise ClosedError(_CLOSED)
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
@@ -137,7 +139,7 @@ class Engine:
         if self.on_engine_thread:
             coroutine.close()
             raise RuntimeError("a blocking call was made on the engine's own thread; use the async client there")
-        if self.is_inherited or self.loop.is_closed():
+        if self.is_inherited or self._is_closing or self.loop.is_closed():
             self.submit(coroutine)  # raises
         call = _BlockingCall(self.loop, coroutine, unreceived)
         try:
@@ -149,6 +151,8 @@ class Engine:
 
     def call(self, callback: Callable[[], object]) -> None:
         """Run ``callback()`` on the engine soon, without waiting. Raises ClosedError if the engine is closed."""
+        if self._is_closing:
+            raise ClosedError(_CLOSED)
         try:
             self.loop.call_soon_threadsafe(callback)
         except RuntimeError as error:
@@ -161,6 +165,9 @@ class Engine:
         try:
             asyncio.run_coroutine_threadsafe(_cancel_all(), self.loop).result(5)
         except (concurrent.futures.TimeoutError, RuntimeError):
+            self._is_stuck = (
+                True  # cancelling the wait for an executor's thread would block the loop (before Python 3.13)
+            )
             print("sprocketmq: tasks were still running when the engine closed", file=sys.stderr)  # noqa: T201
         self._is_closing = True  # before the stop, which is lost if a callback of the same turn raises
         self.loop.call_soon_threadsafe(self.loop.stop)
@@ -246,8 +253,11 @@ def _cancelled_tasks() -> list[asyncio.Task[Any]]:
 
 
 async def _cancel_late() -> None:
-    if tasks := _cancelled_tasks():
-        await asyncio.wait(tasks, timeout=1)
+    end_s = asyncio.get_running_loop().time() + _LATE_S
+    while tasks := _cancelled_tasks():
+        _, pending = await asyncio.wait(tasks, timeout=max(0.0, end_s - asyncio.get_running_loop().time()))
+        if pending:
+            return
 
 
 async def _cancel_all() -> None:

@@ -111,8 +111,9 @@ class Flusher:
         return self._failure is not None
 
     def start(self) -> None:
-        self._thread = threading.Thread(target=self._main, name="sprocketmq-flush", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._main, name="sprocketmq-flush", daemon=True)
+        thread.start()
+        self._thread = thread  # a thread that could not be started cannot be joined
 
     def when_durable(self, physical_offset: int) -> concurrent.futures.Future[None]:
         """See ``MessageStore.when_durable``."""
@@ -228,7 +229,7 @@ class Flusher:
                             file.sync()
                 except OSError as error:
                     files.new_files = True  # their names may not be on the disk yet
-                    raise not_writable(files.directory or "", error) from error
+                    raise self._failed(files.directory or "", error) from error
                 self.sync_count += 1
                 self._log.preallocator.flushed(end - self.flushed_offset)
                 self._checkpoint.physic_msg_timestamp = store_timestamp_ms
@@ -266,7 +267,7 @@ class Flusher:
             try:
                 self._queues.sync(current.queues[:at_once])
             except OSError as error:
-                raise not_writable(self._queues.directory or "", error) from error
+                raise self._failed(self._queues.directory or "", error) from error
             del current.queues[:at_once]
             self._round = current if current.queues else None
             if self._round is None and current.durable_offset >= 0:
@@ -285,10 +286,18 @@ class Flusher:
             try:
                 dispatcher.sync()
             except OSError as error:
-                raise not_writable("the folder index", error) from error
+                raise self._failed("the folder index", error) from error
             self._checkpoint.index_mark, self._checkpoint.index_numbers = progress, dispatcher.index_numbers
             self._checkpoint.indexed_timestamp = progress.store_timestamp_ms
             self._checkpoint.save()
+
+    def _failed(self, what: str, error: OSError) -> StoreNotWritable:
+        """Enter the state failed while the lock of the syncs is held, so that the thread that waits for it begins none (law 3)."""
+        failure = not_writable(what, error)
+        if error.errno not in _NO_DESCRIPTORS:
+            with self._condition:
+                self._failure = self._failure or failure
+        return failure
 
     def _fail(self, error: StoreNotWritable) -> None:
         with self._condition:

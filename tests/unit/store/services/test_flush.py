@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from refused_threads import refused_threads
 from sprocketmq.errors import StoreNotWritable
 from sprocketmq.store import DiskMessageStore, FlushDiskType, StoreConfig
 from sprocketmq.store.files import mapped_file
@@ -216,6 +217,60 @@ def test_a_flush_that_fails_while_a_closing_store_completes_its_index_is_no_clea
 
     monkeypatch.setattr(store, "_complete_index", fail_meanwhile)
     store.close()
+    assert os.path.exists(os.path.join(store.path, "abort"))
+
+
+def test_no_sync_follows_one_that_failed_although_another_thread_waits_for_its_turn(
+    store: DiskMessageStore, disk: Disk
+) -> None:
+    flusher = store._flusher
+    assert flusher is not None
+    begun = []
+
+    class Turns:
+        """A lock for syncs that lets another thread in at the moment when a failed sync leaves it."""
+
+        def __enter__(self) -> None:
+            pass
+
+        def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+            if kind is not None and not begun:
+                begun.append(1)
+                disk.error = None  # the second fdatasync reports success for pages that are lost
+                with pytest.raises(StoreNotWritable):
+                    flusher._sync_log()
+
+    place = end(store)
+    flusher._syncing = Turns()  # type: ignore[assignment]
+    disk.error = OSError(errno.EIO, "Input/output error")
+    with pytest.raises(StoreNotWritable):
+        store.flush()
+    assert begun
+    assert flusher.flushed_offset < place
+
+
+def test_a_store_whose_flush_thread_cannot_be_started_says_so_and_can_be_closed(tmp_path: Path) -> None:
+    store = DiskMessageStore(str(tmp_path / "other"), QUIET)
+    with refused_threads("sprocketmq-flush"), pytest.raises(RuntimeError, match="can't start new thread"):
+        store.load()
+    store.close()
+    store.load()
+    store.close()
+
+
+def test_an_index_that_fails_unexpectedly_leaves_no_thread_behind(
+    store: DiskMessageStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken() -> None:
+        raise ValueError("index")
+
+    assert store._flusher is not None
+    thread = store._flusher._thread
+    assert thread is not None
+    monkeypatch.setattr(store, "_complete_index", broken)
+    with pytest.raises(ValueError, match="index"):
+        store.close()
+    assert not thread.is_alive()
     assert os.path.exists(os.path.join(store.path, "abort"))
 
 
