@@ -108,8 +108,20 @@ class Ways:
             self.write(TUNED, topic)
 
     def create(self, topic: Topic) -> None:
-        """Create the topic at our broker; Kafka creates topics with the first write."""
+        """Create the topic at both brokers. Kafka would do it with the first write, but where two tasks write at once, a record of one of them
+        was not sent within ten minutes.
+        """
         self._server.create_topic(topic.name, topic.queues)
+        if self.kafka and self.spark._jvm is not None:
+            java, of_kafka = self.spark._jvm.java.util, self.spark._jvm.org.apache.kafka.clients.admin
+            settings = java.Properties()
+            settings.setProperty("bootstrap.servers", self._bootstrap_servers)
+            admin = of_kafka.Admin.create(settings)
+            try:
+                new = of_kafka.NewTopic(topic.name, java.Optional.of(topic.queues), java.Optional.empty())
+                admin.createTopics(java.List.of(new)).all().get()
+            finally:
+                admin.close()
 
     def write(self, way: str, topic: Topic) -> None:
         """Write generated rows, with every send acknowledged."""
