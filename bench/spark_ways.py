@@ -108,8 +108,8 @@ class Ways:
             self.write(TUNED, topic)
 
     def create(self, topic: Topic) -> None:
-        """Create the topic at both brokers. Kafka would do it with the first write, but where two tasks write at once, a record of one of them
-        was not sent within ten minutes.
+        """Create the topic at both brokers. Kafka would do it with the first write, but where two tasks write at once, a record of one of
+        them was not sent within ten minutes.
         """
         self._server.create_topic(topic.name, topic.queues)
         if self.kafka and self.spark._jvm is not None:
