@@ -83,6 +83,9 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
         async with consumer:
             await consumer.wait()
 
+    ``run_forever`` in the main thread takes SIGTERM and SIGINT from the loop while it runs, and a signal ends all consumers of the loop.
+    Handlers of ``signal.signal`` are put back at the end; those of ``loop.add_signal_handler`` cannot be.
+
     Args:
         group: the consumer group. Its members share the messages, and all of them must have the same subscriptions.
         options: the options of PushConsumerOptions and CommonOptions (``help(sprocketmq.PushConsumerOptions)``): ``namesrv_addr``,
@@ -389,10 +392,6 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
             ConfigurationError: there is no listener or no subscription, or this instance has another consumer of the group.
             NetworkError, RequestTimeout: no name server can be reached.
             ClosedError: it was shut down; create a new one.
-
-        Note:
-            In the main thread it replaces handlers of the loop for these two signals while it runs; handlers set by ``signal.signal``
-            are put back at the end, handlers set by ``loop.add_signal_handler`` cannot be. A signal ends all consumers of the loop.
         """
         self._check_listens()
         with stop_event() as stop:
