@@ -108,9 +108,7 @@ class Ways:
             self.write(TUNED, topic)
 
     def create(self, topic: Topic) -> None:
-        """Create the topic at both brokers. Kafka would do it with the first write, but where two tasks write at once, a record of one of
-        them was not sent within ten minutes.
-        """
+        """Create the topic at both brokers, with the same number of queues; Kafka alone would give each topic the same."""
         self._server.create_topic(topic.name, topic.queues)
         if self.kafka and self.spark._jvm is not None:
             java, of_kafka = self.spark._jvm.java.util, self.spark._jvm.org.apache.kafka.clients.admin
