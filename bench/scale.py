@@ -303,9 +303,8 @@ def _parked_pulls(server: SprocketServer, count: int) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _stored(server: SprocketServer, count: int, form: Form) -> Iterator[None]:
-    _load(
-        server, "bench-1k", (*_FILL_SMALL, *form), count
-    )  # a message more costs the same, and 50,000,000 fit on a disk
+    # A message more costs the same whatever its size, and 50,000,000 of these fit on a disk.
+    _load(server, "bench-1k", (*_FILL_SMALL, *form), count)
     _until_idle(server.broker_pid)
     yield
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 import sprocketmq as rmq
+from refused_threads import refused_threads
 from sprocketmq.client.group.offset_store import LocalFileOffsetStore
 from sprocketmq.client.group.send_back import retry_copy
 from sprocketmq.client.read.pull_loop import PullLoop, decode_pull
@@ -69,6 +70,33 @@ def test_an_offset_file_without_a_readable_copy_is_an_error_not_a_fresh_start(tm
     store.path.write_bytes(b"garbage")
     with pytest.raises(rmq.ConfigurationError, match="repair it, or remove it"):
         _store(tmp_path)
+
+
+def test_an_offset_file_that_was_written_without_a_thread_is_not_written_again_with_older_offsets(
+    tmp_path: Path,
+) -> None:
+    store = LocalFileOffsetStore(tmp_path, "10.0.0.1@DEFAULT", "delays")
+    written: list[int] = []
+    write = store._write
+
+    def noted(offsets: dict[rmq.MessageQueue, int]) -> bool:
+        written.append(offsets[QUEUE])
+        return write(offsets)
+
+    async def main() -> None:
+        store._write = noted  # type: ignore[method-assign]
+        for offset in (5, 6):
+            store.progress.update(QUEUE, offset)
+            if offset == 5:
+                with refused_threads("asyncio_") as refused:
+                    await store.persist(QUEUE)
+                    assert refused
+            else:
+                await store.persist(QUEUE)
+
+    asyncio.run(main())
+    assert written == [5, 6]
+    assert asyncio.run(_store(tmp_path).read(QUEUE)) == 6
 
 
 def test_giving_up_many_queues_at_once_writes_the_offset_file_twice_at_most(

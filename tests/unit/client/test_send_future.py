@@ -277,7 +277,7 @@ def test_the_garbage_collector_lets_another_thread_look_while_many_are_finished(
 
 
 def test_a_forked_child_has_a_lock_of_its_own() -> None:
-    guard = send_future._Guard()
+    guard = send_future.fork.LockAcrossForks(threading.RLock)
     with guard.lock:
         inherited = guard.lock
         guard.after_fork_in_child()

@@ -8,12 +8,14 @@ import contextlib
 import logging
 import os
 from collections.abc import Iterable
+from functools import partial
 from typing import Protocol
 
 from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.client.remoting.routes import Routes
 from sprocketmq.core.consume.consume_progress import OFFSET_NOT_FOUND, OFFSET_UNKNOWN, ConsumeProgress
 from sprocketmq.errors import ConfigurationError, NetworkError, ProtocolError, RemoteError, RequestTimeout
+from sprocketmq.threads import ClaimedWork
 from sprocketmq.wire.bodies import OffsetSerializeWrapper
 from sprocketmq.wire.records.message import MessageQueue
 
@@ -168,11 +170,12 @@ class LocalFileOffsetStore:
             if self._wanted == self._written:
                 return
             offsets = dict(self._wanted)
+            work = ClaimedWork(partial(self._write, offsets))
             try:
-                is_written = await asyncio.to_thread(self._write, offsets)
-            except RuntimeError:  # the interpreter ends, and starts no thread any more
-                is_written = self._write(offsets)
-            if is_written:
+                asyncio.get_running_loop().run_in_executor(None, work)
+            except RuntimeError:  # no thread can be started, as when the interpreter ends
+                work()
+            if await asyncio.wrap_future(work.outcome):
                 self._written = offsets
 
     def _write(self, offsets: dict[MessageQueue, int]) -> bool:

@@ -34,21 +34,8 @@ _FINISHED: Final = "FINISHED"
 _CANCELLED: Final = frozenset({"CANCELLED", "CANCELLED_AND_NOTIFIED"})
 
 
-class _Guard:
-    """The lock of the law. A forked child gets a new one, because another thread of the parent may have held it.
-
-    Reentrant, because a signal handler or a finalizer that looks at a future may interrupt the thread that holds it.
-    """
-
-    def __init__(self) -> None:
-        self.lock = threading.RLock()
-        fork.register(self)
-
-    def after_fork_in_child(self) -> None:
-        self.lock = threading.RLock()
-
-
-_guard: Final = _Guard()
+# The lock of the law. Reentrant, because a signal handler or a finalizer that looks at a future may interrupt the thread that holds it.
+_guard: Final = fork.LockAcrossForks(threading.RLock)
 
 
 class ResultFuture(Protocol):

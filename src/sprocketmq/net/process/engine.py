@@ -45,21 +45,8 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
     return loop
 
 
-class _SharedGuard:
-    """The lock under which the shared engine is made. A forked child gets a new one, because another thread of the parent may have held it.
-
-    It is registered before there is any engine: the first one is made while the lock is held, and registers itself late.
-    """
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        fork.register(self)
-
-    def after_fork_in_child(self) -> None:
-        self.lock = threading.Lock()
-
-
-_shared_guard: Final = _SharedGuard()
+# Under its lock the shared engine is made. An engine could not renew it in a child: the first one registers itself while the lock is held.
+_shared_guard: Final = fork.LockAcrossForks(threading.Lock)
 
 
 class Engine:

@@ -19,9 +19,11 @@ from __future__ import annotations
 import contextlib
 import os
 import weakref
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any, Final, Protocol
 
-__all__ = ["FORKED", "ForkAware", "redirect_to_devnull", "register"]
+__all__ = ["FORKED", "ForkAware", "LockAcrossForks", "redirect_to_devnull", "register"]
 
 FORKED: Final = (
     "this client and its connections belong to the parent of a fork; "
@@ -44,6 +46,21 @@ _kept: list[Any] = []
 def register(client: ForkAware) -> None:
     """Call ``client.after_fork_in_child()`` in forked children for as long as ``client`` lives."""
     _registered.add(client)
+
+
+class LockAcrossForks:
+    """A lock for the whole process. A forked child gets a new one, because another thread of the parent may have held it.
+
+    Keep the object, and take its ``lock`` anew each time.
+    """
+
+    def __init__(self, make: Callable[[], AbstractContextManager[Any]]) -> None:
+        self._make: Final = make
+        self.lock = make()
+        register(self)
+
+    def after_fork_in_child(self) -> None:
+        self.lock = self._make()
 
 
 def redirect_to_devnull(descriptor: int) -> None:
