@@ -12,6 +12,7 @@ import os
 import pkgutil
 import shutil
 import signal
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Generator, Iterator
@@ -26,6 +27,11 @@ from spark_home import make_spark_home
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from xdist.scheduler import Scheduling
+
+# Many containers set this. Without bytecode each worker parses all tests and all of src again, and each program that a test starts compiles
+# what it imports. `python -B` is the way to a run that writes none.
+if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
+    sys.dont_write_bytecode = False
 
 # No test asserts a duration, and a slow machine is no failure. In a CI, too, other examples are tried each time, and what failed is kept:
 # what is run once more (.ci/run) has to meet it again.

@@ -120,8 +120,7 @@ def copy_tree(to: Path, count: int, chosen: Iterable[Mutant]) -> list[Copy]:
     # pytest has bytecode of its own for tests, which it writes when it meets them.
     files = dict.fromkeys(test.partition("::")[0] for mutant in chosen for test in mutant.test.split())
     collecting = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--collect-only", *files]
-    environment = {**_environment(first), "PYTHONDONTWRITEBYTECODE": ""}
-    subprocess.run(collecting, cwd=first, env=environment, check=False, capture_output=True)
+    subprocess.run(collecting, cwd=first, env=_environment(first), check=False, capture_output=True)
     for number in range(1, count):
         shutil.copytree(first, to / str(number))
     folders = [to / str(number) for number in range(count)]
@@ -132,7 +131,7 @@ def _environment(folder: Path) -> dict[str, str]:
     return {
         **os.environ,
         "PYTHONPATH": str(folder / "src"),
-        "PYTHONDONTWRITEBYTECODE": "1",
+        "PYTHONDONTWRITEBYTECODE": "",  # WarmPytest decides about it
         "COLUMNS": "400",
         "HYPOTHESIS_STORAGE_DIRECTORY": str(folder / "hypothesis"),
     }

@@ -29,7 +29,8 @@ class WarmPytest:
     def __init__(self, folder: Path, environment: dict[str, str], limit_s: float) -> None:
         self._output = folder / "output-of-pytest"
         self._process = subprocess.Popen(
-            [sys.executable, __file__, str(self._output), str(limit_s)],
+            # -B: to pytest, bytecode of one mutant is that of another one if both have the same length and were written in the same second.
+            [sys.executable, "-B", __file__, str(self._output), str(limit_s)],
             cwd=folder,
             env=environment,
             stdin=subprocess.PIPE,
