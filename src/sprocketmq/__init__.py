@@ -95,6 +95,7 @@ if TYPE_CHECKING:
     from sprocketmq.errors import NoPermission as NoPermission
     from sprocketmq.errors import ProtocolError as ProtocolError
     from sprocketmq.errors import RemoteError as RemoteError
+    from sprocketmq.errors import RequestNotServed as RequestNotServed
     from sprocketmq.errors import RequestTimeout as RequestTimeout
     from sprocketmq.errors import RocketMQError as RocketMQError
     from sprocketmq.errors import SignatureRefused as SignatureRefused
@@ -161,8 +162,8 @@ else:
             "core.group.subscription": "FilterExpression sql92",
             "errors": (
                 "ClosedError ConfigurationError ConnectFailed ConnectionLost FrameTooLarge GroupNotExist NetworkError NoPermission "
-                "ProtocolError RemoteError RequestTimeout RocketMQError SignatureRefused StoreCorrupt StoreError StoreLocked "
-                "StoreNotWritable SystemBusy TooMuchRequest TopicNotExist ValueDeserializationError"
+                "ProtocolError RemoteError RequestNotServed RequestTimeout RocketMQError SignatureRefused StoreCorrupt StoreError "
+                "StoreLocked StoreNotWritable SystemBusy TooMuchRequest TopicNotExist ValueDeserializationError"
             ),
             "wire.bodies": "MessageModel SubscriptionGroupConfig TopicConfig",
             "wire.records.message": "Message MessageExt MessageQueue",

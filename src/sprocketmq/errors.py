@@ -9,7 +9,8 @@
     |   |-- GroupNotExist                   code 26
     |   |-- NoPermission                    code 16
     |   |   `-- SignatureRefused            made with the keys of a file, which may be renewed at this moment: try again later
-    |   `-- SystemBusy                      code 2: overloaded, try again later
+    |   |-- SystemBusy                      code 2: overloaded, try again later
+    |   `-- RequestNotServed                code 3 of a proxy, which serves fewer requests than brokers and name servers
     |-- NetworkError (ConnectionError)      no answer could be had: .address
     |   |-- ConnectFailed                   nobody listens there, unknown host, refused
     |   `-- ConnectionLost                  the connection broke while a request was in flight
@@ -39,6 +40,7 @@ __all__ = [
     "NoPermission",
     "ProtocolError",
     "RemoteError",
+    "RequestNotServed",
     "RequestTimeout",
     "RocketMQError",
     "SignatureRefused",
@@ -113,6 +115,13 @@ class SignatureRefused(NoPermission):
 
 class SystemBusy(RemoteError):
     """The broker is busy; try again later (response code 2)."""
+
+
+class RequestNotServed(RemoteError):
+    """The proxy does not serve this request (response code 3); the text says which one, and what to use."""
+
+    def __str__(self) -> str:
+        return self.remark
 
 
 _BY_CODE: dict[int, type[RemoteError]] = {2: SystemBusy, 16: NoPermission, 17: TopicNotExist, 26: GroupNotExist}

@@ -83,14 +83,8 @@ class OffsetRequests(GroupProgressRequests):
             RemoteError: a server refused; with code 3 it is too old for this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
-        header = headers.SearchOffsetRequestHeader(
-            topic=queue.topic,
-            queue_id=queue.queue_id,
-            timestamp=_ms(timestamp_ms),
-            boundary_type="upper" if last else None,
-        )
-        address = await self._address_of(queue)
-        return (await self._ask_header(address, requests.offsets.SEARCH_OFFSET_BY_TIMESTAMP, header)).offset
+        timestamp_ms = _ms(timestamp_ms)
+        return await self._api.search_offset(await self._address_of(queue), queue, timestamp_ms, last=last)
 
     async def earliest_store_time_ms(self, queue: MessageQueue) -> int:
         """The store time of the oldest message; -1 for an empty queue.

@@ -192,6 +192,7 @@ class SendBack:
             delay_level=delay_level,
             origin_msg_id=message.message_id,
             origin_topic=message.topic,
+            bname=message.broker_name,
             max_reconsume_times=self._max_reconsume_times,
         )
         await self._api.consumer_send_message_back(address, header, SEND_BACK_TIMEOUT_MS)

@@ -169,7 +169,7 @@ class TransactionChecks:
             msg_id=check.transaction,
             transaction_id=check.header.transaction_id,
             topic=check.header.topic,
-            bname=check.header.bname,
+            bname=check.message.broker_name or None,
         )
         command = requests.messages.END_TRANSACTION.command(header, oneway=True)
         if self.hooks is not None and self.hooks.end_transaction:

@@ -8,33 +8,25 @@ the code), with the address that answered.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from sprocketmq.client.remoting.name_servers import NameServers
+from sprocketmq.client.remoting.server_kind import ServerKinds
 from sprocketmq.client.results import SEND_STATUS_BY_CODE, PullResult, SendStatus
 from sprocketmq.core.consume.pull_cursor import pull_status
 from sprocketmq.core.produce.route_table import checked_route
-from sprocketmq.errors import ConfigurationError, remote_error
-from sprocketmq.net.address import broker_given_as_name_server, name_server_given_as_broker
+from sprocketmq.errors import remote_error
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.wire import bodies, headers, requests
-from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Buffer, Command
 from sprocketmq.wire.records.message import MessageQueue
 from sprocketmq.wire.records.sys_flag import pull_sys_flag
-from sprocketmq.wire.requests.declaration import A, B, H, Peer, Request
+from sprocketmq.wire.requests.declaration import A, B, H, Request
 
-__all__ = ["RemotingApi"]
+__all__ = ["RemotingApi", "about_queue"]
 
 _LOOKING: Final = pull_sys_flag(commit_offset=False, suspend=False, subscription=True)
-# Served by the name servers of all versions, and by no broker.
-_OF_EVERY_NAME_SERVER: Final = frozenset(
-    (
-        RequestCode.GET_ROUTEINFO_BY_TOPIC,
-        RequestCode.GET_BROKER_CLUSTER_INFO,
-        RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
-    )
-)
 
 
 class RemotingApi:
@@ -44,17 +36,19 @@ class RemotingApi:
         self.pool = pool
         self.name_servers = name_servers
         self.timeout_ms = timeout_ms
+        self.kinds = ServerKinds(pool, timeout_ms)
 
     # -- name server -----------------------------------------------------------------------------------------------------------
 
     async def route(self, topic: str) -> bodies.TopicRouteData | None:
         """GET_ROUTEINFO_BY_TOPIC; None when the name server knows no such topic. Raises ProtocolError for one that no cluster can have."""
-        command = requests.name_servers.GET_ROUTEINFO_BY_TOPIC.command(headers.GetRouteInfoRequestHeader(topic=topic))
-        answer = await self._of_name_server(command)
+        asked = requests.name_servers.GET_ROUTEINFO_BY_TOPIC
+        command = asked.command(headers.GetRouteInfoRequestHeader(topic=topic))
+        answer = await self.name_servers.invoke(command, self.timeout_ms)
         if answer.code == ResponseCode.TOPIC_NOT_EXIST:
             return None
-        self._expect_success(answer, self.name_servers.chosen)
-        return checked_route(topic, requests.name_servers.GET_ROUTEINFO_BY_TOPIC.answer_body_in(answer))
+        await self._expect_success(answer, self.name_servers.chosen, asked)
+        return checked_route(topic, asked.answer_body_in(answer))
 
     async def cluster_info(self) -> bodies.ClusterInfo:
         """GET_BROKER_CLUSTER_INFO."""
@@ -129,10 +123,10 @@ class RemotingApi:
     ) -> PullResult:
         """PULL_MESSAGE of a reader that is not a member of ``group``: it commits nothing, does not wait for messages, and has its own
         filter."""
-        header = headers.PullMessageRequestHeader(
+        command = about_queue(
+            requests.messages.PULL_MESSAGE,
+            queue,
             consumer_group=group,
-            topic=queue.topic,
-            queue_id=queue.queue_id,
             queue_offset=offset,
             max_msg_nums=count,
             sys_flag=_LOOKING,
@@ -142,7 +136,7 @@ class RemotingApi:
             subscription=expression,
             expression_type=expression_type,
         )
-        return await self.pull_message(address, header, timeout_ms)
+        return self.pull_result(await self.invoke(address, command, timeout_ms), address)
 
     @staticmethod
     def pull_result(answer: Command, address: str) -> PullResult:
@@ -169,50 +163,43 @@ class RemotingApi:
 
         ``zero_if_young`` False asks a 5.x broker not to answer 0 for a young topic when nothing is committed.
         """
-        header = headers.QueryConsumerOffsetRequestHeader(
-            consumer_group=group,
-            topic=queue.topic,
-            queue_id=queue.queue_id,
-            set_zero_if_not_found=None if zero_if_young else False,
-        )
-        answer = await self.invoke(address, requests.offsets.QUERY_CONSUMER_OFFSET.command(header), self.timeout_ms)
+        asked = requests.offsets.QUERY_CONSUMER_OFFSET
+        zero = None if zero_if_young else False
+        command = about_queue(asked, queue, consumer_group=group, set_zero_if_not_found=zero)
+        answer = await self.invoke(address, command, self.timeout_ms)
         if answer.code == ResponseCode.QUERY_NOT_FOUND:
             return None
-        self._expect_success(answer, address)
-        return requests.offsets.QUERY_CONSUMER_OFFSET.answer_header_in(answer).offset
+        await self._expect_success(answer, address, asked)
+        return asked.answer_header_in(answer).offset
 
     async def update_consumer_offset(
         self, address: str, group: str, queue: MessageQueue, offset: int, *, oneway: bool = False
     ) -> None:
         """UPDATE_CONSUMER_OFFSET; the periodic one is one-way, an explicit commit waits for the answer."""
-        header = headers.UpdateConsumerOffsetRequestHeader(
-            consumer_group=group, topic=queue.topic, queue_id=queue.queue_id, commit_offset=offset
-        )
-        command = requests.offsets.UPDATE_CONSUMER_OFFSET.command(header, oneway=oneway)
+        asked = requests.offsets.UPDATE_CONSUMER_OFFSET
+        command = about_queue(asked, queue, oneway=oneway, consumer_group=group, commit_offset=offset)
         if oneway:
             await self.pool.invoke_oneway(address, command)
         else:
-            self._expect_success(await self.invoke(address, command, self.timeout_ms), address)
+            await self._expect_success(await self.invoke(address, command, self.timeout_ms), address, asked)
 
     async def max_offset(self, address: str, queue: MessageQueue) -> int:
         """GET_MAX_OFFSET: one behind the last message."""
-        header = headers.GetMaxOffsetRequestHeader(topic=queue.topic, queue_id=queue.queue_id)
-        return (await self.ask_header(address, requests.offsets.GET_MAX_OFFSET, header)).offset
+        return (await self._ask_queue(address, requests.offsets.GET_MAX_OFFSET, queue)).offset
 
     async def min_offset(self, address: str, queue: MessageQueue) -> int:
         """GET_MIN_OFFSET: the first message that is still there."""
-        header = headers.GetMinOffsetRequestHeader(topic=queue.topic, queue_id=queue.queue_id)
-        return (await self.ask_header(address, requests.offsets.GET_MIN_OFFSET, header)).offset
+        return (await self._ask_queue(address, requests.offsets.GET_MIN_OFFSET, queue)).offset
 
-    async def search_offset(self, address: str, queue: MessageQueue, timestamp_ms: int) -> int:
-        """SEARCH_OFFSET_BY_TIMESTAMP: the first message stored at or after ``timestamp_ms``."""
-        header = headers.SearchOffsetRequestHeader(topic=queue.topic, queue_id=queue.queue_id, timestamp=timestamp_ms)
-        return (await self.ask_header(address, requests.offsets.SEARCH_OFFSET_BY_TIMESTAMP, header)).offset
+    async def search_offset(self, address: str, queue: MessageQueue, timestamp_ms: int, *, last: bool = False) -> int:
+        """SEARCH_OFFSET_BY_TIMESTAMP: the first message stored at or after ``timestamp_ms``; ``last``: the last one of that time (5.x)."""
+        boundary = "upper" if last else None
+        asked = requests.offsets.SEARCH_OFFSET_BY_TIMESTAMP
+        return (await self._ask_queue(address, asked, queue, timestamp=timestamp_ms, boundary_type=boundary)).offset
 
     async def earliest_store_time(self, address: str, queue: MessageQueue) -> int:
         """GET_EARLIEST_MSG_STORETIME in milliseconds, -1 when the queue is empty."""
-        header = headers.GetEarliestMsgStoretimeRequestHeader(topic=queue.topic, queue_id=queue.queue_id)
-        return (await self.ask_header(address, requests.offsets.GET_EARLIEST_MSG_STORETIME, header)).timestamp
+        return (await self._ask_queue(address, requests.offsets.GET_EARLIEST_MSG_STORETIME, queue)).timestamp
 
     # -- membership ------------------------------------------------------------------------------------------------------------
 
@@ -232,13 +219,12 @@ class RemotingApi:
     async def consumer_ids(self, address: str, group: str) -> list[str]:
         """GET_CONSUMER_LIST_BY_GROUP; empty when the broker has none (it answers code 1 then)."""
         header = headers.GetConsumerListByGroupRequestHeader(consumer_group=group)
-        answer = await self.invoke(
-            address, requests.consumers.GET_CONSUMER_LIST_BY_GROUP.command(header), self.timeout_ms
-        )
+        asked = requests.consumers.GET_CONSUMER_LIST_BY_GROUP
+        answer = await self.invoke(address, asked.command(header), self.timeout_ms)
         if answer.code == ResponseCode.SYSTEM_ERROR:
             return []
-        self._expect_success(answer, address)
-        return list(requests.consumers.GET_CONSUMER_LIST_BY_GROUP.answer_body_in(answer).consumer_id_list)
+        await self._expect_success(answer, address, asked)
+        return list(asked.answer_body_in(answer).consumer_id_list)
 
     async def query_assignment(
         self, address: str, body: bodies.QueryAssignmentRequestBody
@@ -265,11 +251,12 @@ class RemotingApi:
     ) -> None:
         """UNLOCK_BATCH_MQ."""
         body = bodies.UnlockBatchRequestBody(consumer_group=group, client_id=client_id, mq_set=list(queues))
-        command = requests.consumers.UNLOCK_BATCH_MQ.command(body=body.encode(), oneway=oneway)
+        asked = requests.consumers.UNLOCK_BATCH_MQ
+        command = asked.command(body=body.encode(), oneway=oneway)
         if oneway:
             await self.pool.invoke_oneway(address, command)
         else:
-            self._expect_success(await self.invoke(address, command, self.timeout_ms), address)
+            await self._expect_success(await self.invoke(address, command, self.timeout_ms), address, asked)
 
     # -- administration --------------------------------------------------------------------------------------------------------
 
@@ -305,12 +292,12 @@ class RemotingApi:
     async def consumer_connection(self, address: str, group: str) -> bodies.ConsumerConnection | None:
         """GET_CONSUMER_CONNECTION_LIST; None when no member of the group is online at this broker."""
         header = headers.GetConsumerConnectionListRequestHeader(consumer_group=group)
-        command = requests.consumers.GET_CONSUMER_CONNECTION_LIST.command(header)
-        answer = await self.invoke(address, command, self.timeout_ms)
+        asked = requests.consumers.GET_CONSUMER_CONNECTION_LIST
+        answer = await self.invoke(address, asked.command(header), self.timeout_ms)
         if answer.code == ResponseCode.CONSUMER_NOT_ONLINE:
             return None
-        self._expect_success(answer, address)
-        return requests.consumers.GET_CONSUMER_CONNECTION_LIST.answer_body_in(answer)
+        await self._expect_success(answer, address, asked)
+        return asked.answer_body_in(answer)
 
     async def broker_runtime_info(self, address: str) -> dict[str, str]:
         """GET_BROKER_RUNTIME_INFO."""
@@ -337,10 +324,7 @@ class RemotingApi:
     ) -> Command:
         """One declared request and its answer; every code but SUCCESS raises."""
         answer = await self.invoke(address, asked.command(header, body), timeout_ms or self.timeout_ms)
-        unknown = answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED
-        if unknown and asked.served_by is Peer.BROKER and address in self.name_servers.addresses:
-            raise ConfigurationError(name_server_given_as_broker(address))
-        self._expect_success(answer, address)
+        await self._expect_success(answer, address, asked)
         return answer
 
     async def ask_header(
@@ -348,6 +332,12 @@ class RemotingApi:
     ) -> A:
         """As ``ask``: the header of the answer."""
         return asked.answer_header_in(await self.ask(address, asked, header, timeout_ms=timeout_ms))
+
+    async def _ask_queue(self, address: str, asked: Request[H, A, B], queue: MessageQueue, **fields: Any) -> A:
+        """As ``ask_header``, about a queue."""
+        answer = await self.invoke(address, about_queue(asked, queue, **fields), self.timeout_ms)
+        await self._expect_success(answer, address, asked)
+        return asked.answer_header_in(answer)
 
     async def ask_body(
         self,
@@ -362,17 +352,18 @@ class RemotingApi:
 
     async def ask_name_server(self, asked: Request[H, A, B], header: H | None = None) -> Command:
         """As ``ask``, of the chosen name server, or of the next one that answers."""
-        answer = await self._of_name_server(asked.command(header))
-        self._expect_success(answer, self.name_servers.chosen)
+        answer = await self.name_servers.invoke(asked.command(header), self.timeout_ms)
+        await self._expect_success(answer, self.name_servers.chosen, asked)
         return answer
 
-    async def _of_name_server(self, command: Command) -> Command:
-        answer = await self.name_servers.invoke(command, self.timeout_ms)
-        if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED and command.code in _OF_EVERY_NAME_SERVER:
-            raise ConfigurationError(broker_given_as_name_server(self.name_servers.chosen))
-        return answer
-
-    @staticmethod
-    def _expect_success(answer: Command, address: str) -> None:
+    async def _expect_success(self, answer: Command, address: str, asked: Request[H, A, B]) -> None:
         if answer.code != ResponseCode.SUCCESS:
-            raise remote_error(answer.code, answer.remark, address)
+            raise await self.kinds.refusal(address, asked, answer)
+
+
+def about_queue(asked: Request[H, A, B], queue: MessageQueue, *, oneway: bool = False, **fields: Any) -> Command:
+    """A request about a queue. All brokers behind a proxy have its address: it forwards the request to the one that ``bname`` names
+    (AbstractRemotingActivity.request)."""
+    assert asked.header is not None
+    header = asked.header(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name, **fields)
+    return asked.command(header, oneway=oneway)

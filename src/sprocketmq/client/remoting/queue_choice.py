@@ -13,7 +13,7 @@ import math
 import random
 from collections.abc import Callable, Sequence
 
-from sprocketmq.client.remoting.api import RemotingApi
+from sprocketmq.client.remoting.api import RemotingApi, about_queue
 from sprocketmq.client.remoting.routes import Routes
 from sprocketmq.client.settings.namespace import unwrap_queue, wrap, wrap_queue
 from sprocketmq.client.settings.send_settings import SendSettings
@@ -22,7 +22,7 @@ from sprocketmq.core.callbacks import check_callback
 from sprocketmq.core.produce.send_latency import LatencyFaultTable, QueueRoundRobin, queue_of_sharding_key
 from sprocketmq.errors import ConfigurationError, NetworkError, RequestTimeout
 from sprocketmq.net.process.clock import Clock
-from sprocketmq.wire import headers, requests
+from sprocketmq.wire import requests
 from sprocketmq.wire.records.message import Message, MessageQueue
 
 __all__ = ["QueueChoice", "QueueSelector", "left_until"]
@@ -160,11 +160,9 @@ class QueueChoice:
             if address is None:
                 latency.remove(name)
                 continue
-            header = headers.GetMaxOffsetRequestHeader(topic=topic, queue_id=0)
+            command = about_queue(requests.offsets.GET_MAX_OFFSET, MessageQueue(topic, name, 0))
             try:
-                await self._api.invoke(
-                    address, requests.offsets.GET_MAX_OFFSET.command(header), self._settings.detect_timeout_ms
-                )
+                await self._api.invoke(address, command, self._settings.detect_timeout_ms)
             except (NetworkError, RequestTimeout) as error:
                 log.debug("broker %s still cannot be reached: %s", name, error)
             else:

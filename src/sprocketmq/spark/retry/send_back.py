@@ -83,6 +83,7 @@ async def _refusal(cluster: Cluster, group: str, message: SendBackRequest, max_r
         delay_level=message.delay_level,
         origin_msg_id=message.message_id or None,
         origin_topic=message.topic or None,
+        bname=message.broker_name,
         max_reconsume_times=max_reconsume,
     )
 
