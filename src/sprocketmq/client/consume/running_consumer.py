@@ -39,6 +39,7 @@ from sprocketmq.core.consume.queue_lock import LOCK_RENEW_INTERVAL_MS
 from sprocketmq.core.group.subscription import TAG, parse_tag_expression, renewed
 from sprocketmq.core.retry import retry_schedule
 from sprocketmq.core.statistics import ConsumerStatistics, Window
+from sprocketmq.errors import NetworkError, RequestTimeout
 from sprocketmq.wire import bodies
 from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.records.message import MessageQueue
@@ -180,6 +181,7 @@ class RunningConsumer:
         self.requests = ConsumerRequests(self)
         self.started_ms = instance.clock.now_ms()
         self._tasks: set[asyncio.Task[Any]] = set()
+        self._has_retry_topic: set[str] = set()  # brokers
         self._registered = False
         self._service_started = False
         self._workers = self._least_workers = settings.consume_thread_count
@@ -203,7 +205,10 @@ class RunningConsumer:
         instance.add_consumer(self)
         self._registered = True
         # Raises if no name server answers, so that ``start`` fails instead of only a log line.
-        await instance.routes.refresh_each(self.subscriptions)
+        retry_topics = set(filter(retry_schedule.is_retry_topic, self.subscriptions))
+        await instance.routes.refresh_each(self.subscriptions.keys() - retry_topics)
+        await self._make_retry_topic()
+        await instance.routes.refresh_each(retry_topics)
         await self._check_expressions()
         await self.announce()
         await self.rebalance()
@@ -346,9 +351,27 @@ class RunningConsumer:
     async def rebalance(self) -> bool:
         if self.stopping:
             return True
+        await self._make_retry_topic()
         balanced = await self.rebalancer.rebalance(self.subscriptions)
         self._share_limits()
         return balanced
+
+    async def _make_retry_topic(self) -> None:
+        """At each broker behind a proxy that is new."""
+        instance, group = self.instance, self._settings.group
+        if not instance.api.behind_proxy or retry_schedule.retry_topic(group) not in self.subscriptions:
+            return
+
+        async def make(broker_name: str, address: str) -> None:
+            try:
+                if await instance.api.make_retry_topic(address, broker_name, group):
+                    self._has_retry_topic.add(broker_name)
+            except (NetworkError, RequestTimeout) as error:
+                log.info("group %s: broker %s did not make its retry topic: %s", group, broker_name, error)
+
+        masters = {name: instance.routes.broker_address(name) for name in instance.routes.table.brokers()}
+        new = {name: address for name, address in masters.items() if address and name not in self._has_retry_topic}
+        await asyncio.gather(*map(make, new.keys(), new.values()))
 
     def queue_snapshots(self) -> dict[MessageQueue, QueueSnapshot]:
         """Copies of the process queues, for other threads: the process queues themselves belong to the loop."""

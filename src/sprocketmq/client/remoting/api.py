@@ -20,6 +20,7 @@ from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.wire import bodies, headers, requests
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Buffer, Command
+from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import MessageQueue
 from sprocketmq.wire.records.sys_flag import pull_sys_flag
 from sprocketmq.wire.requests.declaration import A, B, H, Request
@@ -30,13 +31,17 @@ _LOOKING: Final = pull_sys_flag(commit_offset=False, suspend=False, subscription
 
 
 class RemotingApi:
-    """Every request a client knows. Belongs to one instance and its loop; ``timeout_ms`` defaults to ``mq_client_api_timeout_ms``."""
+    """Every request a client knows. Belongs to one instance and its loop; ``timeout_ms`` defaults to ``mq_client_api_timeout_ms``.
+
+    ``behind_proxy``: whether the last route came from a proxy, so that the addresses in it are those of proxies.
+    """
 
     def __init__(self, pool: ConnectionPool, name_servers: NameServers, timeout_ms: int = 3_000) -> None:
         self.pool = pool
         self.name_servers = name_servers
         self.timeout_ms = timeout_ms
         self.kinds = ServerKinds(pool, timeout_ms)
+        self.behind_proxy = False
 
     # -- name server -----------------------------------------------------------------------------------------------------------
 
@@ -45,6 +50,8 @@ class RemotingApi:
         asked = requests.name_servers.GET_ROUTEINFO_BY_TOPIC
         command = asked.command(headers.GetRouteInfoRequestHeader(topic=topic))
         answer = await self.name_servers.invoke(command, self.timeout_ms)
+        # A proxy puts this field into each of its answers (AbstractRemotingActivity.writeResponse), a name server into none.
+        self.behind_proxy = props.MSG_REGION in answer.ext_fields
         if answer.code == ResponseCode.TOPIC_NOT_EXIST:
             return None
         await self._expect_success(answer, self.name_servers.chosen, asked)
@@ -98,6 +105,19 @@ class RemotingApi:
     ) -> None:
         """CONSUMER_SEND_MSG_BACK: the broker makes the retry copy."""
         await self.ask(address, requests.messages.CONSUMER_SEND_MSG_BACK, header, timeout_ms=timeout_ms)
+
+    async def make_retry_topic(self, address: str, broker_name: str, group: str) -> bool:
+        """Have a broker behind a proxy make the retry topic of ``group``, which others make with a heartbeat: proxies keep heartbeats.
+
+        It makes it for any send-back, also for one of a message that does not exist (AbstractSendMessageProcessor.consumerSendMsgBack looks
+        the message up afterwards, and answers SYSTEM_ERROR). Call this before anybody asks for the route of the retry topic: a proxy
+        remembers for 20 s, and longer if it is asked again, that a topic does not exist (TopicRouteService).
+
+        False: the broker does not know the group. Raises NetworkError, RequestTimeout.
+        """
+        header = headers.ConsumerSendMsgBackRequestHeader(offset=-1, group=group, delay_level=0, bname=broker_name)
+        answer = await self.invoke(address, requests.messages.CONSUMER_SEND_MSG_BACK.command(header), self.timeout_ms)
+        return answer.code != ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
 
     # -- pulling ---------------------------------------------------------------------------------------------------------------
 
