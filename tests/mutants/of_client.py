@@ -157,7 +157,9 @@ CLIENT_MUTANTS = [
         "S2",
         "a consumer starts although no name server answers",
         "src/sprocketmq/client/consume/running_consumer.py",
-        "        await instance.routes.refresh_each(self.subscriptions)",
+        "        await instance.routes.refresh_each(self.subscriptions.keys() - retry_topics)\n"
+        "        await self._make_retry_topic()\n"
+        "        await instance.routes.refresh_each(retry_topics)",
         "        pass",
         "tests/inproc/client/test_client_rebalance.py::test_a_consumer_that_cannot_reach_a_name_server_says_which_and_leaves_nothing",
     ),

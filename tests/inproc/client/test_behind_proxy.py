@@ -9,7 +9,7 @@ import pytest
 
 import sprocketmq as rmq
 from sprocketmq.net.connection import Connection, RequestHandler
-from sprocketmq.testing import EmbeddedRocketMQ
+from sprocketmq.testing import SENDS, EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.records import properties as props
@@ -36,6 +36,10 @@ def proxy(rocketmq: EmbeddedRocketMQ) -> Iterator[EmbeddedRocketMQ]:
 
     rocketmq.namesrv.intercept = marked
     rocketmq.faults.fail(NOT_SERVED, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "not supported", times=None)
+    # What a client asks a server to learn its kind; the broker's address knows routes, too.
+    route, none = RequestCode.GET_ROUTEINFO_BY_TOPIC, ResponseCode.TOPIC_NOT_EXIST
+    any_topic = {"topic": "SELF_TEST_TOPIC"}.items()
+    rocketmq.faults.fail(route, none, "", times=None, when=lambda command: any_topic <= command.ext_fields.items())
     yield rocketmq
     rocketmq.namesrv.intercept = faults
 
@@ -85,3 +89,71 @@ def test_what_it_does_not_serve_is_said_in_one_sentence(proxy: EmbeddedRocketMQ)
             rmq.RequestNotServed, match=f"{sentence} GET_ALL_TOPIC_LIST_FROM_NAMESERVER; name each topic"
         ):
             admin.topics()
+
+
+def test_a_filter_that_cannot_be_read_is_refused_because_the_proxy_accepts_any(proxy: EmbeddedRocketMQ) -> None:
+    proxy.create_topic("flights", queues=1)
+    proxy.faults.fail(RequestCode.CHECK_CLIENT_CONFIG, ResponseCode.SUCCESS, "", times=None)
+    consumer = proxy.push_consumer("delays")
+    consumer.subscribe("flights", rmq.sql92("distance >> 3"))
+    consumer.on_message(lambda message: None)
+    with pytest.raises(rmq.ConfigurationError, match="^the SQL92 expression is not allowed: '> 3' stands at"):
+        consumer.start()
+    other = proxy.push_consumer("others")
+    other.subscribe("flights", rmq.sql92("distance > 3"))
+    other.on_message(lambda message: None)
+    with other:
+        pass
+
+
+def test_a_message_of_another_type_than_its_topic_is_refused_in_a_users_words(proxy: EmbeddedRocketMQ) -> None:
+    remark = "TopicMessageType validate failed, the expected type is FIFO, but actual type is NORMAL"
+    proxy.faults.fail(SENDS, ResponseCode.MESSAGE_ILLEGAL, remark, times=None)
+    with proxy.producer() as producer, pytest.raises(rmq.RemoteError, match="the topic takes FIFO messages") as raised:
+        producer.send(rmq.Message("flights", b"x"))
+    assert raised.value.code == ResponseCode.MESSAGE_ILLEGAL
+
+
+def test_a_reply_that_the_proxy_does_not_pass_on_says_so_on_both_sides(proxy: EmbeddedRocketMQ) -> None:
+    proxy.create_topic("questions", queues=1)
+    replies = (RequestCode.SEND_REPLY_MESSAGE, RequestCode.SEND_REPLY_MESSAGE_V2)
+    proxy.faults.fail(replies, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "not supported", times=None)
+    refusals: list[str] = []
+
+    def answer(message: rmq.MessageExt) -> None:
+        try:
+            producer.reply(message, b"here")
+        except rmq.RequestNotServed as error:
+            refusals.append(str(error))
+
+    consumer = proxy.push_consumer("answers", consume_from_where=rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET)
+    consumer.subscribe("questions")
+    consumer.on_message(answer)
+    with proxy.producer() as producer, consumer:
+        asking = producer.request_async(rmq.Message("questions", b"where?"), timeout_ms=2_000)
+        proxy.advance_until(lambda: refusals)
+        with pytest.raises(rmq.RequestTimeout, match="passes no replies on"):
+            asking.result(30)
+    assert "does not serve SEND_REPLY_MESSAGE_V2; use a topic" in refusals[0]
+
+
+def test_the_groups_retry_policy_is_not_followed_and_the_log_says_so_once(
+    proxy: EmbeddedRocketMQ, caplog: pytest.LogCaptureFixture
+) -> None:
+    proxy.create_topic("flights", queues=1)
+    code = RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG
+    proxy.faults.fail(code, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "not supported", times=None)
+    failed: list[int] = []
+
+    def fail(message: rmq.MessageExt) -> None:
+        failed.append(message.reconsume_times)
+        raise ValueError("again")
+
+    first = rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
+    consumer = proxy.push_consumer("delays", consume_from_where=first, follow_group_retry_policy=True)
+    consumer.subscribe("flights")
+    consumer.on_message(fail)
+    with proxy.producer() as producer, consumer:
+        producer.send(rmq.Message("flights", b"x"))
+        proxy.advance_until(lambda: max([0, *failed]) == 4)  # some minutes later
+    assert [record.getMessage().count("the broker chooses") for record in caplog.records].count(1) == 1

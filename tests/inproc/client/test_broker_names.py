@@ -131,7 +131,9 @@ def spark(rocketmq: EmbeddedRocketMQ) -> None:
     commit_offsets(cluster, "spark", {QUEUE: 1})
     committed_offsets(cluster, "spark", queues)
     message = rocketmq.messages("flights")[0]
-    send_back([SendBackRequest("broker-a", message.commit_log_offset)], group="spark", namesrv_addr=rocketmq.namesrv_addr)
+    send_back(
+        [SendBackRequest("broker-a", message.commit_log_offset)], group="spark", namesrv_addr=rocketmq.namesrv_addr
+    )
 
 
 LIVES: Final[tuple[Callable[[EmbeddedRocketMQ], None], ...]] = (

@@ -20,11 +20,9 @@ from typing import Final
 from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.core.retry.retry_policy import RetryPolicy, read_retry_policy
 from sprocketmq.core.retry.retry_schedule import DelayLevels
-from sprocketmq.errors import NetworkError, ProtocolError, RemoteError, RequestTimeout
+from sprocketmq.errors import NetworkError, ProtocolError, RemoteError, RequestNotServed, RequestTimeout
 from sprocketmq.net.process.clock import Clock
 from sprocketmq.wire import headers, requests
-from sprocketmq.wire.bodies import SubscriptionGroupConfig
-from sprocketmq.wire.codes import ResponseCode
 
 __all__ = ["GroupRetryPolicy"]
 
@@ -43,6 +41,7 @@ class GroupRetryPolicy:
         self._policy: RetryPolicy | None = None
         self._known_until_ms = -1
         self._asking = asyncio.Lock()
+        self._complained = False
 
     async def delay_level(self, address: str, reconsume_times: int) -> int:
         """The level to ask for after this failure; 0 lets the broker choose."""
@@ -55,14 +54,15 @@ class GroupRetryPolicy:
 
     async def _ask(self, address: str) -> RetryPolicy | None:
         header = headers.GetSubscriptionGroupConfigRequestHeader(group=self._group)
+        asked = requests.topics.GET_SUBSCRIPTIONGROUP_CONFIG
         try:
-            answer = await self._api.invoke(
-                address, requests.topics.GET_SUBSCRIPTIONGROUP_CONFIG.command(header), _TIMEOUT_MS
-            )
-            if answer.code != ResponseCode.SUCCESS:
-                log.debug("group %s: %s reports no retry policy: code %d", self._group, address, answer.code)
-                return None
-            return read_retry_policy(SubscriptionGroupConfig.decode(answer.body).group_retry_policy)
+            config = await self._api.ask_body(address, asked, header, timeout_ms=_TIMEOUT_MS)
+            return read_retry_policy(config.group_retry_policy)
+        except RequestNotServed as error:
+            if not self._complained:
+                self._complained = True
+                log.warning("group %s: the broker chooses the delays of retries: %s", self._group, error)
+            return None
         except (NetworkError, RemoteError, RequestTimeout, ProtocolError) as error:
             log.debug("group %s: %s was not asked for the retry policy: %s", self._group, address, error)
             return None

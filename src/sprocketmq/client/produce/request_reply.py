@@ -32,6 +32,7 @@ from sprocketmq.client.settings.namespace import wrap
 from sprocketmq.client.settings.validators import check_range
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout
 from sprocketmq.net.connection import Connection
+from sprocketmq.wire import requests
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.headers import ReplyMessageRequestHeader
@@ -100,7 +101,8 @@ async def send_reply(
             return await sender.send(message, queue=near[0], extra=back, timeout_ms=left_ms())
         except (NetworkError, RemoteError) as error:
             if isinstance(error, RemoteError) and error.code not in sender.settings.retry_response_codes:
-                raise
+                asked = requests.messages.SEND_REPLY_MESSAGE_V2
+                raise await sender.api.kinds.refusal(error.address, asked, error.code, error.remark) from error
             log.info("broker %s could not pass on the reply (%s), trying any other", stored_at, error)
     return await sender.send(message, extra=back, timeout_ms=left_ms())
 
@@ -156,9 +158,11 @@ class RequestFutures:
             )
             done, _ = await asyncio.wait([reply], timeout=max(0.0, end_s - loop.time()))
             if not done:
+                why = "does a consumer reply to it?"
+                if self._instance.api.behind_proxy:
+                    why = "Apache's proxy passes no replies on; use a topic for the answers"
                 raise RequestTimeout(
-                    f"the request {stored.message_id} is stored in {stored.message_queue}, but no reply came within {timeout_ms} ms; "
-                    "does a consumer reply to it?",
+                    f"the request {stored.message_id} is stored in {stored.message_queue}, but no reply came within {timeout_ms} ms; {why}",
                     timeout_ms=timeout_ms,
                 )
             return reply.result()

@@ -8,13 +8,16 @@ the code), with the address that answered.
 
 from __future__ import annotations
 
+import logging
 from typing import Any, Final
 
 from sprocketmq.client.remoting.name_servers import NameServers
 from sprocketmq.client.remoting.server_kind import ServerKinds
 from sprocketmq.client.results import SEND_STATUS_BY_CODE, PullResult, SendStatus
 from sprocketmq.core.consume.pull_cursor import pull_status
+from sprocketmq.core.group.subscription import SQL92
 from sprocketmq.core.produce.route_table import checked_route
+from sprocketmq.core.produce.topic_types import type_refusal
 from sprocketmq.errors import remote_error
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.wire import bodies, headers, requests
@@ -26,6 +29,8 @@ from sprocketmq.wire.records.sys_flag import pull_sys_flag
 from sprocketmq.wire.requests.declaration import A, B, H, Request
 
 __all__ = ["RemotingApi", "about_queue"]
+
+log = logging.getLogger("sprocketmq.client")
 
 _LOOKING: Final = pull_sys_flag(commit_offset=False, suspend=False, subscription=True)
 
@@ -86,7 +91,8 @@ class RemotingApi:
         """An answer to a send; codes other than the four raise."""
         status = SEND_STATUS_BY_CODE.get(answer.code)
         if status is None:
-            raise remote_error(answer.code, answer.remark, address)
+            in_words = type_refusal(answer.remark or "") if answer.code == ResponseCode.MESSAGE_ILLEGAL else None
+            raise remote_error(answer.code, in_words or answer.remark, address)
         return status, answer.header(headers.SendMessageResponseHeader)
 
     async def recall_message(self, address: str, header: headers.RecallMessageRequestHeader, timeout_ms: int) -> str:
@@ -255,8 +261,21 @@ class RemotingApi:
         return None if found is None else list(found)
 
     async def check_client_config(self, address: str, body: bodies.CheckClientConfigRequestBody) -> None:
-        """CHECK_CLIENT_CONFIG: does this broker accept the filter expression?"""
+        """CHECK_CLIENT_CONFIG: does this broker accept the filter expression?
+
+        A proxy says yes to any (ClientManagerActivity.checkClientConfig), and a broker delivers everything to a group whose expression it
+        cannot read (ConsumerFilterManager.build). So behind a proxy the expression is read here, too.
+        """
         await self.ask(address, requests.consumers.CHECK_CLIENT_CONFIG, body=body.encode())
+        asked = body.subscription_data
+        if self.behind_proxy and asked is not None and asked.expression_type == SQL92:
+            try:
+                from sprocketmq.core.sql92.parser import parse  # few clients need it
+            except ImportError:
+                sentence = "%r is not checked, because the proxy at %s accepts any text; `pip install 'sprocketmq[broker]'` has a parser"
+                log.warning(sentence, asked.sub_string, address)
+            else:
+                parse(asked.sub_string)
 
     async def lock_batch(
         self, address: str, group: str, client_id: str, queues: list[MessageQueue], timeout_ms: int = 1_000
@@ -378,7 +397,7 @@ class RemotingApi:
 
     async def _expect_success(self, answer: Command, address: str, asked: Request[H, A, B]) -> None:
         if answer.code != ResponseCode.SUCCESS:
-            raise await self.kinds.refusal(address, asked, answer)
+            raise await self.kinds.refusal(address, asked, answer.code, answer.remark)
 
 
 def about_queue(asked: Request[H, A, B], queue: MessageQueue, *, oneway: bool = False, **fields: Any) -> Command:

@@ -111,7 +111,7 @@ class Sender:
         vip_channel: bool = False,
         max_delay_level: int = ANY_DELAY_LEVEL,
     ) -> None:
-        self._api, self._routes, self._clock = api, routes, clock
+        self.api, self._routes, self._clock = api, routes, clock
         self._known_queues, self._known_address = routes.table.publish_queues, routes.table.master_address
         self._awaited = routes.awaited
         self.settings = settings
@@ -285,7 +285,7 @@ class Sender:
             producer_group=self.settings.group,
             bname=handle.broker_name,
         )
-        return await self._api.recall_message(address, header, left_ms)
+        return await self.api.recall_message(address, header, left_ms)
 
     async def end_transaction(
         self,
@@ -393,7 +393,7 @@ class Sender:
         if pending is not None:
             return await self._answered(outgoing, pending)
         address, left_ms = await self._address_within(target, timeout_ms)
-        status, header = await self._api.send_message(address, self.writer.command(outgoing, target), left_ms)
+        status, header = await self.api.send_message(address, self.writer.command(outgoing, target), left_ms)
         return self._result(outgoing, target, status, header)
 
     def _begin(self, target: MessageQueue, outgoing: OutgoingMessage, timeout_ms: int) -> PendingSend | None:
@@ -426,8 +426,8 @@ class Sender:
         if self._pool.refuses_renewable(answer):  # it was not executed, so it may be sent again
             left_ms = pending.timeout_ms - int((pending.connection.now_s() - pending.started_s) * 1000)
             command = self.writer.command(outgoing, pending.target)
-            answer = await self._api.invoke(pending.address, command, max(1, left_ms))
-        return self._result(outgoing, pending.target, *self._api.send_answer(answer, pending.address))
+            answer = await self.api.invoke(pending.address, command, max(1, left_ms))
+        return self._result(outgoing, pending.target, *self.api.send_answer(answer, pending.address))
 
     async def _try_with_hooks(
         self, hooks: Hooks, target: MessageQueue, outgoing: OutgoingMessage, timeout_ms: int
@@ -439,7 +439,7 @@ class Sender:
             if outgoing.is_batch:
                 outgoing.body = encode_batch(outgoing.messages)
             command = self.writer.command(outgoing, target)
-            status, header, marks = await self._api.send_message_with_marks(address, command, left_ms)
+            status, header, marks = await self.api.send_message_with_marks(address, command, left_ms)
             context.region_id = marks.get(props.MSG_REGION) or context.region_id
             context.trace_on = marks.get(props.TRACE_ON) != "false"
             context.result = result = self._result(outgoing, target, status, header)

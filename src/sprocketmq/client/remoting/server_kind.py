@@ -55,21 +55,19 @@ class ServerKinds:
         self._pool, self._timeout_ms = pool, timeout_ms
         self._known: dict[str, ServerKind] = {}
 
-    async def refusal(self, address: str, asked: AnyRequest, answer: Command) -> RocketMQError:
-        """The error to raise for ``answer``, which says that the server does not support the request."""
-        if answer.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
-            return remote_error(answer.code, answer.remark, address)
+    async def refusal(self, address: str, asked: AnyRequest, code: int, remark: str | None) -> RocketMQError:
+        """The error to raise for an answer that is no success."""
+        if code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            return remote_error(code, remark, address)
         kind = await self._kind(address)
         if kind is ServerKind.PROXY:
             instead = _INSTEAD_OF.get(asked.code, _INSTEAD)
-            return RequestNotServed(
-                answer.code, f"the proxy at {address} does not serve {asked.name}; {instead}", address
-            )
+            return RequestNotServed(code, f"the proxy at {address} does not serve {asked.name}; {instead}", address)
         if kind is ServerKind.NAME_SERVER and asked.served_by is Peer.BROKER:
             return ConfigurationError(name_server_given_as_broker(address))
         if kind is ServerKind.BROKER and asked.served_by is Peer.NAME_SERVER:
             return ConfigurationError(broker_given_as_name_server(address))
-        return remote_error(answer.code, answer.remark, address)
+        return remote_error(code, remark, address)
 
     async def _kind(self, address: str) -> ServerKind | None:
         """None when the server does not answer any more."""
