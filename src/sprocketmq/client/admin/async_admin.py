@@ -30,7 +30,7 @@ class AsyncAdmin(GroupLookRequests, AccessRequests):
     In all methods, ``broker`` is a broker's name, for its master, or ``host:port``; ``cluster`` means all masters of a cluster. Without
     both, requests go to all masters.
 
-    Every method raises RemoteError (the server refused; with code 3 it is too old for this request), NetworkError or RequestTimeout
+    Every method raises RemoteError (the server refused; with code 3 it does not serve this request), NetworkError or RequestTimeout
     (no answer), and ConfigurationError if an argument is wrong.
     """
 
@@ -47,7 +47,7 @@ class AsyncAdmin(GroupLookRequests, AccessRequests):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return await self.topic_configs(broker), await self.group_configs(broker)

@@ -49,7 +49,7 @@ class Admin(BlockingClient):
     In all methods, ``broker`` is a broker's name, for its master, or ``host:port``; ``cluster`` means all masters of a cluster. Without
     both, requests go to all masters.
 
-    Every method raises RemoteError (the server refused; with code 3 it is too old for this request), NetworkError or RequestTimeout
+    Every method raises RemoteError (the server refused; with code 3 it does not serve this request), NetworkError or RequestTimeout
     (no answer), and ConfigurationError if an argument is wrong.
     """
 
@@ -94,7 +94,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: a value is out of range, or there is no such cluster or broker.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(
@@ -126,7 +126,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.create_topics(configs, cluster=cluster, broker=broker))
@@ -143,7 +143,7 @@ class Admin(BlockingClient):
         Raises:
             TopicNotExist: none of these brokers has the topic.
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.set_topic_perm(topic, perm, cluster=cluster, broker=broker))
@@ -181,7 +181,7 @@ class Admin(BlockingClient):
         Raises:
             TopicNotExist: none of these brokers has the topic.
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(
@@ -206,7 +206,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.delete_topic(topic, cluster=cluster))
@@ -222,7 +222,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.topics(cluster=cluster))
@@ -235,7 +235,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.system_topics())
@@ -252,7 +252,7 @@ class Admin(BlockingClient):
         Raises:
             TopicNotExist: there is no such topic.
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.route(topic))
@@ -269,7 +269,7 @@ class Admin(BlockingClient):
         Raises:
             TopicNotExist: there is no such topic.
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.topic_clusters(topic))
@@ -286,7 +286,7 @@ class Admin(BlockingClient):
         Raises:
             TopicNotExist: there is no such topic.
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.queues(topic))
@@ -306,7 +306,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.allocate(topic, client_ids, strategy=strategy))
@@ -324,7 +324,7 @@ class Admin(BlockingClient):
         Raises:
             TopicNotExist: there is no such topic.
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.topic_stats(topic, broker=broker))
@@ -341,7 +341,7 @@ class Admin(BlockingClient):
         Raises:
             TopicNotExist: there is no such topic.
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.topic_config(topic))
@@ -357,7 +357,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.topic_configs(broker))
@@ -374,7 +374,7 @@ class Admin(BlockingClient):
         Raises:
             TopicNotExist: there is no such topic, and no setting for it.
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.order_conf(topic))
@@ -388,7 +388,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.set_order_conf(topic, queues_by_broker))
@@ -401,7 +401,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.delete_order_conf(topic))
@@ -418,7 +418,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.topic_summaries(cluster=cluster, with_system_topics=with_system_topics))
@@ -435,7 +435,7 @@ class Admin(BlockingClient):
         Raises:
             TopicNotExist: there is no such topic.
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.consumers_of(topic))
@@ -451,7 +451,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.topic_traffic(topic))
@@ -469,7 +469,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: there is no such setting.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.create_group(group, cluster=cluster, broker=broker, **settings))
@@ -492,7 +492,7 @@ class Admin(BlockingClient):
         Raises:
             GroupNotExist: none of these brokers knows the group.
             ConfigurationError: there is no such setting.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.alter_group(group, cluster=cluster, broker=broker, **settings))
@@ -513,7 +513,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.create_groups(configs, cluster=cluster, broker=broker))
@@ -531,7 +531,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.delete_group(group, remove_offsets=remove_offsets, cluster=cluster, broker=broker))
@@ -547,7 +547,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.groups(cluster=cluster))
@@ -563,7 +563,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.group_configs(broker))
@@ -580,7 +580,7 @@ class Admin(BlockingClient):
         Raises:
             GroupNotExist: no broker knows the group.
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.group_config(group))
@@ -607,7 +607,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(
@@ -630,7 +630,7 @@ class Admin(BlockingClient):
         Raises:
             GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.group_readable(group, topic, readable))
@@ -648,7 +648,7 @@ class Admin(BlockingClient):
         Raises:
             GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.consumer_progress(group, topic))
@@ -666,7 +666,7 @@ class Admin(BlockingClient):
         Raises:
             GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.lag(group, topic))
@@ -679,7 +679,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.group_summaries())
@@ -696,7 +696,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.broker_consume_stats(broker, only_ordered=only_ordered))
@@ -714,7 +714,7 @@ class Admin(BlockingClient):
         Raises:
             GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.consume_time_span(topic, group))
@@ -733,7 +733,7 @@ class Admin(BlockingClient):
         Raises:
             GroupNotExist: no broker knows the group.
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.consumer_connection(group, broker=broker))
@@ -750,7 +750,7 @@ class Admin(BlockingClient):
         Raises:
             GroupNotExist: no broker knows the group.
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.consumer_ids(group))
@@ -790,7 +790,7 @@ class Admin(BlockingClient):
         Raises:
             GroupNotExist: no broker knows the group.
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.running_infos(group, jstack=jstack))
@@ -807,7 +807,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.producer_connection(group, topic))
@@ -823,7 +823,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.producers(broker))
@@ -840,7 +840,7 @@ class Admin(BlockingClient):
         Raises:
             GroupNotExist: no broker knows the group.
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.topics_of_group(group))
@@ -858,7 +858,7 @@ class Admin(BlockingClient):
         Raises:
             GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.subscription(group, topic))
@@ -875,7 +875,7 @@ class Admin(BlockingClient):
         Raises:
             TopicNotExist: there is no such topic.
             ConfigurationError: an argument is wrong, or the topic has no such queue.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.min_offset(queue))
@@ -892,7 +892,7 @@ class Admin(BlockingClient):
         Raises:
             TopicNotExist: there is no such topic.
             ConfigurationError: an argument is wrong, or the topic has no such queue.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.max_offset(queue))
@@ -911,7 +911,7 @@ class Admin(BlockingClient):
         Raises:
             TopicNotExist: there is no such topic.
             ConfigurationError: an argument is wrong, or the topic has no such queue.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.offset_by_time(queue, timestamp_ms, last=last))
@@ -928,7 +928,7 @@ class Admin(BlockingClient):
         Raises:
             TopicNotExist: there is no such topic.
             ConfigurationError: an argument is wrong, or the topic has no such queue.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.earliest_store_time_ms(queue))
@@ -946,7 +946,7 @@ class Admin(BlockingClient):
         Raises:
             GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.consumer_offset(group, queue))
@@ -962,7 +962,7 @@ class Admin(BlockingClient):
         Raises:
             GroupNotExist, TopicNotExist: a 5.x broker does not know it; see ``create_group`` (4.9 accepts any name).
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.set_consumer_offset(group, queue, offset))
@@ -1003,7 +1003,7 @@ class Admin(BlockingClient):
         Raises:
             GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.skip_accumulated(group, topic))
@@ -1041,7 +1041,7 @@ class Admin(BlockingClient):
         Raises:
             GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.clone_offsets(source, destination, topic))
@@ -1061,7 +1061,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.consume_status(topic, group, client_id))
@@ -1077,7 +1077,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: it is not an offset message id; for a ``message_id`` use ``messages_by_unique_key``.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.view_message(offset_message_id))
@@ -1122,7 +1122,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(
@@ -1145,7 +1145,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.messages_by_unique_key(topic, unique_key, broker=broker))
@@ -1175,7 +1175,7 @@ class Admin(BlockingClient):
         Raises:
             TopicNotExist: there is no trace topic yet.
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(
@@ -1197,7 +1197,7 @@ class Admin(BlockingClient):
         Raises:
             TopicNotExist: there is no such topic.
             ConfigurationError: an argument is wrong, or the topic has no such queue.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.message_at(queue, offset))
@@ -1228,7 +1228,7 @@ class Admin(BlockingClient):
         Raises:
             TopicNotExist: there is no such topic.
             ConfigurationError: an argument is wrong, or the topic has no such queue.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(
@@ -1254,7 +1254,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.read_onward(positions, max_messages=max_messages, expression=expression))
@@ -1270,7 +1270,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.message_track(message))
@@ -1313,7 +1313,7 @@ class Admin(BlockingClient):
         Raises:
             GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.consume_queue(queue, index, count, group))
@@ -1327,7 +1327,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.resume_half_message(topic, offset_message_id))
@@ -1340,7 +1340,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.cluster_info())
@@ -1356,7 +1356,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.brokers(cluster=cluster))
@@ -1372,7 +1372,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.broker_runtime_info(broker))
@@ -1407,7 +1407,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.ha_status(broker))
@@ -1440,7 +1440,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.broker_config(broker))
@@ -1473,7 +1473,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.clean_expired_consume_queues(cluster=cluster, broker=broker))
@@ -1487,7 +1487,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.delete_expired_commit_logs(cluster=cluster, broker=broker))
@@ -1501,7 +1501,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.clean_unused_topics(cluster=cluster, broker=broker))
@@ -1522,7 +1522,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.wipe_write_perm(broker_name))
@@ -1538,7 +1538,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.add_write_perm(broker_name))
@@ -1553,7 +1553,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.put_kv_config(namespace, key, value))
@@ -1570,7 +1570,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.kv_config(namespace, key))
@@ -1586,7 +1586,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.kv_configs(namespace))
@@ -1600,7 +1600,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.delete_kv_config(namespace, key))
@@ -1613,7 +1613,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.namesrv_config())
@@ -1626,7 +1626,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.update_namesrv_config(settings))
@@ -1645,7 +1645,7 @@ class Admin(BlockingClient):
         Raises:
             GroupNotExist: no broker knows the group.
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.diagnose_group(group, stuck_after_ms=stuck_after_ms, watch_ms=watch_ms))
@@ -1670,7 +1670,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.create_user(username, password, user_type=user_type, cluster=cluster, broker=broker))
@@ -1697,7 +1697,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(
@@ -1721,7 +1721,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.delete_user(username, cluster=cluster, broker=broker))
@@ -1738,7 +1738,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.user(broker, username))
@@ -1755,7 +1755,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.users(broker, name_filter))
@@ -1773,7 +1773,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.copy_users(source, destination, usernames))
@@ -1802,7 +1802,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(
@@ -1835,7 +1835,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(
@@ -1857,7 +1857,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.delete_acl(subject, resource, cluster=cluster, broker=broker))
@@ -1874,7 +1874,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.acl(broker, subject))
@@ -1894,7 +1894,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.acls(broker, subject_filter, resource_filter))
@@ -1912,7 +1912,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.copy_acls(source, destination, subjects))
@@ -1947,7 +1947,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(
@@ -1975,7 +1975,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.delete_account(access_key, cluster=cluster, broker=broker))
@@ -1992,7 +1992,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.update_global_white_addresses(addresses, cluster=cluster, broker=broker))
@@ -2008,7 +2008,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.account_versions(broker))
@@ -2026,7 +2026,7 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.export_metadata(broker))

@@ -11,7 +11,15 @@ from typing import Any
 from sprocketmq.client.admin.session import AdminSession
 from sprocketmq.client.settings.namesrv_addr import parse_addresses
 from sprocketmq.core.produce.route_table import DEFAULT_TOPIC
-from sprocketmq.errors import ConfigurationError, NetworkError, ProtocolError, RemoteError, RequestTimeout, SystemBusy
+from sprocketmq.errors import (
+    ConfigurationError,
+    NetworkError,
+    ProtocolError,
+    RemoteError,
+    RequestNotServed,
+    RequestTimeout,
+    SystemBusy,
+)
 from sprocketmq.wire import bodies, headers, requests
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Buffer
@@ -60,7 +68,7 @@ class BrokerRequests(AdminSession):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return await self._api.cluster_info()
@@ -76,7 +84,7 @@ class BrokerRequests(AdminSession):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         info = await self._api.cluster_info()
@@ -119,7 +127,7 @@ class BrokerRequests(AdminSession):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return await self._api.broker_runtime_info(await self._one(broker))
@@ -155,7 +163,7 @@ class BrokerRequests(AdminSession):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return await self._ask_body(await self._one(broker), requests.brokers.GET_BROKER_HA_STATUS)
@@ -178,6 +186,8 @@ class BrokerRequests(AdminSession):
         header = headers.GetTopicConfigRequestHeader(topic=DEFAULT_TOPIC)
         try:
             await self._ask(await self._one(broker), requests.topics.GET_TOPIC_CONFIG, header)
+        except RequestNotServed:  # proxies came with RocketMQ 5, and so did the brokers behind them
+            return True
         except RemoteError as error:
             if error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
                 return False
@@ -198,7 +208,7 @@ class BrokerRequests(AdminSession):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return _settings((await self._ask(await self._one(broker), requests.brokers.GET_BROKER_CONFIG)).body)
@@ -238,7 +248,7 @@ class BrokerRequests(AdminSession):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         for address in (await self._masters(cluster, broker)).values():
@@ -253,7 +263,7 @@ class BrokerRequests(AdminSession):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         for address in (await self._masters(cluster, broker)).values():
@@ -268,7 +278,7 @@ class BrokerRequests(AdminSession):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         for address in (await self._masters(cluster, broker)).values():
@@ -292,7 +302,7 @@ class BrokerRequests(AdminSession):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.WipeWritePermOfBrokerRequestHeader(broker_name=broker_name)
@@ -313,7 +323,7 @@ class BrokerRequests(AdminSession):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.AddWritePermOfBrokerRequestHeader(broker_name=broker_name)
@@ -333,7 +343,7 @@ class BrokerRequests(AdminSession):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.PutKVConfigRequestHeader(namespace=namespace, key=key, value=value)
@@ -352,7 +362,7 @@ class BrokerRequests(AdminSession):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.GetKVConfigRequestHeader(namespace=namespace, key=key)
@@ -375,7 +385,7 @@ class BrokerRequests(AdminSession):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.GetKVListByNamespaceRequestHeader(namespace=namespace)
@@ -396,7 +406,7 @@ class BrokerRequests(AdminSession):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.DeleteKVConfigRequestHeader(namespace=namespace, key=key)
@@ -411,7 +421,7 @@ class BrokerRequests(AdminSession):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return {
@@ -427,7 +437,7 @@ class BrokerRequests(AdminSession):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         for address in self.name_servers:

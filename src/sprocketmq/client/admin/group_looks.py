@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from sprocketmq.client.admin.brokers import BrokerRequests
 from sprocketmq.client.admin.groups import GroupRequests
 from sprocketmq.client.admin.messages import MessageRequests
+from sprocketmq.client.admin.session import is_older_than_5
 from sprocketmq.client.settings.validators import check_range
 from sprocketmq.core.consume.flow_control import MIB, FlowLimits
 from sprocketmq.core.doctor.group_doctor import GroupDiagnosis, diagnose
@@ -23,9 +24,15 @@ from sprocketmq.core.retry.retry_schedule import (
     queue_of_delay_level,
     retry_topic,
 )
-from sprocketmq.errors import ConfigurationError, NetworkError, ProtocolError, RemoteError, RequestTimeout
+from sprocketmq.errors import (
+    ConfigurationError,
+    NetworkError,
+    ProtocolError,
+    RemoteError,
+    RequestNotServed,
+    RequestTimeout,
+)
 from sprocketmq.wire import bodies
-from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
 
@@ -72,11 +79,15 @@ class GroupLookRequests(GroupRequests, MessageRequests, BrokerRequests):
         Raises:
             GroupNotExist: no broker knows the group.
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         check_range("watch_ms", watch_ms, 0, _MOST_WATCHED_MS)
-        configs = await self.group_config(group)
+        configs: Mapping[str, bodies.SubscriptionGroupConfig] | RequestNotServed
+        try:
+            configs = await self.group_config(group)
+        except RequestNotServed as error:
+            configs = error
         first = await self._positions(group, await self._reports(group, jstack=False), [])
         begun_ms = self._options.clock.now_ms()
         await asyncio.sleep(watch_ms / 1000)
@@ -85,22 +96,28 @@ class GroupLookRequests(GroupRequests, MessageRequests, BrokerRequests):
     async def _look(
         self,
         group: str,
-        configs: Mapping[str, bodies.SubscriptionGroupConfig],
+        configs: Mapping[str, bodies.SubscriptionGroupConfig] | RequestNotServed,
         first: Mapping[MessageQueue, _Position],
         begun_ms: int,
     ) -> GroupLook:
         """The second observation, with the changes since the first."""
         unknown: list[str] = []
+        proxy = None
+        if isinstance(configs, RequestNotServed):
+            proxy = configs.address
+            unknown.append(f"whether the group may consume, and how many retries wait: {configs}")
+            configs = {}
         reports = await self._reports(group, jstack=True)
         second = await self._positions(group, reports, unknown)
         now_ms = self._options.clock.now_ms()
         connection = await self.consumer_connection(group)
-        wanted = _wanted(reports)
-        if connection is not None:
-            wanted.update(topic for topic in connection.subscription_table if not is_retry_topic(topic))
+        subscribed = set(connection.subscription_table) if connection is not None else set()
+        wanted = _wanted(reports) | {topic for topic in subscribed if not is_retry_topic(topic)}
         own = {queue: at for queue, at in second.items() if not is_retry_topic(queue.topic)}
         waiting = await self._waiting(group, own, unknown)
-        count, next_ms = await self._retries(group, unknown)
+        count, next_ms = await self._retries(group, unknown) if proxy is None else (None, None)
+        # A proxy remembers a topic that did not exist, and would keep the first retries back, see RemotingApi.make_retry_topic.
+        had_retries = proxy is None or retry_topic(group) in subscribed
         return GroupLook(
             group,
             now_ms,
@@ -114,11 +131,14 @@ class GroupLookRequests(GroupRequests, MessageRequests, BrokerRequests):
                 for queue, at in own.items()
                 if not wanted or queue.topic in wanted
             },
-            retry_lag=sum(at.lag for queue, at in second.items() if is_retry_topic(queue.topic)),
+            retry_lag=sum(at.lag for queue, at in second.items() if is_retry_topic(queue.topic))
+            if had_retries
+            else None,
             retries_waiting=count,
             next_retry_ms=next_ms,
-            last_error=await self._last_error(group),
+            last_error=await self._last_error(group) if had_retries else None,
             not_learned=tuple(unknown),
+            proxy=proxy,
         )
 
     async def _reports(self, group: str, *, jstack: bool) -> dict[str, bodies.ConsumerRunningInfo | str]:
@@ -137,9 +157,14 @@ class GroupLookRequests(GroupRequests, MessageRequests, BrokerRequests):
         """The position of the group in each queue: from the brokers, or from a member that is further and has not written its progress
         yet (members write it every 5 s, for the first time after 10 s)."""
         commits = _commits(reports)
+        try:
+            progress = await self.consumer_progress(group)
+        except RequestNotServed as error:
+            unknown.append(f"how far the group is: {error}")
+            return {}
         found = {
             queue: _Position(at.broker_offset, max(at.consumer_offset, commits.get(queue, -1)))
-            for queue, at in (await self.consumer_progress(group)).items()
+            for queue, at in progress.items()
         }
         for topic in _wanted(reports) - {queue.topic for queue in found}:  # brokers have no progress for these
             try:
@@ -176,8 +201,11 @@ class GroupLookRequests(GroupRequests, MessageRequests, BrokerRequests):
                         found.append((topic, f"its permission at {name} is {config.perm}, which lets nobody read it"))
                 readable = await self.group_readable(group, topic)
                 found += [(topic, f"{name} forbids it to this group") for name, may in readable.items() if not may]
+            except RequestNotServed:
+                if not await self.queues(topic):
+                    found.append((topic, "it has no queue that may be read"))
             except RemoteError as error:
-                if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:  # 4.9 cannot forbid a topic to a group
+                if not is_older_than_5(error):  # 4.9 cannot forbid a topic to a group
                     unknown.append(f"whether topic {topic} may be read: {error}")
             except (NetworkError, RequestTimeout) as error:
                 unknown.append(f"whether topic {topic} may be read: {error}")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from sprocketmq.client.admin.session import NO_DATA, AdminSession
 from sprocketmq.client.settings.validators import check_group
-from sprocketmq.errors import RemoteError
+from sprocketmq.errors import RemoteError, RequestNotServed
 from sprocketmq.wire import bodies, headers, requests
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class GroupMemberRequests(AdminSession):
         Raises:
             GroupNotExist: no broker knows the group.
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         connection = await self._connection(check_group(group), broker)
@@ -45,7 +45,8 @@ class GroupMemberRequests(AdminSession):
         return connection
 
     async def _connection(self, group: str, broker: str | None = None) -> bodies.ConsumerConnection | None:
-        for address in (await self._masters(None, broker)).values():
+        servers = await self._servers_of_members() if broker is None else [await self._one(broker)]
+        for address in servers:
             try:
                 connection = await self._api.consumer_connection(address, group)
             except RemoteError as error:
@@ -68,12 +69,12 @@ class GroupMemberRequests(AdminSession):
         Raises:
             GroupNotExist: no broker knows the group.
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         check_group(group)
-        masters = (await self._masters(None, None)).values()
-        answers = await asyncio.gather(*(self._api.consumer_ids(address, group) for address in masters))
+        servers = await self._servers_of_members()
+        answers = await asyncio.gather(*(self._api.consumer_ids(address, group) for address in servers))
         found = sorted({client_id for answer in answers for client_id in answer})
         if not found:
             await self._check_exists(group)
@@ -120,7 +121,7 @@ class GroupMemberRequests(AdminSession):
         Raises:
             GroupNotExist: no broker knows the group.
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         ids = await self.consumer_ids(group)
@@ -129,11 +130,11 @@ class GroupMemberRequests(AdminSession):
 
     async def _broker_that_knows(self, group: str, client_id: str) -> str:
         """The broker to which a member is connected. Members connect only to the brokers of their topics."""
-        masters = list((await self._masters(None, None)).values())
-        for address in masters:
+        servers = await self._servers_of_members()
+        for address in servers:
             if client_id in await self._api.consumer_ids(address, group):
                 return address
-        return masters[0]
+        return servers[0]
 
     async def producer_connection(self, group: str, topic: str) -> list[bodies.Connection]:
         """The producers of ``group`` that are connected to a broker of ``topic`` (mqadmin: producerConnection).
@@ -147,7 +148,7 @@ class GroupMemberRequests(AdminSession):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.GetProducerConnectionListRequestHeader(producer_group=group)
@@ -170,7 +171,7 @@ class GroupMemberRequests(AdminSession):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         answer = await self._ask_body(await self._one(broker), requests.consumers.GET_ALL_PRODUCER_INFO)
@@ -188,7 +189,7 @@ class GroupMemberRequests(AdminSession):
         Raises:
             GroupNotExist: no broker knows the group.
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.QueryTopicsByConsumerRequestHeader(group=check_group(group))
@@ -213,13 +214,17 @@ class GroupMemberRequests(AdminSession):
         Raises:
             GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.QuerySubscriptionByConsumerRequestHeader(group=check_group(group), topic=topic)
         for address in (await self._masters_of(topic)).values():
-            answer = await self._ask_body(address, requests.topics.QUERY_SUBSCRIPTION_BY_CONSUMER, header)
-            found = answer.subscription_data
+            try:
+                answer = await self._ask_body(address, requests.topics.QUERY_SUBSCRIPTION_BY_CONSUMER, header)
+                found = answer.subscription_data
+            except RequestNotServed:
+                connection = await self._api.consumer_connection(address, group)
+                found = connection.subscription_table.get(topic) if connection is not None else None
             if found is not None:
                 return found
         await self._check_exists(group)

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sprocketmq.client.admin.group_members import GroupMemberRequests
+from sprocketmq.client.remoting.server_kind import not_served
 from sprocketmq.client.settings.validators import check_group
+from sprocketmq.errors import RequestNotServed
 from sprocketmq.wire import bodies, headers, requests
 from sprocketmq.wire.records.message import MessageQueue
 
@@ -75,7 +77,7 @@ class GroupProgressRequests(GroupMemberRequests):
         Raises:
             GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         check_group(group)
@@ -92,11 +94,44 @@ class GroupProgressRequests(GroupMemberRequests):
 
     async def _consume_stats(self, group: str, topic: str | None) -> list[bodies.ConsumeStats]:
         header = headers.GetConsumeStatsRequestHeader(consumer_group=group, topic=topic)
-        masters = (await self._masters(None, None)).values()
+        try:
+            masters = (await self._masters(None, None)).values()
+        except RequestNotServed as error:
+            topics = [topic] if topic is not None else await self._topics_of_members(group, error.address)
+            return [await self._consume_stats_by_queue(group, one) for one in topics]
         answers = await asyncio.gather(
             *(self._ask_if_any(address, requests.offsets.GET_CONSUME_STATS, header) for address in masters)
         )
         return [requests.offsets.GET_CONSUME_STATS.answer_body_in(answer) for answer in answers if answer is not None]
+
+    async def _topics_of_members(self, group: str, proxy: str) -> list[str]:
+        """The topics that members of a group read which are connected to this proxy."""
+        connection = await self._api.consumer_connection(proxy, group)
+        topics = sorted(connection.subscription_table) if connection is not None else []
+        if not topics:
+            raise not_served(
+                proxy,
+                requests.offsets.GET_CONSUME_STATS,
+                f"no member of group {group!r} is connected to it, which would say what the group reads, so name the topic",
+            )
+        return topics
+
+    async def _consume_stats_by_queue(self, group: str, topic: str) -> bodies.ConsumeStats:
+        """The progress of a group in one topic, from its offset and the last one of each queue."""
+
+        async def ask(queue: MessageQueue) -> bodies.OffsetWrapper:
+            address = self._address(queue.broker_name)
+            end, consumed = await asyncio.gather(
+                self._api.max_offset(address, queue),
+                self._api.query_consumer_offset(address, group, queue, zero_if_young=False),
+            )
+            at = -1 if consumed is None else consumed
+            last_ms = await self._api.store_time(address, queue, at - 1)
+            return bodies.OffsetWrapper(max(0, end), at, last_timestamp=max(0, last_ms))
+
+        queues = await self._queues_of(topic)
+        answers = await asyncio.gather(*map(ask, queues))
+        return bodies.ConsumeStats(offset_table=dict(zip(queues, answers, strict=True)))
 
     async def lag(self, group: str, topic: str | None = None) -> int:
         """The number of messages that ``group`` has not consumed yet.
@@ -111,7 +146,7 @@ class GroupProgressRequests(GroupMemberRequests):
         Raises:
             GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return sum(progress.lag for progress in (await self.consumer_progress(group, topic)).values())
@@ -124,7 +159,7 @@ class GroupProgressRequests(GroupMemberRequests):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         topics = await self._api.topic_list()
@@ -161,7 +196,7 @@ class GroupProgressRequests(GroupMemberRequests):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.GetConsumeStatsInBrokerHeader(is_order=only_ordered)
@@ -180,7 +215,7 @@ class GroupProgressRequests(GroupMemberRequests):
         Raises:
             GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.QueryConsumeTimeSpanRequestHeader(topic=topic, group=check_group(group))
@@ -188,6 +223,27 @@ class GroupProgressRequests(GroupMemberRequests):
         masters = await self._masters_of(topic)
         await self._check_exists(group)
         for address in masters.values():
-            answer = await self._ask_body(address, requests.offsets.QUERY_CONSUME_TIME_SPAN, header)
+            try:
+                answer = await self._ask_body(address, requests.offsets.QUERY_CONSUME_TIME_SPAN, header)
+            except RequestNotServed:
+                spans = list(
+                    await asyncio.gather(*(self._time_span(group, one) for one in await self._queues_of(topic)))
+                )
+                break
             spans += answer.consume_time_span_set
         return sorted(spans, key=lambda span: span.message_queue)
+
+    async def _time_span(self, group: str, queue: MessageQueue) -> bodies.QueueTimeSpan:
+        """The same of one queue, by this machine's clock, from the store times of these messages."""
+        address = self._address(queue.broker_name)
+        low, high, consumed = await asyncio.gather(
+            self._api.min_offset(address, queue),
+            self._api.max_offset(address, queue),
+            self._api.query_consumer_offset(address, group, queue, zero_if_young=False),
+        )
+        read = (low, high - 1, consumed - 1 if consumed else low, max(low, consumed or 0))
+        oldest, newest, last, following = await asyncio.gather(
+            *(self._api.store_time(address, queue, offset) for offset in read)
+        )
+        waiting_ms = max(0, self._options.clock.now_ms() - following) if following >= 0 else 0
+        return bodies.QueueTimeSpan(queue, oldest, newest, last, waiting_ms)

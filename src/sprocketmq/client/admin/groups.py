@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from sprocketmq.client.admin.session import AdminSession, unknown_group
+from sprocketmq.client.admin.session import AdminSession, is_older_than_5, unknown_group
 from sprocketmq.client.settings.validators import check_group, check_range, check_topic
 from sprocketmq.core.retry.retry_schedule import dlq_topic, retry_topic
 from sprocketmq.errors import ConfigurationError, RemoteError
 from sprocketmq.wire import bodies, headers, requests
-from sprocketmq.wire.codes import ResponseCode
 
 if TYPE_CHECKING:
     from typing import Unpack
@@ -40,7 +39,7 @@ class GroupRequests(AdminSession):
 
         Raises:
             ConfigurationError: there is no such setting.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         config = _config_of(check_group(group), settings)
@@ -65,7 +64,7 @@ class GroupRequests(AdminSession):
         Raises:
             GroupNotExist: none of these brokers knows the group.
             ConfigurationError: there is no such setting.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         _config_of(check_group(group), settings)  # raises before anything is sent
@@ -95,7 +94,7 @@ class GroupRequests(AdminSession):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         for config in configs:
@@ -106,7 +105,7 @@ class GroupRequests(AdminSession):
             try:
                 await self._ask(address, requests.topics.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, body=body)
             except RemoteError as error:
-                if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                if not is_older_than_5(error):
                     raise
                 for config in configs:
                     await self._api.create_group(address, config)
@@ -126,7 +125,7 @@ class GroupRequests(AdminSession):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.DeleteSubscriptionGroupRequestHeader(
@@ -152,7 +151,7 @@ class GroupRequests(AdminSession):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         found: set[str] = set()
@@ -171,7 +170,7 @@ class GroupRequests(AdminSession):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return await self._groups_at(await self._one(broker))
@@ -188,7 +187,7 @@ class GroupRequests(AdminSession):
         Raises:
             GroupNotExist: no broker knows the group.
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         check_group(group)
@@ -221,7 +220,7 @@ class GroupRequests(AdminSession):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         if mode not in ("PULL", "POP"):
@@ -249,7 +248,7 @@ class GroupRequests(AdminSession):
         Raises:
             GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.UpdateGroupForbiddenRequestHeader(group=check_group(group), topic=topic, readable=readable)

@@ -12,23 +12,25 @@ from typing import Final
 from sprocketmq.client.admin.offsets import OffsetRequests
 from sprocketmq.client.admin.topic_traffic import TopicTrafficRequests
 from sprocketmq.client.read.pull_loop import decode_pull
+from sprocketmq.client.remoting.api import TOOLS_GROUP
+from sprocketmq.client.remoting.server_kind import not_served
 from sprocketmq.client.settings.validators import check_group, check_range, check_text, check_time_ms
 from sprocketmq.core.consume.pull_cursor import PullStatus
 from sprocketmq.core.group.subscription import FilterExpression, build_subscription, matches_tags
-from sprocketmq.errors import RemoteError
+from sprocketmq.errors import NetworkError, RequestTimeout
 from sprocketmq.wire import bodies, headers, requests
 from sprocketmq.wire.codes import ResponseCode
+from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.records.message import MessageExt, MessageQueue, format_host
 from sprocketmq.wire.records.message_id import decode_offset_message_id
 from sprocketmq.wire.records.record import decode_record, decode_records
+from sprocketmq.wire.requests.declaration import A, B, H, Request
 from sprocketmq.wire.trace import TRACE_TOPIC, TraceRecord, decode_trace
 
 __all__ = ["MessageRequests", "MessageTrack", "TrackType"]
 
 _FOREVER_MS: Final = (1 << 63) - 1
 _CALL_TIMEOUT_MS: Final = 15_000
-# MixAll.TOOLS_CONSUMER_GROUP: brokers have it from the start.
-_TOOLS_GROUP: Final = "TOOLS_CONSUMER"
 
 
 class TrackType(str, Enum):
@@ -70,11 +72,26 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
 
         Raises:
             ConfigurationError: it is not an offset message id; for a ``message_id`` use ``messages_by_unique_key``.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
-        host, offset = decode_offset_message_id(offset_message_id)
-        return decode_record(await self._api.view_message(format_host(*host), offset))
+        address, offset = self.decode_message_id(offset_message_id)
+        header = headers.ViewMessageRequestHeader(offset=offset)
+        answer = await self._ask_where_stored(address, requests.messages.VIEW_MESSAGE_BY_ID, header)
+        return decode_record(answer.body)
+
+    async def _ask_where_stored(
+        self, address: str, asked: Request[H, A, B], header: H, timeout_ms: int | None = None
+    ) -> Command:
+        """Send a request to the broker that an offset message id names. If that is behind a proxy, often only the proxy can reach it."""
+        try:
+            return await self._ask(address, asked, header, timeout_ms=timeout_ms)
+        except (NetworkError, RequestTimeout) as error:
+            proxy = await self._proxy()
+            if proxy is None:
+                raise
+            instead = f"{address}, which the id names, cannot be reached from here; the message can be read by queue and offset"
+            raise not_served(proxy, asked, instead) from error
 
     @staticmethod
     def decode_message_id(offset_message_id: str) -> tuple[str, int]:
@@ -117,7 +134,7 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         found = await self._query(topic, key, max_messages, begin_ms, end_ms, unique=False, broker=broker)
@@ -139,7 +156,7 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         found = await self._query(topic, unique_key, 32, 0, _FOREVER_MS, unique=True, broker=broker)
@@ -170,7 +187,7 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
         Raises:
             TopicNotExist: there is no trace topic yet.
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         found = await self._query(trace_topic, message_id, max_messages, begin_ms, end_ms, unique=False)
@@ -201,13 +218,14 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
         )
 
         async def ask(name: str, address: str) -> list[MessageExt]:
-            command = requests.messages.QUERY_MESSAGE.command(header)
+            query = requests.messages.QUERY_MESSAGE
+            command = query.command(header)
             command.ext_fields = {**command.ext_fields, headers.UNIQUE_KEY_QUERY: str(unique).lower()}
             answer = await self._api.invoke(address, command, self._api.timeout_ms * 3)
             if answer.code == ResponseCode.QUERY_NOT_FOUND:
                 return []
             if answer.code != ResponseCode.SUCCESS:
-                raise RemoteError(answer.code, answer.remark, address)
+                raise await self._api.kinds.refusal(address, query, answer.code, answer.remark)
             return decode_records(answer.body, name)
 
         masters = await self._masters_of(topic)
@@ -232,7 +250,7 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
         Raises:
             TopicNotExist: there is no such topic.
             ConfigurationError: an argument is wrong, or the topic has no such queue.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         messages, _ = await self._read(queue, check_range("offset", offset, 0, _FOREVER_MS), 1, "*")
@@ -264,7 +282,7 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
         Raises:
             TopicNotExist: there is no such topic.
             ConfigurationError: an argument is wrong, or the topic has no such queue.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         check_range("max_messages", max_messages, 1, 1_000_000)
@@ -301,7 +319,7 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         check_range("max_messages", max_messages, 1, 1_000)
@@ -320,7 +338,7 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
         subscription = build_subscription(queue.topic, expression, 0)
         result = await self._api.read_queue(
             await self._address_of(queue),
-            _TOOLS_GROUP,
+            TOOLS_GROUP,
             queue,
             offset,
             min(count, 32),
@@ -330,7 +348,7 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
         )
         if result.status is not PullStatus.FOUND:
             return [], result.next_begin_offset
-        return decode_pull(result, queue, subscription, _TOOLS_GROUP), result.next_begin_offset
+        return decode_pull(result, queue, subscription, TOOLS_GROUP), result.next_begin_offset
 
     async def message_track(self, message: MessageExt) -> list[MessageTrack]:
         """Whether each group that consumes its topic has consumed a message (mqadmin: queryMsgById prints it).
@@ -343,7 +361,7 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         groups = await self.consumers_of(message.topic)
@@ -394,9 +412,8 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
         header = headers.ConsumeMessageDirectlyResultRequestHeader(
             consumer_group=check_group(group), client_id=client_id, msg_id=message_id, topic=topic
         )
-        return await self._ask_body(
-            address, requests.consumers.CONSUME_MESSAGE_DIRECTLY, header, timeout_ms=_CALL_TIMEOUT_MS
-        )
+        asked = requests.consumers.CONSUME_MESSAGE_DIRECTLY
+        return asked.answer_body_in(await self._ask_where_stored(address, asked, header, _CALL_TIMEOUT_MS))
 
     async def consume_queue(
         self, queue: MessageQueue, index: int = 0, count: int = 10, group: str | None = None
@@ -416,7 +433,7 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
         Raises:
             GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.QueryConsumeQueueRequestHeader(
@@ -440,9 +457,9 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         address, _ = self.decode_message_id(offset_message_id)
         header = headers.ResumeCheckHalfMessageRequestHeader(msg_id=offset_message_id, topic=topic)
-        await self._ask(address, requests.messages.RESUME_CHECK_HALF_MESSAGE, header)
+        await self._ask_where_stored(address, requests.messages.RESUME_CHECK_HALF_MESSAGE, header)

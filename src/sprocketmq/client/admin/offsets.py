@@ -3,7 +3,8 @@
 
 How a group is moved: a 5.x broker does it by itself, with or without members, and answers the next pull with the new offset. A 4.9 broker
 pushes the new offsets to the members, which must be online; for a group without members its stored progress is set instead, as mqadmin
-does. A 4.9 broker cannot move one queue of a group that is online: it would move all queues, so that request is never sent.
+does. A 4.9 broker cannot move one queue of a group that is online: it would move all queues, so that request is never sent. Behind a proxy
+the stored progress of a group without members is set, too; one that is online cannot be moved.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ from datetime import datetime
 from typing import Final
 
 from sprocketmq.client.admin.group_progress import GroupProgressRequests
+from sprocketmq.client.admin.session import is_older_than_5
+from sprocketmq.client.remoting.server_kind import not_served
 from sprocketmq.client.settings.validators import check_group, check_range, check_time_ms
-from sprocketmq.errors import ConfigurationError, RemoteError
+from sprocketmq.errors import ConfigurationError, RemoteError, RequestNotServed
 from sprocketmq.wire import headers, requests
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.records.message import MessageQueue
@@ -44,7 +47,7 @@ class OffsetRequests(GroupProgressRequests):
         Raises:
             TopicNotExist: there is no such topic.
             ConfigurationError: an argument is wrong, or the topic has no such queue.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return await self._api.min_offset(await self._address_of(queue), queue)
@@ -61,7 +64,7 @@ class OffsetRequests(GroupProgressRequests):
         Raises:
             TopicNotExist: there is no such topic.
             ConfigurationError: an argument is wrong, or the topic has no such queue.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return await self._api.max_offset(await self._address_of(queue), queue)
@@ -80,7 +83,7 @@ class OffsetRequests(GroupProgressRequests):
         Raises:
             TopicNotExist: there is no such topic.
             ConfigurationError: an argument is wrong, or the topic has no such queue.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         timestamp_ms = _ms(timestamp_ms)
@@ -98,7 +101,7 @@ class OffsetRequests(GroupProgressRequests):
         Raises:
             TopicNotExist: there is no such topic.
             ConfigurationError: an argument is wrong, or the topic has no such queue.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return await self._api.earliest_store_time(await self._address_of(queue), queue)
@@ -118,7 +121,7 @@ class OffsetRequests(GroupProgressRequests):
         Raises:
             GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         offset = await self._api.query_consumer_offset(await self._address_of(queue), check_group(group), queue)
@@ -137,7 +140,7 @@ class OffsetRequests(GroupProgressRequests):
         Raises:
             GroupNotExist, TopicNotExist: a 5.x broker does not know it; see ``create_group`` (4.9 accepts any name).
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         check_range("offset", offset, 0, _MAX)
@@ -179,7 +182,7 @@ class OffsetRequests(GroupProgressRequests):
         Raises:
             GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return await self._reset(group, topic, _THE_END, True)
@@ -203,8 +206,25 @@ class OffsetRequests(GroupProgressRequests):
             return requests.offsets.INVOKE_BROKER_TO_RESET_OFFSET.answer_body_in(answer).offset_table
 
         masters = await self._masters_of(topic)
-        tables = await asyncio.gather(*(ask(name, address) for name, address in masters.items()))
+        try:
+            tables = await asyncio.gather(*(ask(name, address) for name, address in masters.items()))
+        except RequestNotServed as error:
+            await self._check_offline(group, error.address)
+            set_each = (
+                self._reset_stored(name, address, group, topic, timestamp_ms, force)
+                for name, address in masters.items()
+            )
+            tables = await asyncio.gather(*set_each)
         return dict(sorted((item for table in tables for item in table.items()), key=lambda item: item[0]))
+
+    async def _check_offline(self, group: str, proxy: str) -> None:
+        """Raises RequestNotServed if members are connected to the proxy, which moves no group that is online."""
+        if members := await self._api.consumer_ids(proxy, group):
+            raise not_served(
+                proxy,
+                requests.offsets.INVOKE_BROKER_TO_RESET_OFFSET,
+                f"members of group {group!r} are online ({', '.join(sorted(members))}), so its offsets cannot be set; stop them first",
+            )
 
     async def _reset_stored(
         self, name: str, address: str, group: str, topic: str, timestamp_ms: int, force: bool
@@ -223,10 +243,6 @@ class OffsetRequests(GroupProgressRequests):
             table[queue] = offset
         return table
 
-    async def _queues_of(self, topic: str) -> list[MessageQueue]:
-        self._routes.table.update(topic, await self._route(topic))
-        return list(self._routes.table.subscribe_queues(topic))
-
     async def reset_offset(self, group: str, queue: MessageQueue, offset: int) -> None:
         """Let ``group`` continue at ``offset`` in one queue (mqadmin: resetOffsetByTime -b -q -o).
 
@@ -242,15 +258,24 @@ class OffsetRequests(GroupProgressRequests):
             NetworkError, RequestTimeout: a server did not answer.
         """
         check_range("offset", offset, 0, _MAX)
+        check_group(group)
         address = await self._address_of(queue)
-        if await self._moves_single_queues(address, queue.topic):
-            await self._api.update_consumer_offset(address, check_group(group), queue, offset)
+        try:
+            moves_single_queues = await self._moves_single_queues(address, queue.topic)
+        except RequestNotServed as error:
+            await self._check_offline(group, error.address)
+            low, high = await self._api.min_offset(address, queue), await self._api.max_offset(address, queue)
+            check_range("offset", offset, low, high)  # which brokers check when they are asked to reset
+            await self._api.update_consumer_offset(address, group, queue, offset)
+            return
+        if moves_single_queues:
+            await self._api.update_consumer_offset(address, group, queue, offset)
             header = headers.ResetOffsetRequestHeader(
                 topic=queue.topic, group=group, timestamp=0, is_force=True, queue_id=queue.queue_id, offset=offset
             )
             await self._ask(address, requests.offsets.INVOKE_BROKER_TO_RESET_OFFSET, header)
             return
-        if members := await self._api.consumer_ids(address, check_group(group)):
+        if members := await self._api.consumer_ids(address, group):
             raise ConfigurationError(
                 f"group {group!r} has members online ({', '.join(sorted(members))}) and {address} is a 4.x broker, which can move "
                 "only whole topics; stop them first, or use reset_offset_by_time"
@@ -263,7 +288,7 @@ class OffsetRequests(GroupProgressRequests):
         try:
             await self._ask(address, requests.topics.GET_TOPIC_CONFIG, headers.GetTopicConfigRequestHeader(topic=topic))
         except RemoteError as error:
-            if error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+            if is_older_than_5(error):
                 return False
             raise
         return True
@@ -285,7 +310,7 @@ class OffsetRequests(GroupProgressRequests):
         Raises:
             GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         check_group(destination)
@@ -312,7 +337,7 @@ class OffsetRequests(GroupProgressRequests):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.GetConsumerStatusRequestHeader(

@@ -12,6 +12,7 @@ from sprocketmq.client.async_client import AsyncClient, in_order
 from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.client.remoting.name_servers import NameServers
 from sprocketmq.client.remoting.routes import Routes
+from sprocketmq.client.remoting.server_kind import ServerKind
 from sprocketmq.client.settings.namesrv_addr import parse_addresses
 from sprocketmq.client.settings.options import ClientOptions
 from sprocketmq.client.settings.split_options import split_options
@@ -24,6 +25,7 @@ from sprocketmq.errors import (
     GroupNotExist,
     NetworkError,
     RemoteError,
+    RequestNotServed,
     RequestTimeout,
     TopicNotExist,
 )
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
     from sprocketmq.client.keyword_options import CommonOptions
     from sprocketmq.client.produce.async_producer import AsyncProducer
 
-__all__ = ["NO_DATA", "PAGE", "AdminSession", "all_pages", "unknown_group"]
+__all__ = ["NO_DATA", "PAGE", "AdminSession", "all_pages", "is_older_than_5", "queue_count", "unknown_group"]
 
 V = TypeVar("V")
 PAGE: Final = 1_000
@@ -190,6 +192,19 @@ class AdminSession(AsyncClient[AdminParts]):
             )
         return masters
 
+    async def _servers_of_members(self) -> list[str]:
+        """The servers that know the members of groups: all masters, or the proxy, to which its clients are connected."""
+        try:
+            return list((await self._masters(None, None)).values())
+        except RequestNotServed as error:
+            return [error.address]
+
+    async def _proxy(self) -> str | None:
+        """The address of the name server if it is a proxy."""
+        servers = self._api.name_servers
+        is_proxy = servers.addresses and await self._api.kinds.kind(servers.chosen) is ServerKind.PROXY
+        return servers.chosen if is_proxy else None
+
     async def _replicas(self, cluster: str | None, broker: str | None) -> list[str]:
         """The addresses of masters and slaves."""
         if broker is not None and ":" in broker:
@@ -250,9 +265,12 @@ class AdminSession(AsyncClient[AdminParts]):
         mqadmin requests the route of the retry topic. GET_SUBSCRIPTIONGROUP_CONFIG cannot be used, because brokers create the group then.
 
         Raises:
-            GroupNotExist: no broker knows it. Not raised if the account may not list a broker's groups.
+            GroupNotExist: no broker knows it. Not raised if the account may not list a broker's groups, or the name server is a proxy.
             NetworkError, RequestTimeout: a broker did not answer, and no other one knows the group.
         """
+        # Nor is a proxy asked for the retry topic: it would remember that there is none, see RemotingApi.make_retry_topic.
+        if await self._proxy() is not None:
+            return
         for topic in (retry_topic(group), dlq_topic(group)):
             if await self._api.route(topic) is not None:
                 return
@@ -276,11 +294,11 @@ class AdminSession(AsyncClient[AdminParts]):
         """
         table = self._routes.table
         known = table.route(queue.topic)
-        if known is not None and queue.queue_id < _queue_count(known, queue.broker_name):
+        if known is not None and queue.queue_id < queue_count(known, queue.broker_name):
             return self._address(queue.broker_name)
         route = await self._route(queue.topic)
         table.update(queue.topic, route)
-        address, count = self._address(queue.broker_name), _queue_count(route, queue.broker_name)
+        address, count = self._address(queue.broker_name), queue_count(route, queue.broker_name)
         # A topic whose number of queues was reduced keeps the messages of the other queues.
         if queue.queue_id >= count and not await self._api.max_offset(address, queue):
             there = f"queues 0 to {count - 1}" if count else "no queue"
@@ -289,11 +307,20 @@ class AdminSession(AsyncClient[AdminParts]):
             )
         return address
 
+    async def _queues_of(self, topic: str) -> list[MessageQueue]:
+        self._routes.table.update(topic, await self._route(topic))
+        return list(self._routes.table.subscribe_queues(topic))
+
     def _address(self, broker_name: str) -> str:
         address = self._routes.broker_address(broker_name, only_this=False)
         if address is None:
             raise ConfigurationError(f"broker {broker_name!r} has no address at the name server")
         return address
+
+
+def is_older_than_5(error: RemoteError) -> bool:
+    """Whether a broker does not know a request that came with RocketMQ 5. A proxy answers the same code for other reasons."""
+    return error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED and not isinstance(error, RequestNotServed)
 
 
 def unknown_group(group: str) -> GroupNotExist:
@@ -304,7 +331,8 @@ def unknown_group(group: str) -> GroupNotExist:
     )
 
 
-def _queue_count(route: bodies.TopicRouteData, broker_name: str) -> int:
+def queue_count(route: bodies.TopicRouteData, broker_name: str) -> int:
+    """The number of queues of a topic at one broker."""
     return max(
         (max(one.read_queue_nums, one.write_queue_nums) for one in route.queue_datas if one.broker_name == broker_name),
         default=0,

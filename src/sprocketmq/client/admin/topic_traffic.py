@@ -77,7 +77,7 @@ class TopicTrafficRequests(TopicRequests):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         names: Collection[str] = await self.topics(cluster=cluster)
@@ -134,7 +134,7 @@ class TopicTrafficRequests(TopicRequests):
         Raises:
             TopicNotExist: there is no such topic.
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.QueryTopicConsumeByWhoRequestHeader(topic=topic)
@@ -155,7 +155,7 @@ class TopicTrafficRequests(TopicRequests):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         masters = (await self._masters_of(topic)).values()

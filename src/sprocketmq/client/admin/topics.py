@@ -7,11 +7,11 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from sprocketmq.client.admin.session import PAGE, AdminSession, all_pages
+from sprocketmq.client.admin.session import PAGE, AdminSession, all_pages, is_older_than_5, queue_count
 from sprocketmq.client.settings.validators import check_range, check_topic
 from sprocketmq.core.group import allocation
 from sprocketmq.core.produce.route_table import DEFAULT_TOPIC
-from sprocketmq.errors import RemoteError, RequestTimeout
+from sprocketmq.errors import RemoteError, RequestNotServed, RequestTimeout
 from sprocketmq.wire import bodies, headers, requests
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.records.message import MessageQueue
@@ -56,7 +56,7 @@ class TopicRequests(AdminSession):
 
         Raises:
             ConfigurationError: a value is out of range, or there is no such cluster or broker.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.CreateTopicRequestHeader(
@@ -112,7 +112,7 @@ class TopicRequests(AdminSession):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         for config in configs:
@@ -123,7 +123,7 @@ class TopicRequests(AdminSession):
             try:
                 await self._ask(address, requests.topics.UPDATE_AND_CREATE_TOPIC_LIST, body=body)
             except RemoteError as error:
-                if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                if not is_older_than_5(error):
                     raise
                 for config in configs:
                     await self._api.create_topic(address, _create_header(config))
@@ -144,7 +144,7 @@ class TopicRequests(AdminSession):
         Raises:
             TopicNotExist: none of these brokers has the topic.
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         await self.alter_topic(topic, perm=perm, cluster=cluster, broker=broker)
@@ -182,7 +182,7 @@ class TopicRequests(AdminSession):
         Raises:
             TopicNotExist: none of these brokers has the topic.
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         for name, queues in (("read_queues", read_queues), ("write_queues", write_queues)):
@@ -209,7 +209,7 @@ class TopicRequests(AdminSession):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         check_topic(topic)
@@ -230,7 +230,7 @@ class TopicRequests(AdminSession):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         if cluster is None:
@@ -250,7 +250,7 @@ class TopicRequests(AdminSession):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         answer = await self._ask_name_server(requests.name_servers.GET_SYSTEM_TOPIC_LIST_FROM_NS)
@@ -272,7 +272,7 @@ class TopicRequests(AdminSession):
         Raises:
             TopicNotExist: there is no such topic.
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return await self._route(topic)
@@ -289,7 +289,7 @@ class TopicRequests(AdminSession):
         Raises:
             TopicNotExist: there is no such topic.
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return sorted({data.cluster for data in (await self._route(topic)).broker_datas if data.cluster})
@@ -306,11 +306,10 @@ class TopicRequests(AdminSession):
         Raises:
             TopicNotExist: there is no such topic.
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
-        self._routes.table.update(topic, await self._route(topic))
-        return list(self._routes.table.subscribe_queues(topic))
+        return await self._queues_of(topic)
 
     async def allocate(
         self, topic: str, client_ids: Iterable[str], *, strategy: allocation.AllocationStrategy | str = "AVG"
@@ -327,7 +326,7 @@ class TopicRequests(AdminSession):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         chosen = allocation.strategy_by_name(strategy) if isinstance(strategy, str) else strategy
@@ -347,17 +346,32 @@ class TopicRequests(AdminSession):
         Raises:
             TopicNotExist: there is no such topic.
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._routes.table.update(topic, await self._route(topic))
         names = {queue.broker_name for queue in self._routes.table.subscribe_queues(topic)}
         if broker is not None:
             names &= {broker}
-        tables = await asyncio.gather(*(self._api.topic_stats(self._address(name), topic) for name in names))
-        return dict(
-            sorted((entry for table in tables for entry in table.offset_table.items()), key=lambda pair: pair[0])
-        )
+        tables = await asyncio.gather(*(self._topic_stats_at(name, topic) for name in names))
+        return dict(sorted((entry for table in tables for entry in table.items()), key=lambda pair: pair[0]))
+
+    async def _topic_stats_at(self, broker_name: str, topic: str) -> Mapping[MessageQueue, bodies.TopicOffset]:
+        address = self._address(broker_name)
+        try:
+            return (await self._api.topic_stats(address, topic)).offset_table
+        except RequestNotServed:
+            pass
+
+        async def ask(queue: MessageQueue) -> bodies.TopicOffset:
+            low, high = await asyncio.gather(self._api.min_offset(address, queue), self._api.max_offset(address, queue))
+            last_ms = await self._api.store_time(address, queue, high - 1)
+            return bodies.TopicOffset(max(0, low), max(0, high), max(0, last_ms))
+
+        route = self._routes.table.route(topic)
+        assert route is not None
+        queues = [MessageQueue(topic, broker_name, number) for number in range(queue_count(route, broker_name))]
+        return dict(zip(queues, await asyncio.gather(*map(ask, queues)), strict=True))
 
     async def topic_config(self, topic: str) -> dict[str, bodies.TopicConfig]:
         """The settings of ``topic`` on each broker that has it, by broker name.
@@ -371,7 +385,7 @@ class TopicRequests(AdminSession):
         Raises:
             TopicNotExist: there is no such topic.
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         return await self._topic_configs_of(topic, await self._masters_of(topic))
@@ -387,7 +401,7 @@ class TopicRequests(AdminSession):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         address = await self._one(broker)
@@ -407,7 +421,7 @@ class TopicRequests(AdminSession):
             try:
                 answer = await self._ask(address, requests.topics.GET_TOPIC_CONFIG, header)
             except RemoteError as error:
-                if error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                if is_older_than_5(error):
                     return (await self.topic_configs(address)).get(topic)
                 if error.code == ResponseCode.TOPIC_NOT_EXIST:
                     return None
@@ -432,7 +446,7 @@ class TopicRequests(AdminSession):
         Raises:
             TopicNotExist: there is no such topic, and no setting for it.
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.GetKVConfigRequestHeader(namespace=_ORDER, key=check_topic(topic))
@@ -456,7 +470,7 @@ class TopicRequests(AdminSession):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         value = ";".join(
@@ -474,7 +488,7 @@ class TopicRequests(AdminSession):
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it is too old for this request.
+            RemoteError: a server refused; with code 3 it does not serve this request.
             NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.DeleteKVConfigRequestHeader(namespace=_ORDER, key=check_topic(topic))

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Final
 from sprocketmq.client.admin.session import AdminSession
 from sprocketmq.client.dead_letters.dead_letter_message import DeadLetterMessage, ReplayReport, replay_copy
 from sprocketmq.client.produce.async_producer import AsyncProducer
+from sprocketmq.client.remoting.api import TOOLS_GROUP
 from sprocketmq.client.results import PullResult, SendResult
 from sprocketmq.client.settings.namespace import wrap
 from sprocketmq.client.settings.validators import check_group, check_time_ms, check_topic
@@ -62,7 +63,6 @@ _UNREADABLE: Final = (
     "the body of dead letter %s at offset %d of %s cannot be opened (%s), so it is returned as it is stored"
 )
 _REPLAY_GROUP: Final = "sprocketmq-dead-letters"
-_TOOLS_GROUP: Final = "TOOLS_CONSUMER"  # MixAll.TOOLS_CONSUMER_GROUP: every broker has it
 
 
 class AsyncDeadLetters(AdminSession):
@@ -232,10 +232,10 @@ class AsyncDeadLetters(AdminSession):
         try:
             return await self._pull_as(self._reader, queue, at)
         except (GroupNotExist, NoPermission) as error:
-            if self._reader == _TOOLS_GROUP or isinstance(error, SignatureRefused):
+            if self._reader == TOOLS_GROUP or isinstance(error, SignatureRefused):
                 raise
-            result = await self._pull_as(_TOOLS_GROUP, queue, at)
-            self._reader = _TOOLS_GROUP
+            result = await self._pull_as(TOOLS_GROUP, queue, at)
+            self._reader = TOOLS_GROUP
             return result
 
     async def _pull_as(self, reader: str, queue: MessageQueue, at: int) -> PullResult:

@@ -14,21 +14,25 @@ from typing import Any, Final
 from sprocketmq.client.remoting.name_servers import NameServers
 from sprocketmq.client.remoting.server_kind import ServerKinds
 from sprocketmq.client.results import SEND_STATUS_BY_CODE, PullResult, SendStatus
-from sprocketmq.core.consume.pull_cursor import pull_status
+from sprocketmq.core.consume.pull_cursor import PullStatus, pull_status
 from sprocketmq.core.group.subscription import SQL92
 from sprocketmq.core.produce.route_table import checked_route
 from sprocketmq.core.produce.topic_types import type_refusal
-from sprocketmq.errors import remote_error
+from sprocketmq.errors import RemoteError, RequestNotServed, remote_error
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.wire import bodies, headers, requests
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Buffer, Command
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import MessageQueue
+from sprocketmq.wire.records.record import decode_records
 from sprocketmq.wire.records.sys_flag import pull_sys_flag
 from sprocketmq.wire.requests.declaration import A, B, H, Request
 
-__all__ = ["RemotingApi", "about_queue"]
+__all__ = ["TOOLS_GROUP", "RemotingApi", "about_queue"]
+
+# MixAll.TOOLS_CONSUMER_GROUP: brokers have it from the start.
+TOOLS_GROUP: Final = "TOOLS_CONSUMER"
 
 log = logging.getLogger("sprocketmq.client")
 
@@ -224,8 +228,22 @@ class RemotingApi:
         return (await self._ask_queue(address, asked, queue, timestamp=timestamp_ms, boundary_type=boundary)).offset
 
     async def earliest_store_time(self, address: str, queue: MessageQueue) -> int:
-        """GET_EARLIEST_MSG_STORETIME in milliseconds, -1 when the queue is empty."""
-        return (await self._ask_queue(address, requests.offsets.GET_EARLIEST_MSG_STORETIME, queue)).timestamp
+        """GET_EARLIEST_MSG_STORETIME in milliseconds, -1 when the queue is empty. Behind a proxy the first message is read."""
+        try:
+            return (await self._ask_queue(address, requests.offsets.GET_EARLIEST_MSG_STORETIME, queue)).timestamp
+        except RequestNotServed:
+            return await self.store_time(address, queue, await self.min_offset(address, queue))
+
+    async def store_time(self, address: str, queue: MessageQueue, offset: int) -> int:
+        """The store time of the message at ``offset`` in milliseconds, by reading it; -1 when it is not there, or may not be read."""
+        if offset < 0:
+            return -1
+        try:
+            result = await self.read_queue(address, TOOLS_GROUP, queue, offset, 1)
+        except RemoteError:
+            return -1
+        found = decode_records(result.body, decompress=False) if result.status is PullStatus.FOUND else []
+        return found[0].store_timestamp_ms if found and found[0].queue_offset == offset else -1
 
     # -- membership ------------------------------------------------------------------------------------------------------------
 
@@ -341,11 +359,6 @@ class RemotingApi:
     async def broker_runtime_info(self, address: str) -> dict[str, str]:
         """GET_BROKER_RUNTIME_INFO."""
         return dict((await self.ask_body(address, requests.brokers.GET_BROKER_RUNTIME_INFO)).table)
-
-    async def view_message(self, address: str, commit_log_offset: int) -> Buffer:
-        """VIEW_MESSAGE_BY_ID: the raw record at ``commit_log_offset``."""
-        header = headers.ViewMessageRequestHeader(offset=commit_log_offset)
-        return (await self.ask(address, requests.messages.VIEW_MESSAGE_BY_ID, header)).body
 
     # -- inside ----------------------------------------------------------------------------------------------------------------
 

@@ -30,16 +30,26 @@ from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.requests.declaration import AnyRequest, Peer
 
-__all__ = ["ServerKind", "ServerKinds"]
+__all__ = ["ServerKind", "ServerKinds", "not_served"]
 
 # TopicValidator: no topic of a user has this name.
 _ANY_TOPIC: Final = "SELF_TEST_TOPIC"
 _INSTEAD: Final = "use the address of a name server of its cluster, or the console of the service"
+_READ: Final = "read its queue from an offset or a time on"
 _INSTEAD_OF: Final = {
+    RequestCode.QUERY_MESSAGE: _READ,
+    RequestCode.VIEW_MESSAGE_BY_ID: _READ,
     RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: f"name each topic, or {_INSTEAD}",
     RequestCode.SEND_REPLY_MESSAGE: "use a topic for the answers, or connect to the brokers",
     RequestCode.SEND_REPLY_MESSAGE_V2: "use a topic for the answers, or connect to the brokers",
 }
+
+
+def not_served(address: str, asked: AnyRequest, instead: str | None = None) -> RequestNotServed:
+    """The error for a request that the proxy at ``address`` does not serve."""
+    instead = instead or _INSTEAD_OF.get(asked.code, _INSTEAD)
+    sentence = f"the proxy at {address} does not serve {asked.name}; {instead}"
+    return RequestNotServed(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, sentence, address)
 
 
 class ServerKind(Enum):
@@ -59,17 +69,16 @@ class ServerKinds:
         """The error to raise for an answer that is no success."""
         if code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
             return remote_error(code, remark, address)
-        kind = await self._kind(address)
+        kind = await self.kind(address)
         if kind is ServerKind.PROXY:
-            instead = _INSTEAD_OF.get(asked.code, _INSTEAD)
-            return RequestNotServed(code, f"the proxy at {address} does not serve {asked.name}; {instead}", address)
+            return not_served(address, asked)
         if kind is ServerKind.NAME_SERVER and asked.served_by is Peer.BROKER:
             return ConfigurationError(name_server_given_as_broker(address))
         if kind is ServerKind.BROKER and asked.served_by is Peer.NAME_SERVER:
             return ConfigurationError(broker_given_as_name_server(address))
         return remote_error(code, remark, address)
 
-    async def _kind(self, address: str) -> ServerKind | None:
+    async def kind(self, address: str) -> ServerKind | None:
         """None when the server does not answer any more."""
         if address in self._known:
             return self._known[address]

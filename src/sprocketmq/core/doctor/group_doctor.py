@@ -79,13 +79,16 @@ def diagnose(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis:
         stuck_after_ms: milliseconds after which a listener that finishes no message counts as stuck.
     """
     found = next((one for check in _CHECKS if (one := check(look, stuck_after_ms)) is not None), None) or _unknown(look)
-    silent = tuple(
-        f"{member.client_id} did not report its state: {member.silent_because}"
-        for member in look.members
-        if member.silent_because is not None
+    silent: dict[str, list[str]] = {}
+    for member in look.members:
+        if member.silent_because is not None:
+            silent.setdefault(member.silent_because, []).append(member.client_id)
+    sentences = tuple(
+        f"{_listed(ids)} did not report {'its' if len(ids) == 1 else 'their'} state: {why}"
+        for why, ids in silent.items()
     )
     return GroupDiagnosis(
-        found.verdict, found.sentence, found.evidence, found.advice, found.caught_up_ms, look.not_learned + silent
+        found.verdict, found.sentence, found.evidence, found.advice, found.caught_up_ms, look.not_learned + sentences
     )
 
 
@@ -95,6 +98,14 @@ def diagnose(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis:
 def _offline(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
     if look.members:
         return None
+    if look.proxy is not None:
+        return GroupDiagnosis(
+            GroupVerdict.UNKNOWN,
+            f"no member of group {look.group} is connected to the proxy at {look.proxy}, which does not see others",
+            (_lag(look),),
+            f"start a member; if one runs, compare its group name and address with these. sprocketmq lag {look.group} --topic TOPIC "
+            "shows how far the group is in a topic",
+        )
     return GroupDiagnosis(
         GroupVerdict.OFFLINE,
         f"no member of group {look.group} is online",
@@ -362,7 +373,9 @@ def _unknown(look: GroupLook) -> GroupDiagnosis:
         GroupVerdict.UNKNOWN,
         f"group {look.group} did not move for {duration(look.looked_for_ms)}, and nothing that can be seen explains it",
         (_lag(look), f"{counted(len(look.members), 'member')} online"),
-        f"look again for longer; sprocketmq group stack {look.group} shows what the members do, their logs show what went wrong",
+        f"look again for longer; sprocketmq group stack {look.group} shows what the members do, their logs show what went wrong"
+        if look.proxy is None
+        else "look for 15 s at least, because members write their progress each 5 s, and read their logs",
     )
 
 
@@ -411,7 +424,8 @@ def _lag(look: GroupLook) -> str:
     waiting = [queue.waiting_ms for queue in look.queues.values() if queue.waiting_ms is not None and queue.lag]
     oldest = f", the oldest for {duration(max(waiting))}" if waiting else ""
     if not look.queues:
-        return "how many messages wait is not known: the group has no progress"
+        why = "the group has no progress" if look.proxy is None else "nobody says what the group reads"
+        return f"how many messages wait is not known: {why}"
     return f"waiting: {counted(look.lag, 'message')}{oldest}"
 
 

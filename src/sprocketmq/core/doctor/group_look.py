@@ -104,6 +104,7 @@ class GroupLook(Struct, frozen=True):
         retries_waiting: messages whose next try is not due yet; ``next_retry_ms`` is when the first one is.
         last_error: the reason that was given when a message was last sent back.
         not_learned: what could not be learned, one sentence each.
+        proxy: the proxy that was asked. It knows only the members that are connected to proxies.
     """
 
     group: str
@@ -119,6 +120,7 @@ class GroupLook(Struct, frozen=True):
     next_retry_ms: int | None = None
     last_error: str | None = None
     not_learned: tuple[str, ...] = ()
+    proxy: str | None = None
 
     @property
     def lag(self) -> int:

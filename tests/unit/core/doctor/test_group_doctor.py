@@ -209,6 +209,10 @@ MORE: dict[str, GroupLook] = {
         both(ok_tps=50.0), queues={Q0: queue(moved_by=20, came=20), Q1: queue()}
     ),
     "a group without progress": GroupLook("billing", NOW_MS, members=(both(),)),
+    "no member at a proxy": GroupLook("billing", NOW_MS, proxy="proxy:8080"),
+    "two members at a proxy": look(
+        *(MemberLook(name, silent_because="not served") for name in ("a", "b")), proxy="proxy:8080"
+    ),
 }
 
 
