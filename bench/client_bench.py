@@ -39,9 +39,17 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "bench"), str(ROOT / "bench/clie
 
 from message_forms import write_forms  # noqa: E402
 
-from client_peers import CLIENTS, GRPC, JAVA, OURS, Client, ProxyCluster, client, client_beside  # noqa: E402
+from client_peers import CLIENTS, GRPC, JAVA, OURS, Client, client, client_beside  # noqa: E402
 from interop.child import Child  # noqa: E402
-from interop.peers import APACHE_5, ApacheCluster, JavaPeers, PeersUnavailable, SprocketServer, unwind_on_sigterm  # noqa: E402
+from interop.peers import (  # noqa: E402
+    APACHE_5,
+    ApacheCluster,
+    JavaPeers,
+    LocalProxy,
+    PeersUnavailable,
+    SprocketServer,
+    unwind_on_sigterm,
+)
 from load_program import LOAD, random_form  # noqa: E402
 from ratios import at_least, at_most  # noqa: E402
 
@@ -158,7 +166,7 @@ def run_load(who: Client, server: Server, name: str, topic: str, messages: int, 
     """
     options = ["--load", name, "--topic", topic, "--group", next(_groups), "--namesrv", server.namesrv_addr]
     options += ["--messages", str(messages), "--warm-up", str(warm_up), "--seconds", str(ONE_RUN_LIMIT_S), *more]
-    if who.name == GRPC and isinstance(server, ProxyCluster):
+    if who.name == GRPC and isinstance(server, LocalProxy):
         options += ["--endpoints", server.endpoints]
     done = subprocess.run(
         [*who.command, *options],
@@ -420,17 +428,13 @@ def fill(server: Server, topic: str, queues: int, messages: int, drawn: Drawn) -
 
 
 def chosen_server(name: str, console: Console) -> Server | None:
-    """Our server, or Apache's, inside its proxy if that is available."""
+    """Our server, or Apache's, inside its proxy."""
     if name == "ours":
         return SprocketServer()
     if reason := JavaPeers.available():
         console.print(f"without Apache: {reason}")
         return None
-    try:
-        return ProxyCluster()
-    except PeersUnavailable as reason:
-        console.print(f"without Apache's proxy, so without {GRPC}: {reason}")
-        return ApacheCluster(APACHE_5)
+    return LocalProxy(APACHE_5)
 
 
 @contextlib.contextmanager
@@ -510,7 +514,7 @@ def main() -> None:
                     server.create_topic(topic, 8)
                 if any(load.topic == "bench-waiting" for load in loads):
                     fill(server, "bench-waiting", 8, int(WAITING * scale) + 10_000, drawn)
-                able = [who for who in clients if who.name != GRPC or isinstance(server, ProxyCluster)]
+                able = [who for who in clients if who.name != GRPC or isinstance(server, LocalProxy)]
                 results = measure(server, able, loads, rounds, scale, drawn, console)
             title = "our broker" if broker == "ours" else f"Apache {broker}"
             print_table(results, title, console)

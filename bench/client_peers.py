@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The clients that client_bench.py compares, each as a command that runs one load, and the broker behind Apache's proxy.
+"""The clients that client_bench.py compares, each as a command that runs one load.
 
 Python peers get a venv each below the cache of the interop peers (``SPROCKETMQ_PEERS_CACHE``, default ``~/.cache/sprocketmq/peers``), made
 once from the pinned list beside its program; not the project's. Clients that are not available here are left out, with the reason.
@@ -8,24 +8,19 @@ once from the pinned list beside its program; not the project's. Clients that ar
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from interop.apache_cluster import _BROKER, ApacheCluster, free_ports
-from interop.child import Child
-from interop.java_peers import APACHE_5, Java, JavaPeers, PeersUnavailable, _cache_dir, _run, maven_jars
+from interop.java_peers import APACHE_5, JavaPeers, PeersUnavailable, _cache_dir, _run
 
-__all__ = ["CLIENTS", "Client", "ProxyCluster", "client", "client_beside"]
+__all__ = ["CLIENTS", "Client", "client", "client_beside"]
 
 _HERE: Final = Path(__file__).resolve().parent
-_PROXY_POM: Final = _HERE.parent / "tests/interop/maven/rocketmq-5-proxy/pom.xml"
-_PROXY: Final = "org.apache.rocketmq.proxy.ProxyStartup"
 _JAVA_HEAP: Final = ("-Xms256m", "-Xmx512m")
 OURS, CPP, GRPC, JAVA = "SprocketMQ", "rocketmq 0.4.4", "rocketmq-python-client 5.1.2", f"Java {APACHE_5}"
 CLIENTS: Final = (OURS, CPP, GRPC, JAVA)
@@ -95,32 +90,3 @@ def _venv(name: str, pinned: Path) -> Path:
 
 
 _IMPORT: Final = {CPP: "import rocketmq.client", GRPC: "import rocketmq"}
-
-
-class ProxyCluster(ApacheCluster):
-    """Apache's name server, and its proxy in LOCAL mode: one process serves remoting clients as a broker, gRPC clients as a proxy."""
-
-    def __init__(self, **broker_conf: Any) -> None:
-        super().__init__(APACHE_5, **broker_conf)
-        self.java = Java(APACHE_5, self.java.programs, maven_jars(f"{APACHE_5}-proxy", _PROXY_POM, "Apache's proxy"))
-        self.endpoints = ""
-
-    def _jvm(self, main_class: str, conf: Path) -> Child:
-        if main_class != _BROKER:
-            return super()._jvm(main_class, conf)
-        port = free_ports(1)
-        self.endpoints = f"127.0.0.1:{port}"
-        settings = {
-            "rocketMQClusterName": "DefaultCluster",
-            "namesrvAddr": self.namesrv_addr,
-            "grpcServerPort": port,
-            "remotingListenPort": port + 1,
-            "proxyMode": "LOCAL",
-        }
-        proxy_conf = self.home / "proxy.json"
-        proxy_conf.write_text(json.dumps(settings), "utf-8")
-        heap = ("-Xms1g", "-Xmx1g", "-XX:MaxDirectMemorySize=2g")
-        options = ("-pm", "local", "-bc", str(conf), "-pc", str(proxy_conf), "-n", self.namesrv_addr)
-        command = self.java.command(_PROXY, *options, flags=heap, home=self.home)
-        environment = {"ROCKETMQ_HOME": str(self.home), "RMQ_PROXY_HOME": str(self.home)}
-        return Child(command, self.home / "proxy.err", environment, cwd=self.home)

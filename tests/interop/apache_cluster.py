@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import shutil
@@ -18,21 +19,24 @@ from types import TracebackType
 from typing import Any, ClassVar, Final
 
 from interop.child import Child, poll_until
-from interop.java_peers import APACHE_4, ClassArchive, Java, JavaPeers
-from interop.remoting import ask, create_topic, has_route
+from interop.java_peers import APACHE_4, Java, JavaPeers
+from interop.remoting import Keys, ask, can_send, create_topic, has_route
 
-__all__ = ["ApacheCluster", "as_slave", "free_ports", "mqadmin", "write_logback"]
+__all__ = ["ApacheCluster", "ServerJvm", "as_slave", "free_ports", "mqadmin", "write_logback"]
 
 _NAMESRV: Final = "org.apache.rocketmq.namesrv.NamesrvStartup"
 _BROKER: Final = "org.apache.rocketmq.broker.BrokerStartup"
 _ADMIN: Final = "org.apache.rocketmq.tools.command.MQAdminStartup"
 GET_BROKER_RUNTIME_INFO: Final = 28
+UPDATE_BROKER_CONFIG: Final = 25
+READY_TOPIC: Final = "ServerIsReady"
 _START_TIMEOUT_S: Final = 90.0
 _END_TIMEOUT_S: Final = 60.0
 # 5.x compares its timer wheel with the file of it byte by byte, 38 MB each second: three quarters of what an idle broker costs.
 _CALM: Final = {"timerFlushIntervalMs": 60_000}
 _QUICK: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-_HEAP: Final = {_NAMESRV: ("-Xms256m", "-Xmx256m"), _BROKER: ("-Xms1g", "-Xmx1g", "-XX:MaxDirectMemorySize=2g")}
+_NAMESRV_HEAP: Final = ("-Xms256m", "-Xmx256m")
+BROKER_HEAP: Final = ("-Xms1g", "-Xmx1g", "-XX:MaxDirectMemorySize=2g")
 
 _LOGBACK_STATUS: Final = re.compile(r"\d\d:\d\d:\d\d,\d{3} \|-")
 
@@ -58,6 +62,43 @@ def _is_free(port: int) -> bool:
         except OSError:
             return False
     return True
+
+
+class ServerJvm(Child):
+    """A server of RocketMQ. With `quickly` it starts as soon as it can, and the first clean end of a role makes the next starts quicker."""
+
+    def __init__(
+        self, java: Java, role: str, main_class: str, *args: str, flags: tuple[str, ...], home: Path, quickly: bool
+    ) -> None:
+        archive = java.archive(role)
+        self._archive = archive if quickly and not archive.exists else None
+        run = (main_class, *args)
+        if quickly:
+            flags, run = (*_QUICK, *archive.flags, *flags), ("peers.Brisk", *run)
+        command = java.command(*run, flags=flags, home=home)
+        homes = {"ROCKETMQ_HOME": str(home), "RMQ_PROXY_HOME": str(home)}
+        super().__init__(command, home / f"{main_class.rsplit('.', 1)[1]}.err", homes, cwd=home)
+
+    @property
+    def makes_archive(self) -> bool:
+        """Whether its clean end writes the archive of classes that the next one of its role starts with."""
+        return self._archive is not None
+
+    def stop(self, timeout_s: float = _END_TIMEOUT_S) -> int:
+        code = super().stop(timeout_s)
+        if self._archive is not None:
+            self._archive.keep(code)
+        return code
+
+    def wait_until(self, condition: Callable[[], bool], what: str) -> None:
+        """Raises RuntimeError when it ends meanwhile, TimeoutError as `poll_until`."""
+
+        def looked() -> bool:
+            if self.exit_code is not None:
+                raise RuntimeError(f"waited until {what}, but it ended with {self.exit_code}; {self.last_words()}")
+            return condition()
+
+        poll_until(looked, what, _START_TIMEOUT_S, 0.1)
 
 
 class ApacheCluster:
@@ -92,10 +133,21 @@ class ApacheCluster:
         self._own_namesrv = namesrv_addr is None
         self._jvm_flags = jvm_flags
         self._broker_conf = broker_conf
-        self._namesrv: Child | None = None
-        self._broker: Child | None = None
-        self._made: dict[str, ClassArchive] = {}
+        self._namesrv: ServerJvm | None = None
+        self._broker: ServerJvm | None = None
         self._store_is_scratch = store_dir is None
+
+    @property
+    def broker_name(self) -> str:
+        return str(self._broker_conf.get("brokerName", "broker-a"))
+
+    @property
+    def keys(self) -> Keys | None:
+        """Of the first user of 5.x; None when anybody may do everything."""
+        if user := self._broker_conf.get("initAuthenticationUser"):
+            named = json.loads(str(user))
+            return Keys(named["username"], named["password"])
+        return None
 
     @property
     def broker_pid(self) -> int:
@@ -108,7 +160,7 @@ class ApacheCluster:
         return self._namesrv.pid
 
     def start(self) -> ApacheCluster:
-        """Start both; return when the name server answers the route of the topic that new topics inherit from.
+        """Start both; return when a topic can be made and sent to.
 
         Raises:
             TimeoutError, RuntimeError: a JVM did not come up; its last words are in the message.
@@ -130,8 +182,9 @@ class ApacheCluster:
         port = free_ports()
         self.namesrv_addr = f"127.0.0.1:{port}"
         keys = {"listenPort": str(port), "kvConfigPath": f"{self.home}/kvConfig.json"}
-        self._namesrv = self._jvm(_NAMESRV, self._write_conf("namesrv", keys))
-        self._wait(self._namesrv, lambda: _listens(port), "the name server listens")
+        conf = self._write_conf("namesrv", keys)
+        self._namesrv = self._jvm("namesrv", _NAMESRV, "-c", str(conf), heap=_NAMESRV_HEAP)
+        self._namesrv.wait_until(lambda: _listens(port), "the name server listens")
 
     def start_broker(self, namesrv_addr: str | None = None, port: int | None = None) -> None:
         """The broker alone, after a `kill` or a stop as well: same store, same port unless `port` says otherwise.
@@ -144,7 +197,7 @@ class ApacheCluster:
         self.broker_addr = f"127.0.0.1:{port}"
         keys: dict[str, str | int | bool] = {
             "brokerClusterName": "DefaultCluster",
-            "brokerName": "broker-a",
+            "brokerName": self.broker_name,
             "brokerId": 0,
             "brokerIP1": "127.0.0.1",
             "brokerIP2": "127.0.0.1",
@@ -161,18 +214,34 @@ class ApacheCluster:
             **(_CALM if self.starts_quickly else {}),
             **self._broker_conf,
         }
-        self._broker = self._jvm(_BROKER, self._write_conf("broker", keys))
-        self._wait(self._broker, self._is_ready, "the broker is registered and has statistics")
+        self._broker = self._start_broker(self._write_conf("broker", keys))
+        self._broker.wait_until(self._is_ready, "the broker is registered, has statistics and stores a message")
+
+    def _start_broker(self, conf: Path) -> ServerJvm:
+        return self._jvm("broker", _BROKER, "-c", str(conf), heap=BROKER_HEAP)
 
     def _is_ready(self) -> bool:
-        """4.9 takes its first sample of its counters a second after its start; who asks for them before is told NoSuchElementException."""
-        if not has_route(self.namesrv_addr, "TBW102"):
-            return False
         try:
-            answer = ask(self.broker_addr, GET_BROKER_RUNTIME_INFO, timeout_s=3.0)
-        except OSError:  # the slave of a master that is registered
+            if not has_route(self.namesrv_addr, "TBW102"):
+                # 5.x registers before it is connected to the name server, and then ten seconds later; a change of its permission
+                # makes it register at once (AdminBrokerProcessor.updateBrokerConfig).
+                permission = f"brokerPermission={self._broker_conf.get('brokerPermission', 6)}\n"
+                ask(self.broker_addr, UPDATE_BROKER_CONFIG, {}, permission.encode(), 3.0, keys=self.keys)
+                return False
+            # 4.9 takes its first sample of its counters a second after its start; who asks before is told NoSuchElementException.
+            info = ask(self.broker_addr, GET_BROKER_RUNTIME_INFO, timeout_s=3.0)
+        except OSError:  # not yet; or the slave of a master that is registered
             return False
-        return "NoSuchElementException" not in (answer.header.get("remark") or "")
+        if "NoSuchElementException" in (info.header.get("remark") or ""):
+            return False
+        if (
+            not self._store_is_scratch
+            or self._broker_conf.get("brokerRole") == "SLAVE"
+            or self._broker_conf.get("aclEnable")
+        ):
+            return True  # who compares stores wants no message in them; a slave takes none; the accounts of 4.9 are not known here
+        create_topic(self.broker_addr, READY_TOPIC, 1, keys=self.keys)
+        return can_send(self.broker_addr, READY_TOPIC, self.broker_name, keys=self.keys)
 
     def become_master(self) -> None:
         """Start a slave that was stopped as the master of its group, upon the same store."""
@@ -181,20 +250,19 @@ class ApacheCluster:
 
     def create_topic(self, topic: str, queues: int = 8, **header: str) -> None:
         """Create a topic and wait until the name server knows it; `header` overrides fields of the request."""
-        create_topic(self.broker_addr, topic, queues, header)
+        create_topic(self.broker_addr, topic, queues, header, self.keys)
         poll_until(lambda: has_route(self.namesrv_addr, topic), f"topic {topic} reaches the name server")
 
     def stop_broker(self) -> None:
         """End the broker cleanly: store flushed, `abort` file removed."""
         if self._broker is not None:
-            self._keep_archive(_BROKER, self._broker.stop(_END_TIMEOUT_S))
+            self._broker.stop()
             self._broker = None
 
     def kill(self) -> None:
         """Kill the broker as a crash would; the store stays as it is, `start_broker` starts anew upon it."""
         assert self._broker is not None, "the cluster is not started"
         self._broker.kill()
-        self._made.pop(_BROKER, None)
         self._broker = None
 
     def stop(self) -> None:
@@ -202,12 +270,11 @@ class ApacheCluster:
 
         Nobody reads what is removed, so it ends at once: Apache's brokers take ten seconds to end cleanly.
         """
-        if self._broker is not None and self._store_is_scratch and _BROKER not in self._made:
+        if self._broker is not None and self._store_is_scratch and not self._broker.makes_archive:
             self.kill()
         self.stop_broker()
         if self._namesrv is not None:
-            code = self._namesrv.stop(_END_TIMEOUT_S if _NAMESRV in self._made else 0.0)
-            self._keep_archive(_NAMESRV, code)
+            self._namesrv.stop(_END_TIMEOUT_S if self._namesrv.makes_archive else 0.0)
             self._namesrv = None
         shutil.rmtree(self.home, ignore_errors=True)
 
@@ -219,21 +286,11 @@ class ApacheCluster:
     ) -> None:
         self.stop()
 
-    def _jvm(self, main_class: str, conf: Path) -> Child:
-        flags = (*_HEAP[main_class], *self._jvm_flags)
-        if self.starts_quickly:
-            archive = self.java.archive("namesrv" if main_class == _NAMESRV else "broker")
-            flags = (*_QUICK, *archive.flags, *flags)
-            if not archive.exists:
-                self._made[main_class] = archive
-        run = ("peers.Brisk", main_class) if self.starts_quickly else (main_class,)
-        command = self.java.command(*run, "-c", str(conf), flags=flags, home=self.home)
-        log = self.home / f"{main_class.rsplit('.', 1)[1]}.err"
-        return Child(command, log, {"ROCKETMQ_HOME": str(self.home)})
-
-    def _keep_archive(self, main_class: str, exit_code: int) -> None:
-        if archive := self._made.pop(main_class, None):
-            archive.keep(exit_code)
+    def _jvm(self, role: str, main_class: str, *args: str, heap: tuple[str, ...]) -> ServerJvm:
+        flags = (*heap, *self._jvm_flags)
+        return ServerJvm(
+            self.java, role, main_class, *args, flags=flags, home=self.home, quickly=self.starts_quickly
+        )  # fmt: skip
 
     def _write_conf(self, name: str, keys: Mapping[str, str | int | bool]) -> Path:
         if self.version != APACHE_4:
@@ -241,15 +298,6 @@ class ApacheCluster:
         path = self.home / f"{name}.conf"
         path.write_text("".join(f"{key}={_spelled(value)}\n" for key, value in keys.items()), "utf-8")
         return path
-
-    @staticmethod
-    def _wait(child: Child, condition: Callable[[], bool], what: str) -> None:
-        def looked() -> bool:
-            if child.exit_code is not None:
-                raise RuntimeError(f"waited until {what}, but it ended with {child.exit_code}; {child.last_words()}")
-            return condition()
-
-        poll_until(looked, what, _START_TIMEOUT_S, 0.1)
 
 
 def as_slave(version: str, namesrv_addr: str, **broker_conf: Any) -> ApacheCluster:

@@ -21,8 +21,10 @@ from interop.java_host import JavaHost
 from interop.mqadmin_session import MqadminSession
 from interop.peers import (
     APACHE_5,
+    APACHE_55,
     VERSIONS,
     ApacheCluster,
+    ApacheProxy,
     JavaPeers,
     JavaProgram,
     SprocketServer,
@@ -94,6 +96,12 @@ def apache5(servers: SharedServers) -> ApacheCluster:
 def apache(request: pytest.FixtureRequest, servers: SharedServers) -> ApacheCluster:
     """Apache's servers of either version: for tests of our client."""
     return servers.apache(str(request.param))
+
+
+@pytest.fixture(params=(APACHE_5, APACHE_55))
+def proxy(request: pytest.FixtureRequest, servers: SharedServers) -> ApacheProxy:
+    """Apache's proxy before one broker. Others are started by the test: `ApacheProxy(broker_a, broker_b)`, `LocalProxy(APACHE_5)`."""
+    return servers.proxy(str(request.param))
 
 
 @pytest.fixture

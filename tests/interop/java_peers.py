@@ -3,7 +3,7 @@
 
 Both land in a cache (`SPROCKETMQ_PEERS_CACHE`, default `~/.cache/sprocketmq/peers`), made once and shared by every run:
 
-    <cache>/5.4.0/lib/*.jar                  what maven/rocketmq-5/pom.xml names, with dependencies
+    <cache>/5.4.0/lib-<digest>/*.jar         what maven/rocketmq-5/pom.xml names, with dependencies; another digest when the pom changes
     <cache>/5.4.0/peers-<digest>.jar         java/peers/*.java compiled against them; another digest when a source or the JDK changes
     <cache>/5.4.0/peers-<digest>-<role>.jsa  the classes that a process of this role loaded, as the JVM wants to find them: its next
                                              start costs about half (class data sharing; the first clean end of such a process writes it)
@@ -20,19 +20,29 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
-__all__ = ["APACHE_4", "APACHE_5", "VERSIONS", "ClassArchive", "Java", "JavaPeers", "PeersUnavailable", "maven_jars"]
+__all__ = [
+    "APACHE_4",
+    "APACHE_5",
+    "APACHE_55",
+    "VERSIONS",
+    "ClassArchive",
+    "Java",
+    "JavaPeers",
+    "PeersUnavailable",
+    "maven_jars",
+]
 
 APACHE_5: Final = "5.4.0"
+APACHE_55: Final = "5.5.0"
 APACHE_4: Final = "4.9.7"
 VERSIONS: Final = (APACHE_5, APACHE_4)
 
 _HERE: Final = Path(__file__).resolve().parent
-_POMS: Final = {APACHE_5: _HERE / "maven/rocketmq-5/pom.xml", APACHE_4: _HERE / "maven/rocketmq-4/pom.xml"}
 _SOURCES: Final = sorted((_HERE / "java/peers").glob("*.java"))
 _DOWNLOAD_TIMEOUT_S: Final = 600
 _STALE_S: Final = 3600
@@ -121,7 +131,8 @@ class JavaPeers:
         for tool in ("java", "javac"):
             if shutil.which(tool) is None:
                 raise PeersUnavailable(f"{tool} is not on the PATH: the Apache peers need a JDK (17 was tested)")
-        lib = maven_jars(version, _POMS[version], f"Apache RocketMQ {version}")
+        pom = _HERE / f"maven/rocketmq-{version[0]}/pom.xml"
+        lib = maven_jars(version, pom, f"Apache RocketMQ {version}", **{"rocketmq.version": version})
         return Java(version, _programs(version, lib), lib)
 
 
@@ -132,24 +143,29 @@ def _cache_dir(version: str) -> Path:
     return path
 
 
-def maven_jars(name: str, pom: Path, what: str) -> Path:
-    """The folder of the jars that ``pom`` names, with dependencies; the first call fetches them into ``<cache>/<name>/lib``.
+def maven_jars(name: str, pom: Path, what: str, **properties: str) -> Path:
+    """The folder of the jars that ``pom`` names, with dependencies; the first call fetches them into ``<cache>/<name>/lib-<digest>``.
+
+    Args:
+        properties: override those of the pom.
 
     Raises:
         PeersUnavailable: no Maven, or no way to Maven Central; ``what`` says in the sentence what was to be had.
     """
-    lib = _cache_dir(name) / "lib"
+    digest = hashlib.sha256(pom.read_bytes() + repr(sorted(properties.items())).encode())
+    lib = _cache_dir(name) / f"lib-{digest.hexdigest()[:12]}"
     with _alone(lib.parent):
-        return lib if lib.is_dir() else _fetched(lib, pom, what)
+        return lib if lib.is_dir() else _fetched(lib, pom, what, properties)
 
 
-def _fetched(lib: Path, pom: Path, what: str) -> Path:
+def _fetched(lib: Path, pom: Path, what: str, properties: Mapping[str, str]) -> Path:
     if shutil.which("mvn") is None:
         raise PeersUnavailable(f"mvn is not on the PATH, and {lib} does not hold the jars of {what}")
     # A folder of its own until complete: a download that breaks off must not look like a finished one.
     with tempfile.TemporaryDirectory(dir=lib.parent) as scratch:
         command = ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
         command += ["-DincludeScope=runtime", f"-DoutputDirectory={scratch}/lib"]
+        command += [f"-D{name}={value}" for name, value in properties.items()]
         _run(command, f"{what} could not be fetched from Maven Central")
         _move_into_place(Path(scratch) / "lib", lib)
     return lib
@@ -157,7 +173,7 @@ def _fetched(lib: Path, pom: Path, what: str) -> Path:
 
 def _programs(version: str, lib: Path) -> Path:
     jdk = Path(shutil.which("java") or "java").resolve()
-    digest = hashlib.sha256(f"{jdk} {jdk.stat().st_mtime_ns}".encode())
+    digest = hashlib.sha256(f"{jdk} {jdk.stat().st_mtime_ns} {lib.name}".encode())
     for source in _SOURCES:
         digest.update(source.read_bytes())
     programs = lib.parent / f"peers-{digest.hexdigest()[:12]}.jar"

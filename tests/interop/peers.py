@@ -4,20 +4,24 @@
 from __future__ import annotations
 
 from interop.apache_cluster import ApacheCluster, free_ports, mqadmin
+from interop.apache_proxy import ApacheProxy, LocalProxy
 from interop.child import Child, JsonLines, poll_until, unwind_on_sigterm
-from interop.java_peers import APACHE_4, APACHE_5, VERSIONS, JavaPeers, PeersUnavailable
+from interop.java_peers import APACHE_4, APACHE_5, APACHE_55, VERSIONS, JavaPeers, PeersUnavailable
 from interop.java_program import JavaProgram
 from interop.sprocket_server import SprocketServer
 
 __all__ = [
     "APACHE_4",
     "APACHE_5",
+    "APACHE_55",
     "VERSIONS",
     "ApacheCluster",
+    "ApacheProxy",
     "Child",
     "JavaPeers",
     "JavaProgram",
     "JsonLines",
+    "LocalProxy",
     "PeersUnavailable",
     "SprocketServer",
     "free_ports",

@@ -3,15 +3,30 @@
 
 from __future__ import annotations
 
+import base64
+import hmac
 import json
 import socket
+import ssl
 import struct
 from typing import Any, NamedTuple
 
-__all__ = ["Answer", "Asking", "ask", "create_topic", "decode_header", "has_route", "request_frame", "split_frame"]
+__all__ = [
+    "Answer",
+    "Asking",
+    "Keys",
+    "ask",
+    "can_send",
+    "create_topic",
+    "decode_header",
+    "has_route",
+    "request_frame",
+    "split_frame",
+]
 
 GET_ROUTEINFO_BY_TOPIC = 105
 UPDATE_AND_CREATE_TOPIC = 17
+SEND_MESSAGE_V2 = 310
 
 
 class Answer(NamedTuple):
@@ -23,6 +38,20 @@ class Answer(NamedTuple):
     @property
     def code(self) -> int:
         return int(self.header["code"])
+
+
+class Keys(NamedTuple):
+    """Of an account: requests are signed with them."""
+
+    access: str
+    secret: str
+
+    def sign(self, ext: dict[str, str], body: bytes) -> dict[str, str]:
+        """The fields, AccessKey and Signature added as AclClientRPCHook does."""
+        signed = {**ext, "AccessKey": self.access}
+        content = "".join(signed[name] for name in sorted(signed)).encode() + body
+        signed["Signature"] = base64.b64encode(hmac.digest(self.secret.encode(), content, "sha1")).decode()
+        return signed
 
 
 def request_frame(code: int, ext: dict[str, str], body: bytes = b"", opaque: int = 1, version: int = 409) -> bytes:
@@ -63,24 +92,36 @@ def decode_header(kind: int, header: bytes) -> dict[str, Any]:
 
 
 def ask(
-    address: str, code: int, ext: dict[str, str] | None = None, body: bytes = b"", timeout_s: float = 30.0
+    address: str,
+    code: int,
+    ext: dict[str, str] | None = None,
+    body: bytes = b"",
+    timeout_s: float = 30.0,
+    *,
+    keys: Keys | None = None,
+    tls: bool = False,
 ) -> Answer:
-    """Send one request to `host:port` on a connection of its own and return the answer.
+    """Send one request to `host:port` on a connection of its own and return the answer; with `tls` any certificate will do.
 
     Raises:
         OSError: nobody listens, or the answer did not come in time.
     """
-    with Asking(address, timeout_s) as connection:
-        return connection.ask(code, ext, body)
+    ext = ext or {}
+    with Asking(address, timeout_s, tls=tls) as connection:
+        return connection.ask(code, keys.sign(ext, body) if keys else ext, body)
 
 
 class Asking:
     """A connection for several requests, one after the other; raises as `ask`."""
 
-    def __init__(self, address: str, timeout_s: float = 30.0) -> None:
+    def __init__(self, address: str, timeout_s: float = 30.0, *, tls: bool = False) -> None:
         self._address = address
         host, port = address.rsplit(":", 1)
         self._connection = socket.create_connection((host, int(port)), timeout_s)
+        if tls:
+            trusting = ssl.create_default_context()
+            trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+            self._connection = trusting.wrap_socket(self._connection)
         self._connection.settimeout(timeout_s)
         self._stream = self._connection.makefile("rb")
 
@@ -100,7 +141,9 @@ class Asking:
         self._connection.close()
 
 
-def create_topic(broker_addr: str, topic: str, queues: int = 8, ext: dict[str, str] | None = None) -> None:
+def create_topic(
+    broker_addr: str, topic: str, queues: int = 8, ext: dict[str, str] | None = None, keys: Keys | None = None
+) -> None:
     """UPDATE_AND_CREATE_TOPIC with `queues` queues to read and to write; `ext` overrides single header fields.
 
     Raises:
@@ -109,14 +152,24 @@ def create_topic(broker_addr: str, topic: str, queues: int = 8, ext: dict[str, s
     fields = {"topic": topic, "defaultTopic": "TBW102", "readQueueNums": str(queues), "writeQueueNums": str(queues)}
     fields.update(perm="6", topicFilterType="SINGLE_TAG", topicSysFlag="0", order="false")
     fields.update(ext or {})
-    answer = ask(broker_addr, UPDATE_AND_CREATE_TOPIC, fields)
+    answer = ask(broker_addr, UPDATE_AND_CREATE_TOPIC, fields, keys=keys)
     if answer.code:
         raise RuntimeError(f"the broker refused topic {topic}: {answer.code} {answer.header.get('remark')}")
 
 
-def has_route(namesrv_addr: str, topic: str) -> bool:
+def has_route(namesrv_addr: str, topic: str, *, keys: Keys | None = None, tls: bool = False) -> bool:
     """Whether the name server knows the topic; False as well while nobody listens there."""
     try:
-        return ask(namesrv_addr, GET_ROUTEINFO_BY_TOPIC, {"topic": topic}, timeout_s=3.0).code == 0
+        return ask(namesrv_addr, GET_ROUTEINFO_BY_TOPIC, {"topic": topic}, timeout_s=3.0, keys=keys, tls=tls).code == 0
+    except OSError:
+        return False
+
+
+def can_send(address: str, topic: str, broker_name: str, *, keys: Keys | None = None, tls: bool = False) -> bool:
+    """Send a message to queue 0 of the topic at a broker, or through a proxy to that broker; False when it was not stored."""
+    # SendMessageRequestHeaderV2: group, topic, default topic and its queues, queue, flags, properties, retries, broker.
+    ext = dict(zip("abcdefghijkmn", ("ready", topic, "TBW102", *"40010", "", "0", "false", "false", broker_name), strict=True))  # fmt: skip
+    try:
+        return ask(address, SEND_MESSAGE_V2, ext, b"ready?", 3.0, keys=keys, tls=tls).code == 0
     except OSError:
         return False

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Final, Protocol
 
-from interop.peers import ApacheCluster, SprocketServer
+from interop.apache_cluster import READY_TOPIC
+from interop.peers import ApacheCluster, ApacheProxy, SprocketServer
 from interop.remoting import ask
 
 __all__ = ["FAST", "Settings", "SharedServers", "settings_of"]
@@ -42,8 +43,12 @@ class Server(Protocol):
     def broker_addr(self) -> str: ...
 
 
-def settings_of(server: Server) -> dict[str, Settings]:
-    """What broker and name server are set to now; raises OSError when one of them does not answer."""
+def settings_of(server: Server | ApacheProxy) -> dict[str, Settings]:
+    """What broker and name server are set to now; nothing of a proxy. Raises OSError when one of them does not answer."""
+    if isinstance(server, ApacheProxy):
+        if not server.has_route(READY_TOPIC):
+            raise ConnectionError(f"the proxy at {server.namesrv_addr} knows no route")
+        return {}
     return {
         "broker": _properties(ask(server.broker_addr, GET_BROKER_CONFIG).body),
         "name server": _properties(ask(server.namesrv_addr, GET_NAMESRV_CONFIG).body),
@@ -72,6 +77,13 @@ class SharedServers:
         """Apache's servers of a version: with `FAST`, and `settings` in place of those or beside them."""
         cluster: ApacheCluster = self.get(version, ApacheCluster, version, **{**FAST, **settings})
         return cluster
+
+    def proxy(self, version: str, **proxy_conf: str | int | bool) -> ApacheProxy:
+        """Apache's proxy in CLUSTER mode before the servers of `apache(version)`. Tests make topics with its `create_topic`."""
+        cluster = self.apache(version)
+        # A server that died is replaced, and then its proxy is, too.
+        proxy: ApacheProxy = self.get(f"proxy {version} of {cluster.namesrv_addr}", ApacheProxy, cluster, **proxy_conf)
+        return proxy
 
     def under_test(self, **settings: str | int | bool) -> ApacheCluster | SprocketServer:
         """Our servers, unless SPROCKETMQ_INTEROP_SERVER names an Apache version; settings as of `apache`."""
