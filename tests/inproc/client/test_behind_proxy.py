@@ -157,3 +157,16 @@ def test_the_groups_retry_policy_is_not_followed_and_the_log_says_so_once(
         producer.send(rmq.Message("flights", b"x"))
         proxy.advance_until(lambda: max([0, *failed]) == 4)  # some minutes later
     assert [record.getMessage().count("the broker chooses") for record in caplog.records].count(1) == 1
+
+
+def test_a_transaction_ends_with_its_check_and_the_log_says_so_once(
+    proxy: EmbeddedRocketMQ, caplog: pytest.LogCaptureFixture
+) -> None:
+    proxy.create_topic("flights", queues=1)
+    commit = rmq.LocalTransactionState.COMMIT_MESSAGE
+    with rmq.TransactionProducer(
+        "ops", check=lambda message: commit, namesrv_addr=proxy.namesrv_addr, clock=proxy.clock
+    ) as producer:
+        for _ in range(2):
+            producer.send_in_transaction(rmq.Message("flights", b"x"), execute=lambda message: commit)
+    assert [record.getMessage().count("when the broker checks it") for record in caplog.records].count(1) == 1

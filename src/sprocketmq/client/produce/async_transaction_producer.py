@@ -127,6 +127,7 @@ class AsyncTransactionProducer(AsyncProducer):
         if execute is not None:
             check_callback("execute", execute, "message", may_be_async=True)
         self._check, self._execute = check, execute
+        self._told_of_checks = False
         self._workers = check_range("check_thread_pool_max_size", check_thread_pool_max_size, 1, 1000)
         self._hold_max = check_range("check_request_hold_max", check_request_hold_max, 1, 0x7FFFFFFF)
         self._open = OpenTransactions(self._hold_max)
@@ -328,6 +329,11 @@ class AsyncTransactionProducer(AsyncProducer):
         stored = half.status is SendStatus.SEND_OK
         place = self._open.finished(half.message_id, state) if stored else _place(half)
         if place is not None and self._sender is not None:
+            if self._sender.api.behind_proxy and not self._told_of_checks:
+                # Apache's proxy passes an end on only if it has passed a check on before (TransactionProcessor.endTransaction).
+                self._told_of_checks = True
+                sentence = "group %s: behind a proxy a transaction ends when the broker checks it, by default within half a minute"
+                log.warning(sentence, self.group)
             remark = None if failure is None else f"execute raised {described(failure)}"
             try:
                 await self._sender.end_transaction(message, half, place, state, remark)

@@ -112,7 +112,7 @@ class TransactionChecks:
     ) -> None:
         """Handle a check for ``message``, whose unique key is ``key``."""
         place = HalfPlace(message.store_host, header.tran_state_table_offset, header.commit_log_offset)
-        message.broker_name = header.bname or self._name_of(connection.remote_address)  # 4.9 does not send its name
+        message.broker_name = header.bname or self._name_of(connection.remote_address)
         if self._open.asked(key, place):
             message.topic = unwrap(self._namespace, message.topic)
             message.transaction_id = key
@@ -121,8 +121,11 @@ class TransactionChecks:
             log.info("group %s: %d checks wait or run, including that of %s", self._group, self._open.checks, key)
 
     def _name_of(self, address: str) -> str:
+        """The name of the broker with this address, for a check that does not say it: of 4.9, and of a proxy, whose address all brokers
+        behind it have. Empty if there are several."""
         brokers = self._instance.routes.table.brokers()
-        return next((name for name, addresses in brokers.items() if address in addresses.values()), "")
+        names = [name for name, addresses in brokers.items() if address in addresses.values()]
+        return names[0] if len(names) == 1 else ""
 
     def _run(self, check: Check, origin: None = None) -> Check:
         try:
