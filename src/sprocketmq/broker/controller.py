@@ -330,6 +330,7 @@ class BrokerController(Service):
             parts=lambda: registration_parts(self.config, self.topics),
             ha_address=lambda: self.ha_address,
             on_order_topics=lambda topics: self.topics.mark_ordered(topics, self.clock.now_ms()),
+            on_known=self.ready.set,
         )
         for part in self.parts:
             await part.start()

@@ -96,6 +96,8 @@ class Service(ABC):
         """Held while a long answer is made; they are made one after the other."""
         self._long_answers: set[asyncio.Task[None]] = set()
         self._later_answers: set[asyncio.Task[None]] = set()
+        self.ready = asyncio.Event()
+        """Set when clients find the service; of a broker, when the first name server knows it."""
         self.ended = asyncio.Event()
         """Set when the service has stopped for any reason."""
 

@@ -130,15 +130,11 @@ def _stopped(location: str, group: str | None, target: Target) -> StreamCheckpoi
     checkpoint = StreamCheckpoint(location)
     if group is not None:
         with target.admin() as admin:
-            admin.consumer_ids(group)  # raises GroupNotExist for a misspelt group, which would never be online
-        cluster = _cluster(target)
-        info = cluster.run(cluster.api.cluster_info)
-        for broker in info.broker_addr_table.values():
-            for address in broker.broker_addrs.values():
-                if cluster.engine.run(cluster.api.consumer_connection(address, group)) is not None:
-                    raise ConfigurationError(
-                        f"a query of group {group} is running, broker {address} has its heartbeats; stop it first"
-                    )
+            online = admin.consumer_ids(group)  # raises GroupNotExist for a misspelt group, which would never be online
+        if online:
+            raise ConfigurationError(
+                f"a query of group {group} is running, its member {online[0]} is online; stop it first"
+            )
     return checkpoint
 
 

@@ -18,7 +18,7 @@ from typing import Final
 import click
 
 from sprocketmq.cli.frame.command_line import SectionedGroup
-from sprocketmq.errors import ConfigurationError, RemoteError, RocketMQError, StoreError
+from sprocketmq.errors import ConfigurationError, RemoteError, RequestNotServed, RocketMQError, StoreError
 from sprocketmq.extras import extra_of, missing_extra
 from sprocketmq.logs import escaped
 from sprocketmq.version import __version__
@@ -141,7 +141,7 @@ def main() -> None:
 
 def _sentence(error: RocketMQError) -> str:
     """The text of an error. A broker that does not support a request answers only with a code; explain that code."""
-    if isinstance(error, RemoteError) and error.code == _NOT_SUPPORTED:
+    if isinstance(error, RemoteError) and error.code == _NOT_SUPPORTED and not isinstance(error, RequestNotServed):
         return f"{error.address} does not support this request, which needs RocketMQ 5; it answered {error.remark or 'nothing else'!r}"
     return str(error)
 

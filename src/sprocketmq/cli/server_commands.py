@@ -178,7 +178,7 @@ def namesrv(**settings: Any) -> None:
 def broker_run(**settings: Any) -> None:
     """Run a broker.
 
-    Prints one line, "ready broker=... pid=...", when it accepts connections and is registered.
+    Prints one line, "ready broker=... pid=...", when it accepts connections and a name server knows it.
     """
     from sprocketmq.cli.serve import servers
 

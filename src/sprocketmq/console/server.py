@@ -87,7 +87,7 @@ class ConsoleServer:
         self._serving: asyncio.Task[None] | None = None
         self._parts: ConsoleParts | None = None
         self._port = settings.port
-        self.ended = asyncio.Event()
+        self.ready, self.ended = asyncio.Event(), asyncio.Event()
 
     @property
     def address(self) -> str:
@@ -149,6 +149,7 @@ class ConsoleServer:
         if not settings.is_local:
             log.warning("the console listens on %s without TLS: everybody on the way can read its token", self.address)
         parts.watcher.start()
+        self.ready.set()
         return self
 
     async def _serve(self, server: _Server) -> None:

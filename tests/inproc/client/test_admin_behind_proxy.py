@@ -83,6 +83,7 @@ SAME: dict[str, Call] = {
 LESS: dict[str, Call] = {
     "diagnose_group": lambda admin, at: admin.diagnose_group(ONLINE, watch_ms=0),
     "name_servers": lambda admin, at: admin.name_servers,
+    "proxy": lambda admin, at: admin.proxy(),
     "route": lambda admin, at: admin.route(TOPIC),
 }
 NOT_SERVED: dict[str, Call] = {

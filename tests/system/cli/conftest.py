@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import IO
 
 import pytest
 
@@ -36,12 +37,24 @@ class Server:
             stderr=subprocess.PIPE,
             text=True,
         )
-        assert self.process.stdout is not None
+        self.ready_line = ""
+        self.addresses: dict[str, str] = {}
+
+    def wait_ready(self) -> None:
+        self.ready_line = self._line_of(self.process.stdout)
+        self.addresses = dict(re.findall(r"(namesrv|broker)=(\S+)", self.ready_line))
+
+    def log_line(self) -> str:
+        """The next line that it logs."""
+        return self._line_of(self.process.stderr)
+
+    def _line_of(self, stream: IO[str] | None) -> str:
+        assert stream is not None
         watchdog = threading.Timer(DEADLINE_S, self.process.kill)
         watchdog.start()
-        self.ready_line = self.process.stdout.readline()
+        line = stream.readline()
         watchdog.cancel()
-        self.addresses = dict(re.findall(r"(namesrv|broker)=(\S+)", self.ready_line))
+        return line
 
     def end(self, number: int = signal.SIGTERM) -> Ended:
         """Send a signal and wait; ``out`` is what came after the ready line."""
@@ -60,9 +73,15 @@ class Cli:
     def __init__(self) -> None:
         self._servers: list[Server] = []
 
-    def start(self, *arguments: str) -> Server:
+    def spawn(self, *arguments: str) -> Server:
+        """A server that is not waited for."""
         server = Server(*arguments)
         self._servers.append(server)
+        return server
+
+    def start(self, *arguments: str) -> Server:
+        server = self.spawn(*arguments)
+        server.wait_ready()
         return server
 
     def serve(self, *arguments: str) -> Server:

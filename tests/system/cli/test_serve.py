@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import sprocketmq as rmq
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import Command, request
@@ -65,6 +66,39 @@ def test_namesrv_and_broker_run_apart(cli: Cli) -> None:
     assert broker.addresses["broker"].encode() in bytes(info.body)
     assert broker.end().code == 0
     assert namesrv.end().code == 0
+
+
+@pytest.mark.parametrize("apart", [False, True], ids=["one process", "two processes"])
+def test_ready_means_that_a_topic_can_be_made_and_sent_to(cli: Cli, apart: bool) -> None:
+    if apart:
+        namesrv_addr = cli.start("namesrv", "--port", "0").addresses["namesrv"]
+        cli.start("broker", "--port", "0", "--namesrv-addr", namesrv_addr)
+    else:
+        namesrv_addr = cli.serve().addresses["namesrv"]
+    with rmq.Admin(namesrv_addr=namesrv_addr) as admin:
+        admin.create_topic("orders", queues=1)
+    with rmq.Producer("shop", namesrv_addr=namesrv_addr, retry_times_when_send_failed=0) as producer:
+        assert producer.send(rmq.Message("orders", b"at once")).queue_offset == 0
+
+
+def test_a_broker_is_ready_when_its_name_server_knows_it(cli: Cli) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    broker = cli.spawn("broker", "--port", "0", "--namesrv-addr", f"127.0.0.1:{port}")
+    assert "does not know broker broker-a now" in broker.log_line()
+    namesrv = cli.start("namesrv", "--port", str(port))
+    broker.wait_ready()
+    info = ask(namesrv.addresses["namesrv"], RequestCode.GET_BROKER_CLUSTER_INFO)
+    assert broker.addresses["broker"].encode() in bytes(info.body)
+    assert broker.end().out == ""
+
+
+def test_a_broker_that_no_name_server_knows_yet_ends_on_a_signal(cli: Cli) -> None:
+    broker = cli.spawn("broker", "--port", "0", "--namesrv-addr", "127.0.0.1:1")
+    assert "does not know broker broker-a now" in broker.log_line()
+    ended = broker.end()
+    assert (ended.code, ended.out) == (0, "")
 
 
 def test_a_server_ends_with_the_stdin_of_its_caller_when_told_to(cli: Cli) -> None:

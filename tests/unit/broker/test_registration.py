@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from sprocketmq.broker.replication.registration import Registration, parts_of
+from sprocketmq.errors import NetworkError
 from sprocketmq.net.process.clock import ManualClock
 from sprocketmq.wire.bodies import DataVersion, RegisterBrokerBody, TopicConfig, TopicConfigSerializeWrapper
 from sprocketmq.wire.frames.command import Command
@@ -29,9 +31,11 @@ class NameServer:
         self.asked[number].set_result(Command(0, 0, 1))
 
 
-def registration(pool: NameServer, *name_servers: str) -> Registration:
+def registration(
+    pool: NameServer, *name_servers: str, clock: ManualClock | None = None, on_known: Callable[[], None] = lambda: None
+) -> Registration:
     return Registration(
-        ManualClock(0),
+        clock or ManualClock(0),
         pool,  # type: ignore[arg-type]
         list(name_servers),
         cluster_name="c",
@@ -39,6 +43,7 @@ def registration(pool: NameServer, *name_servers: str) -> Registration:
         address="127.0.0.1:1",
         period_ms=30_000,
         parts=lambda: iter([TopicConfigSerializeWrapper()]),
+        on_known=on_known,
     )
 
 
@@ -85,6 +90,34 @@ def test_waiting_for_a_registration_starts_one_and_stop_wakes_all_waiters() -> N
         await told.stop()
         await waiter
         await registration(pool).settled()
+
+    asyncio.run(asyncio.wait_for(play(), 30))
+
+
+class LateNameServer(NameServer):
+    """Cannot be reached before the fourth try."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        super().__init__()
+        self._clock, self.tries_ms = clock, list[int]()
+
+    async def invoke(self, address: str, command: Command, timeout_ms: int) -> Command:
+        self.tries_ms.append(self._clock.now_ms())
+        if len(self.tries_ms) < 4:
+            raise NetworkError(f"nobody listens at {address}")
+        return Command(0, 0, 1)
+
+
+def test_a_broker_that_no_name_server_knows_tries_soon_again_and_then_once_in_its_period() -> None:
+    async def play() -> None:
+        clock, known_ms = ManualClock(0), list[int]()
+        pool = LateNameServer(clock)
+        told = registration(pool, "127.0.0.1:1", clock=clock, on_known=lambda: known_ms.append(clock.now_ms()))
+        await told.start()
+        await asyncio.to_thread(clock.advance, 60_000)
+        assert pool.tries_ms == [0, 1_000, 3_000, 7_000, 30_000, 60_000]
+        assert known_ms == [7_000, 30_000, 60_000]
+        await told.stop()
 
     asyncio.run(asyncio.wait_for(play(), 30))
 

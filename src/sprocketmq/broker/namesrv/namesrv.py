@@ -115,6 +115,7 @@ class NameServer(Service):
         self.port = await self._server.start(self.host, self.port)
         self._scan = Periodic(self.clock, self.config.scan_not_active_broker_interval_ms, self._scan_silent_brokers)
         self._certificates = watched_certificates(self.clock, tls)
+        self.ready.set()
         log.info("name server listens on %s", self.address)
 
     async def _stop(self) -> None:

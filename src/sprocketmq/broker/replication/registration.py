@@ -3,7 +3,8 @@
 
 The broker sends the whole topic table at the start, every 30 s as a heartbeat, and after each change of topics. A change during a
 registration is sent after it, so name servers are at most one state behind, and many new topics at once cost two registrations. A name
-server that cannot be reached is logged and tried again next time; the broker continues without it.
+server that cannot be reached is logged and tried again next time; the broker continues without it. While none can be reached, the next
+time is soon: a broker that was started before its name server would be unknown for 30 s.
 
 A frame has at most 16 MiB, and a name server is blocked while it reads one. A large table is therefore sent in parts, one after the other
 (``enableSplitRegistration``, ``splitRegistrationSize``, as in 5.x; enabled by default here). Each part has its own data version: name
@@ -24,7 +25,7 @@ from sprocketmq.broker.service import Periodic
 from sprocketmq.errors import ConfigurationError, NetworkError, RequestTimeout, RocketMQError, remote_error
 from sprocketmq.net.address import broker_given_as_name_server
 from sprocketmq.net.pool import ConnectionPool
-from sprocketmq.net.process.clock import Clock
+from sprocketmq.net.process.clock import Clock, Timer
 from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import DataVersion, KVTable, RegisterBrokerBody, TopicConfig, TopicConfigSerializeWrapper
 from sprocketmq.wire.codes import ResponseCode
@@ -40,12 +41,17 @@ log = logging.getLogger("sprocketmq.broker")
 
 _TIMEOUT_MS: Final = 6_000  # BrokerConfig.registerBrokerTimeoutMills of 4.9
 _UNREGISTER_TIMEOUT_MS: Final = 3_000
+_FIRST_RETRY_MS: Final = 1_000  # then twice as long each time, until it is the period
 _MASTER_ID: Final = 0
 _READ_AND_WRITE: Final = 6
 
 
 class Registration:
-    """Keeps all name servers informed. ``start`` registers once before it returns; ``changed`` after each change of topics."""
+    """Keeps all name servers informed. ``start`` registers once before it returns; ``changed`` after each change of topics.
+
+    Args:
+        on_known: called when a name server knows the broker, after each round; at once if there are no name servers.
+    """
 
     def __init__(
         self,
@@ -60,8 +66,9 @@ class Registration:
         parts: Callable[[], Iterator[TopicConfigSerializeWrapper]],
         ha_address: Callable[[], str] = lambda: "",
         on_order_topics: Callable[[Collection[str]], None] = lambda topics: None,
+        on_known: Callable[[], None] = lambda: None,
     ) -> None:
-        self._ha_address, self._on_order_topics = ha_address, on_order_topics
+        self._ha_address, self._on_order_topics, self._on_known = ha_address, on_order_topics, on_known
         self._clock, self._pool, self._parts = clock, pool, parts
         self.name_servers = name_servers
         self._cluster_name, self._broker_name, self._address = cluster_name, broker_name, address
@@ -70,9 +77,12 @@ class Registration:
         self._round: asyncio.Future[None]  # done when the present registration ends; made with the task
         self._wanted = self._done = 0  # changes so far, and how many of them the last finished registration had
         self._periodic: Periodic | None = None
+        self._retry: Timer | None = None
+        self._retry_ms = _FIRST_RETRY_MS
 
     async def start(self) -> None:
         if not self.name_servers:
+            self._on_known()
             return
         self._periodic = Periodic(self._clock, self._period_ms, self.changed)
         self.changed()
@@ -105,6 +115,8 @@ class Registration:
         """Unregister everywhere, so that clients stop connecting at once and not after 120 s."""
         if self._periodic is not None:
             self._periodic.cancel()
+        if self._retry is not None:
+            self._retry.cancel()
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -123,7 +135,8 @@ class Registration:
         while True:
             wanted = self._wanted
             parts = _Parts(self._parts())
-            await asyncio.gather(*(self._register(address, parts) for address in self.name_servers))
+            known = await asyncio.gather(*(self._register(address, parts) for address in self.name_servers))
+            self._retry_soon(is_known=any(known))
             self._done = wanted
             over = self._round
             if self._wanted != wanted:  # callers that wait for later changes wait for the next round
@@ -132,7 +145,17 @@ class Registration:
             if self._wanted == wanted:
                 return
 
-    async def _register(self, address: str, parts: _Parts) -> None:
+    def _retry_soon(self, *, is_known: bool) -> None:
+        if self._retry is not None:
+            self._retry.cancel()
+        if is_known:
+            self._retry, self._retry_ms = None, _FIRST_RETRY_MS
+            self._on_known()
+        else:
+            self._retry = self._clock.call_later(self._retry_ms, self.changed)
+            self._retry_ms = min(2 * self._retry_ms, self._period_ms)
+
+    async def _register(self, address: str, parts: _Parts) -> bool:
         header = RegisterBrokerRequestHeader(
             broker_name=self._broker_name,
             broker_addr=self._address,
@@ -155,6 +178,8 @@ class Registration:
                 self._on_order_topics(KVTable.decode(answer.body).table)
         except RocketMQError as error:
             log.warning("name server %s does not know broker %s now: %s", address, self._broker_name, error)
+            return False
+        return True
 
     async def _unregister(self, address: str, header: UnRegisterBrokerRequestHeader) -> None:
         try:

@@ -15,7 +15,7 @@ import click
 
 from sprocketmq.cli.frame.output import Column, Output, note, shows
 from sprocketmq.cli.frame.target import Target, connects
-from sprocketmq.errors import RequestTimeout
+from sprocketmq.errors import ConfigurationError, RequestNotServed, RequestTimeout
 
 if TYPE_CHECKING:
     import concurrent.futures
@@ -90,34 +90,55 @@ class _Figures:
     help="Maximum number of sends that wait for their answer at the same time.",
 )
 @click.option("--consume/--no-consume", default=True, help="Also consume the messages, with a group made for it.")
+@click.option(
+    "--group",
+    metavar="GROUP",
+    help="Consume with this group, which skips the messages that wait; default: a new group.",
+)
 @shows
 @connects
 def bench(
-    target: Target, output: Output, topic: str | None, count: int, size: int, in_flight: int, consume: bool
+    target: Target,
+    output: Output,
+    topic: str | None,
+    count: int,
+    size: int,
+    in_flight: int,
+    consume: bool,
+    group: str | None,
 ) -> None:
     """Measure the speed of sending and consuming.
 
     Without TOPIC, the command creates a topic and deletes it at the end. With TOPIC, the other groups of that topic get the messages, too.
     The row "send" shows the time of each send, the row "consume" the time from the send to the listener.
     """
-    group = f"{_TOPIC}-{os.getpid()}"
-    name = topic or group
+    own = f"{_TOPIC}-{os.getpid()}"
+    name, reader = topic or own, group or own
     with target.admin() as admin, contextlib.ExitStack() as after:
-        if topic is None:
-            admin.create_topic(name, queues=4)
-            after.callback(admin.delete_topic, name)
+        try:
+            if topic is None:
+                admin.create_topic(name, queues=4)
+                after.callback(admin.delete_topic, name)
+            if consume and group is None:
+                admin.create_group(reader)
+                after.callback(admin.delete_group, reader, remove_offsets=True)
+        except RequestNotServed as error:
+            sentence = (
+                f"the proxy at {error.address} creates no topics and groups; give a TOPIC, and --group or --no-consume"
+            )
+            raise RequestNotServed(error.code, sentence, error.address) from error
         if consume:
-            admin.create_group(group)
-            after.callback(admin.delete_group, group, remove_offsets=True)
+            if online := admin.consumer_ids(reader):
+                raise ConfigurationError(f"group {reader!r} has members online ({', '.join(online)}); stop them first")
             for queue in admin.queues(name):  # without progress the group would skip what is sent before its first pull
-                admin.set_consumer_offset(group, queue, admin.max_offset(queue))
-            received = _Received(group, count)
-            with received.running(target, name):
-                sent = _send(target, name, group, count, size, in_flight)
+                admin.set_consumer_offset(reader, queue, admin.max_offset(queue))
+            received = _Received(reader, count)
+            with received.running(target, name, own):
+                sent = _send(target, name, own, count, size, in_flight)
                 received.wait(count - sent.failed)
             rows = [sent.row("send", size), received.figures().row("consume", size)]
         else:
-            rows = [_send(target, name, group, count, size, in_flight).row("send", size)]
+            rows = [_send(target, name, own, count, size, in_flight).row("send", size)]
     output.rows(_COLUMNS, rows)
 
 
@@ -166,11 +187,11 @@ class _Received:
         self._all = threading.Event()
 
     @contextlib.contextmanager
-    def running(self, target: Target, topic: str) -> Any:
+    def running(self, target: Target, topic: str, tag: str) -> Any:
         from sprocketmq.client.consume.push_consumer import PushConsumer
 
         consumer = PushConsumer(self._group, **target.options())
-        consumer.subscribe(topic, self._group)
+        consumer.subscribe(topic, tag)
 
         @consumer.on_message
         async def take(message: MessageExt) -> None:

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -11,16 +12,19 @@ from sprocketmq.cli.commands.group_members import doctor, members, stack
 from sprocketmq.cli.commands.group_progress import clone, reset
 from sprocketmq.cli.frame.changes import Change, changes, deletes
 from sprocketmq.cli.frame.command_line import CommandGroup, options
-from sprocketmq.cli.frame.output import Column, Output, shows
+from sprocketmq.cli.frame.output import Column, Output, note, shows
 from sprocketmq.cli.frame.target import Target, connects, group_argument
 from sprocketmq.core.resource_names import is_system_group
-from sprocketmq.errors import ConfigurationError
+from sprocketmq.errors import ConfigurationError, RequestNotServed
 
 if TYPE_CHECKING:
     from sprocketmq.client.admin import Admin
     from sprocketmq.client.keyword_options import GroupSettings
 
 __all__ = ["group"]
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 _where = options(
     click.option("--cluster", metavar="NAME", help="Only on the brokers of this cluster."),
@@ -112,10 +116,11 @@ def show_group(target: Target, output: Output, name: str) -> None:
 
 
 def _record(admin: Admin, name: str) -> dict[str, Any]:
-    configs = admin.group_config(name)
+    configs = _unless_not_served("its settings", lambda: admin.group_config(name))
     connection = admin.consumer_connection(name)
+    progress_by_queue = _unless_not_served("its progress", lambda: admin.consumer_progress(name))
     topics: dict[str, dict[str, Any]] = {}
-    for queue, progress in admin.consumer_progress(name).items():
+    for queue, progress in (progress_by_queue or {}).items():
         row = topics.setdefault(queue.topic, {"topic": queue.topic, "queues": 0, "lag": 0, "subscription": None})
         row["queues"] += 1
         row["lag"] += progress.lag
@@ -124,7 +129,7 @@ def _record(admin: Admin, name: str) -> dict[str, Any]:
         row["subscription"] = subscription.sub_string
     return {
         "group": name,
-        "members": len(connection.connection_set) if connection else 0,
+        "members": len(connection.connection_set) if connection else 0 if configs is not None else None,
         "message_model": connection.message_model if connection else None,
         "consume_type": connection.consume_type if connection else None,
         "lag": sum(row["lag"] or 0 for row in topics.values()) if topics else None,
@@ -137,9 +142,20 @@ def _record(admin: Admin, name: str) -> dict[str, Any]:
                 "retry_queue_nums": config.retry_queue_nums,
             }
             for broker, config in sorted(configs.items())
-        ],
+        ]
+        if configs is not None
+        else None,
         "topics": [topics[topic] for topic in sorted(topics)],
     }
+
+
+def _unless_not_served(what: str, ask: Callable[[], dict[K, V]]) -> dict[K, V] | None:
+    """None, and a note, if a proxy does not tell it."""
+    try:
+        return ask()
+    except RequestNotServed as error:
+        note(f"sprocketmq: {what} cannot be shown: {error}")
+        return None
 
 
 _SHOWN: Final = (

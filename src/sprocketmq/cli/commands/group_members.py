@@ -11,7 +11,7 @@ import click
 from sprocketmq.cli.frame.output import Column, Output, note, shows
 from sprocketmq.cli.frame.target import Target, connects, group_argument
 from sprocketmq.cli.frame.values import DURATION
-from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout
+from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestNotServed, RequestTimeout
 from sprocketmq.logs import escaped
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def members(target: Target, output: Output, group: str) -> None:
     with target.admin() as admin:
         known = admin.consumer_connection(group)
         if known is None:
-            output.rows((), [], empty=f"no member of group {group} is online")
+            output.rows((), [], empty=_nobody(admin, group))
             return
         rows = []
         for one in sorted(known.connection_set, key=lambda one: one.client_id):
@@ -51,6 +51,8 @@ def members(target: Target, output: Output, group: str) -> None:
                 }
             )
     output.rows(_MEMBERS, rows)
+    for why in sorted({str(row["unavailable_because"]) for row in rows if row["unavailable_because"] is not None}):
+        note(f"sprocketmq: what members do is not known: {why}")
 
 
 _MEMBERS: Final = (
@@ -65,10 +67,21 @@ _MEMBERS: Final = (
 )
 
 
+def _nobody(admin: Admin, group: str) -> str:
+    proxy = admin.proxy()
+    if proxy is None:
+        return f"no member of group {group} is online"
+    return f"no member of group {group} is connected to the proxy at {proxy}, which does not see others"
+
+
 def _info(admin: Admin, group: str, client_id: str, *, jstack: bool) -> tuple[ConsumerRunningInfo | None, str | None]:
     """The running info of a member, or why there is none: some clients of other languages do not answer, or it has just left."""
     try:
         return admin.running_info(group, client_id, jstack=jstack), None
+    except RequestNotServed as error:
+        if jstack:
+            raise
+        return None, str(error)
     except (RemoteError, NetworkError, RequestTimeout) as error:
         return None, str(error)
 
@@ -82,6 +95,7 @@ def stack(target: Target, output: Output, group: str, client_id: str | None) -> 
     """Print the stacks of the members' threads."""
     with target.admin() as admin:
         ids = admin.consumer_ids(group)
+        nobody = "" if ids else _nobody(admin, group)
         if client_id is not None and client_id not in ids:
             raise ConfigurationError(
                 f"no member {client_id!r} of group {group!r} is online; these are: {', '.join(ids) or 'none'}"
@@ -91,7 +105,7 @@ def stack(target: Target, output: Output, group: str, client_id: str | None) -> 
             info, why = _info(admin, group, one, jstack=True)
             found.append({"client_id": one, "stack": info.jstack if info else None, "unavailable_because": why})
     if output.is_json or not found:
-        output.rows((), found, empty=f"no member of group {group} is online")
+        output.rows((), found, empty=nobody)
         return
     for row in found:
         print(escaped(f"-- {row['client_id']}"))

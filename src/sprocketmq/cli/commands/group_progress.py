@@ -12,7 +12,7 @@ from sprocketmq.cli.frame.output import Column, Output, note, shows
 from sprocketmq.cli.frame.target import Target, connects, group_argument
 from sprocketmq.cli.frame.values import QUEUE, moment_ms, queue_of, time_text, value_type
 from sprocketmq.core.quantities import counted
-from sprocketmq.errors import ConfigurationError
+from sprocketmq.errors import ConfigurationError, RequestNotServed
 
 if TYPE_CHECKING:
     from sprocketmq.client.admin import Admin
@@ -155,7 +155,10 @@ def clone(target: Target, output: Output, change: Change, source: str, destinati
             raise ConfigurationError(
                 f"group {source!r} has no progress{f' in {topic}' if topic else ''}, so there is nothing to copy"
             )
-        exists = destination in admin.groups()
+        try:
+            exists = destination in admin.groups()
+        except RequestNotServed:  # a proxy lists no groups, and a broker behind it refuses offsets of an unknown one
+            exists = True
         online = admin.consumer_ids(destination) if exists else []
         if online:
             raise ConfigurationError(

@@ -14,7 +14,7 @@ from sprocketmq.cli.frame.messages import as_dict, body_text, message_line
 from sprocketmq.cli.frame.output import Column, Output, at, note, shows
 from sprocketmq.cli.frame.target import Target, connects, topic_argument
 from sprocketmq.cli.frame.values import MOMENT, QUEUE, queue_of
-from sprocketmq.errors import ConfigurationError, TopicNotExist
+from sprocketmq.errors import ConfigurationError, RequestNotServed, TopicNotExist
 from sprocketmq.logs import escaped
 
 if TYPE_CHECKING:
@@ -173,6 +173,17 @@ def stored_message(admin: Admin, message_id: str, topic: str | None) -> MessageE
     Raises:
         ConfigurationError: it is not stored, or the id contains no address of a broker of this cluster.
     """
+    try:
+        return _stored_message(admin, message_id, topic)
+    except RequestNotServed as error:
+        sentence = (
+            f"the proxy at {error.address} finds no message by its id; sprocketmq message find TOPIC --queue BROKER/NUMBER "
+            "--offset N --json shows one, and --since TIME those of a time"
+        )
+        raise RequestNotServed(error.code, sentence, error.address) from error
+
+
+def _stored_message(admin: Admin, message_id: str, topic: str | None) -> MessageExt:
     if topic is not None:
         found = admin.messages_by_unique_key(topic, message_id)
         if found:

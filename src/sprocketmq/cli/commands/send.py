@@ -101,7 +101,7 @@ def _delivery(target: Target, topic: str, delay_ms: int | None, deliver_at_ms: i
         ConfigurationError: both are given, or a broker of the topic does not support what is given.
     """
     from sprocketmq.core.retry.retry_schedule import DEFAULT_DELAY_LEVELS, DelayLevels
-    from sprocketmq.errors import TopicNotExist
+    from sprocketmq.errors import RequestNotServed, TopicNotExist
 
     if delay_ms is None and deliver_at_ms is None:
         return {}
@@ -111,7 +111,10 @@ def _delivery(target: Target, topic: str, delay_ms: int | None, deliver_at_ms: i
         try:
             brokers = sorted({queue.broker_name for queue in admin.queues(topic)})
         except TopicNotExist:  # the send may create it, on any broker
-            brokers = sorted(admin.cluster_info().broker_addr_table)
+            try:
+                brokers = sorted(admin.cluster_info().broker_addr_table)
+            except RequestNotServed:  # a proxy
+                brokers = []
         old = next((broker for broker in brokers if not admin.speaks_5x(broker)), None)
         if old is None:
             return {"delay_ms": delay_ms} if delay_ms is not None else {"deliver_time_ms": deliver_at_ms}

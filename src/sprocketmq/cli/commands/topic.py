@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,11 +11,11 @@ import click
 
 from sprocketmq.cli.frame.changes import Change, changes, deletes
 from sprocketmq.cli.frame.command_line import CommandGroup, options
-from sprocketmq.cli.frame.output import Column, Output, at, perm, shows
+from sprocketmq.cli.frame.output import Column, Output, at, note, perm, shows
 from sprocketmq.cli.frame.target import Target, connects, topic_argument
 from sprocketmq.cli.frame.values import PAIR, PERMISSION, permission_text
 from sprocketmq.core.quantities import counted
-from sprocketmq.errors import ConfigurationError
+from sprocketmq.errors import ConfigurationError, RequestNotServed, TopicNotExist
 
 if TYPE_CHECKING:
     from sprocketmq.client.admin import Admin
@@ -88,25 +89,40 @@ def list_topics(target: Target, output: Output, with_all: bool, cluster: str | N
 @connects
 def show_topic(target: Target, output: Output, name: str) -> None:
     """Show settings, queues and consumer groups of a topic."""
+    traffic = None
     with target.admin() as admin:
-        configs = admin.topic_config(name)
         stats = admin.topic_stats(name)
-        traffic = admin.topic_traffic(name)
+        try:
+            brokers = [
+                {
+                    "broker_name": broker,
+                    "read_queues": config.read_queue_nums,
+                    "write_queues": config.write_queue_nums,
+                    "perm": config.perm,
+                    "order": config.order,
+                    "attributes": dict(config.attributes),
+                }
+                for broker, config in sorted(admin.topic_config(name).items())
+            ]
+            traffic = admin.topic_traffic(name)
+        except RequestNotServed as error:
+            brokers = [
+                {
+                    "broker_name": data.broker_name,
+                    "read_queues": data.read_queue_nums,
+                    "write_queues": data.write_queue_nums,
+                    "perm": data.perm,
+                    "order": None,
+                    "attributes": None,
+                }
+                for data in sorted(admin.route(name).queue_datas, key=lambda data: data.broker_name)
+            ]
+            note(f"sprocketmq: attributes, rates and consumer groups cannot be shown: {error}")
     record = {
         "topic": name,
         "messages": sum(one.max_offset - one.min_offset for one in stats.values()),
-        "in_tps": traffic[0].in_tps,
-        "brokers": [
-            {
-                "broker_name": broker,
-                "read_queues": config.read_queue_nums,
-                "write_queues": config.write_queue_nums,
-                "perm": config.perm,
-                "order": config.order,
-                "attributes": dict(config.attributes),
-            }
-            for broker, config in sorted(configs.items())
-        ],
+        "in_tps": traffic[0].in_tps if traffic is not None else None,
+        "brokers": brokers,
         "queues": [
             {
                 "broker_name": queue.broker_name,
@@ -122,7 +138,9 @@ def show_topic(target: Target, output: Output, name: str) -> None:
             {"group": one.group, "lag": one.accumulation, "out_tps": one.out_tps}
             for one in traffic
             if one.group is not None
-        ],
+        ]
+        if traffic is not None
+        else None,
     }
     output.record(_SHOWN, record, _SHOWN_TABLES)
 
@@ -195,7 +213,8 @@ def create_topic(
 
     check_topic(name)
     with target.admin() as admin:
-        if name in admin.topics():
+        with contextlib.suppress(TopicNotExist):
+            admin.route(name)
             raise ConfigurationError(f"topic {name!r} exists already; sprocketmq topic alter changes it")
         sentence = f"create topic {name} with {counted(write_queues or queues, 'queue')} on {broker or cluster or 'each broker'}"
         if not change.confirm(sentence, topic=name):

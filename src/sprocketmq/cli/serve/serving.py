@@ -15,7 +15,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from typing import Any, Protocol
 
 from sprocketmq.net.process.descriptors import raise_descriptor_limit
@@ -33,6 +33,11 @@ class Part(Protocol):
     async def astart(self) -> object: ...
 
     async def astop(self) -> None: ...
+
+    @property
+    def ready(self) -> asyncio.Event:
+        """Set when clients find the server, which may be later than its start."""
+        ...
 
     @property
     def ended(self) -> asyncio.Event:
@@ -55,7 +60,8 @@ def serve_until_stopped(
     until_stdin_closes: bool = False,
     show: Callable[[list[Part]], StatusDisplay | None] = lambda parts: None,
 ) -> None:
-    """Start each part in order, print ``ready(parts)`` with the process id, wait for SIGTERM or SIGINT, stop the parts in reverse order.
+    """Start each part in order and wait until clients find it; print ``ready(parts)`` with the process id, wait for SIGTERM or SIGINT, stop
+    the parts in reverse order.
 
     Args:
         parts: create the parts. Each is called after the part before it has started, so that a broker can use its name server's port.
@@ -97,6 +103,7 @@ async def _serve(
                 part = make()
                 await part.astart()
                 started.append(part)
+                await _first_of(stopping.wait(), part.ready.wait(), part.ended.wait())
                 if stopping.is_set():
                     return
             print(f"ready {ready(started)} pid={os.getpid()}", flush=True)
@@ -119,7 +126,12 @@ async def _stopped(stopping: asyncio.Event, parts: list[Part]) -> None:
         for part in parts:
             await part.ended.wait()
 
-    waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(stopping.wait()), asyncio.ensure_future(all_ended())]
+    await _first_of(stopping.wait(), all_ended())
+
+
+async def _first_of(*these: Coroutine[Any, Any, Any]) -> None:
+    """Raises what the first one raised; the others are cancelled."""
+    waits = [asyncio.ensure_future(this) for this in these]
     try:
         ended, _ = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         for wait in ended:

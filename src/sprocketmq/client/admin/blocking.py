@@ -1332,6 +1332,19 @@ class Admin(BlockingClient):
         """
         self._run(self._async.resume_half_message(topic, offset_message_id))
 
+    def proxy(self) -> str | None:
+        """The address of the proxy that is name server and broker here, as at a managed service; None if a name server answers.
+
+        Returns:
+            ``host:port``, or None.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it does not serve this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
+        return self._run(self._async.proxy())
+
     def cluster_info(self) -> bodies.ClusterInfo:
         """The clusters with their brokers and the addresses of the brokers.
 

@@ -60,6 +60,23 @@ class BrokerRequests(AdminSession):
 
     # -- looking ---------------------------------------------------------------------------------------------------------------
 
+    async def proxy(self) -> str | None:
+        """The address of the proxy that is name server and broker here, as at a managed service; None if a name server answers.
+
+        Returns:
+            ``host:port``, or None.
+
+        Raises:
+            ConfigurationError: an argument is wrong; nothing was sent.
+            RemoteError: a server refused; with code 3 it does not serve this request.
+            NetworkError, RequestTimeout: a server did not answer.
+        """
+        try:
+            await self._api.cluster_info()
+        except RequestNotServed as error:
+            return error.address
+        return None
+
     async def cluster_info(self) -> bodies.ClusterInfo:
         """The clusters with their brokers and the addresses of the brokers.
 
