@@ -63,7 +63,7 @@ class Cluster:
         """
         names = list(brokers)
         answers = await asyncio.gather(
-            *(self.ask(f"{what} at broker {name}", call(name), limits=limits) for name in names)
+            *(self.ask(f"{what} at {_server(name)}", call(name), limits=limits) for name in names)
         )
         # None is a result, too: the broker has nothing.
         known = {name: cast("T", one.value) for name, one in zip(names, answers, strict=True) if one.is_known}
@@ -87,3 +87,7 @@ class Cluster:
         if self._producer is not None:
             await self._producer.shutdown()
         await self.admin.shutdown()
+
+
+def _server(name: str) -> str:
+    return f"proxy {name}" if ":" in name else f"broker {name}"

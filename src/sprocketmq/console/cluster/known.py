@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from sprocketmq.errors import RemoteError, RocketMQError
+from sprocketmq.errors import RemoteError, RequestNotServed, RocketMQError
 from sprocketmq.wire.codes import ResponseCode
 
 __all__ = ["Known", "asked"]
@@ -41,6 +41,8 @@ async def asked(what: str, call: Awaitable[T], limit_s: float) -> Known[T]:
         why = str(error) if isinstance(error, RocketMQError) else f"no answer within {limit_s:g} s"
         return Known(missing=f"{what}: {why}")
     except RemoteError as error:
+        if isinstance(error, RequestNotServed):
+            return Known(missing=f"{what}: {error}")
         if error.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
             return Known(missing=f"{what}: {error.address} does not know this request, which came with RocketMQ 5")
         return Known(missing=f"{what}: {error}")

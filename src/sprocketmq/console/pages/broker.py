@@ -71,10 +71,10 @@ async def broker(request: Request) -> Response:
     name, number = given(request, "name"), request.query_params.get("id", "0")
     found = await parts.cluster.ask("the brokers", parts.cluster.admin.brokers(), limits=2)
     status = next((one for one in found.value or () if (one.broker_name, str(one.broker_id)) == (name, number)), None)
+    if found.missing is not None:
+        raise Refused(504, "The broker cannot be shown", found.missing)
     if status is None:
-        raise Refused(
-            404, "There is no such broker", found.missing or f"The name servers know no broker {name} with id {number}."
-        )
+        raise Refused(404, "There is no such broker", f"The name servers know no broker {name} with id {number}.")
     context: dict[str, Any] = {"config": {}, "producers": None, "ha": None}
     missing: list[str] = []
     if status.is_up:

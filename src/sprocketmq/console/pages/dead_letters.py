@@ -45,6 +45,10 @@ async def dead_letters(request: Request) -> Response:
     if "group" in request.query_params:
         return await _letters_of(request, given(request, "group"))
     parts = parts_of(request)
+    proxy = parts.watcher.view.proxy
+    if proxy is not None:
+        why = f"the proxy at {proxy} does not tell which groups have dead letters; open a group by its name"
+        return page(request, "dead_letters.html", rows=[], missing=[why])
     names = await parts.cluster.ask("the topics", parts.cluster.admin.topics())
     groups = [name.removeprefix(_DLQ) for name in names.value or () if name.startswith(_DLQ)]
     turn = asyncio.Semaphore(8)

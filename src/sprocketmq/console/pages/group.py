@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -37,8 +38,9 @@ async def group_live(request: Request) -> Response:
 
 
 def _context(request: Request) -> dict[str, Any]:
-    name = given(request, "name")
-    view = parts_of(request).watcher.view
+    name, watcher = given(request, "name"), parts_of(request).watcher
+    watcher.group_opened(name, request.query_params.get("topic", "").strip() or None)
+    view = watcher.view
     return {"name": name, "state": view.groups.get(name), "view": view}
 
 
@@ -49,11 +51,7 @@ async def group_verdict(request: Request) -> Response:
     verdict = state.verdict if state is not None else None
     if verdict is None or not 0 <= now_ms() - verdict.at_ms <= _FRESH_MS:
         verdict = await watcher.diagnose(name)
-    judged = (
-        GroupState(name, verdict=verdict)
-        if state is None
-        else GroupState(name, state.queues, state.retry_lag, state.silent, verdict)
-    )
+    judged = replace(state or GroupState(name), verdict=verdict)
     return page(request, "group_verdict.html", name=name, verdict=verdict, level=judged.level)
 
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pages about messages: search by id or key, and one message with its place, consumers, retries, dead letter, trace and body."""
+"""Pages about messages: search by id, key or time, and one message with its place, consumers, retries, dead letter, trace and body."""
 
 from __future__ import annotations
 
 import asyncio
+from datetime import datetime
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -67,7 +68,9 @@ async def _find(parts: ConsoleParts, topic: str, wanted: str, by: str) -> tuple[
         if stored is not None:
             return [stored], []
     if not topic:
-        return [], ["the topic is missing; it is needed for keys and for the id that a producer got"]
+        return [], ["the topic is missing; it is needed for keys, times and the id that a producer got"]
+    if by == "time":
+        return await _stored_from(parts, topic, wanted)
     route = await ask(f"topic {topic}", admin.route(topic))
     if route.value is None:
         return [], [route.missing or ""]
@@ -86,6 +89,33 @@ async def _find(parts: ConsoleParts, topic: str, wanted: str, by: str) -> tuple[
     found = [one for answer in answers.values() for one in answer]
     found.sort(key=lambda one: (one.store_timestamp_ms, one.broker_name, one.commit_log_offset))
     return found[-_MOST_FOUND:], missing
+
+
+async def _stored_from(parts: ConsoleParts, topic: str, time: str) -> tuple[list[MessageExt], list[str]]:
+    """The first messages of a topic that were stored at a time or later, and a sentence for each failed request."""
+    admin, ask = parts.cluster.admin, parts.cluster.ask
+    time_ms = whole_number(time)
+    if time_ms is None:
+        try:
+            time_ms = int(datetime.fromisoformat(time).timestamp() * 1000)
+        except (ValueError, OverflowError, OSError):
+            return [], [f"the time is {time!r}; 2026-11-22T08:30 or milliseconds since 1970 are allowed"]
+    queues = await ask(f"topic {topic}", admin.queues(topic))
+
+    async def read(queue: MessageQueue, from_ms: int) -> list[MessageExt]:
+        begin = await admin.offset_by_time(queue, from_ms)
+        found = await admin.read_messages(queue, begin, max_messages=_MOST_FOUND)
+        return [
+            one for one in found if one.store_timestamp_ms >= from_ms
+        ]  # 4.9 answers with the newest message if there is none
+
+    answers = await asyncio.gather(
+        *(ask(f"the search in queue {one}", read(one, time_ms), limits=4) for one in queues.value or ())
+    )
+    found = [one for answer in answers for one in answer.value or ()]
+    found.sort(key=lambda one: (one.store_timestamp_ms, one.broker_name, one.commit_log_offset))
+    missing = [queues.missing, *(answer.missing for answer in answers)]
+    return found[:_MOST_FOUND], [why for why in missing if why is not None]
 
 
 async def _stored_copy(parts: ConsoleParts, message_id: str) -> MessageExt | None:

@@ -65,7 +65,9 @@ def summary(view: ClusterView, groups: list[GroupState]) -> str:
     """The state of the cluster in a sentence."""
     if view.at_ms is None:
         return "Waiting for the cluster."
-    if not view.brokers:
+    if view.proxy is not None and not groups:
+        return f"The proxy at {view.proxy} answers. It lists no groups, topics and brokers: open a group or a topic by its name."
+    if not view.brokers and view.proxy is None:
         return "The cluster does not answer."
     counts = {level: sum(one.level is level for one in groups) for level in Level}
     down = sum(not one.is_up for one in view.brokers)
@@ -89,7 +91,7 @@ def urgency(view: ClusterView, groups: list[GroupState]) -> Level:
     """The most urgent level of all brokers and groups."""
     if view.at_ms is None:
         return Level.UNKNOWN
-    if not view.brokers or not all(one.is_up for one in view.brokers):
+    if not (view.brokers or view.proxy) or not all(one.is_up for one in view.brokers):
         return Level.BAD
     levels = {one.level for one in groups} | ({Level.UNKNOWN} if view.missing else set())
     return min(levels - {Level.IDLE}, key=lambda level: level.rank, default=Level.WELL)

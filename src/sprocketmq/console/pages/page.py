@@ -90,7 +90,8 @@ def page(request: Request, template: str, *, code: int = 200, **context: Any) ->
     parts = parts_of(request)
     session: Session = request.state.session
     parts.watcher.page_loaded()
-    return parts.templates.response(template, code=code, path=request.url.path, form_key=session.form_key, **context)
+    common = {"path": request.url.path, "form_key": session.form_key, "proxy": parts.watcher.view.proxy}
+    return parts.templates.response(template, code=code, **common, **context)
 
 
 async def fields_of(request: Request) -> FormData:

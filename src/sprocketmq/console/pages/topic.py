@@ -43,6 +43,9 @@ async def topics(request: Request) -> Response:
     parts = parts_of(request)
     wanted, with_all = request.query_params.get("q", "").strip(), "all" in request.query_params
     view, admin = parts.watcher.view, parts.cluster.admin
+    if view.proxy is not None:
+        why = f"the proxy at {view.proxy} lists no topics; open one by its name"
+        return page(request, "topics.html", rows=[], count=0, q=wanted, with_all=with_all, missing=[why])
     names = await parts.cluster.ask("the topics", admin.topics())
     system = await parts.cluster.ask("which topics are the brokers' own", admin.system_topics())
     configs, missing = await parts.cluster.ask_each("the topics", view.masters_up, admin.topic_configs, limits=2)
@@ -126,6 +129,7 @@ async def topic(request: Request) -> Response:
         name=name,
         route=route.value,
         configs=configs.value if configs is not None and configs.value is not None else {},
+        no_attributes=configs.missing if configs is not None else None,
         queues=queues,
         held=_held(dict(queues)) if stats else None,
         last_ms=_last_ms(dict(queues)) or None,

@@ -70,6 +70,7 @@ class GroupState:
         silent: brokers that did not answer; the true lag may be larger than the one shown.
         verdict: None before the first diagnosis.
         per_second: messages consumed per second between the last two updates; None before the second one.
+        missing: why a proxy does not tell its lag.
     """
 
     group: str
@@ -78,6 +79,7 @@ class GroupState:
     silent: tuple[str, ...] = ()
     verdict: Verdict | None = None
     per_second: float | None = None
+    missing: str | None = None
 
     @property
     def lag(self) -> int | None:

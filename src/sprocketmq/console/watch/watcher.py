@@ -5,6 +5,9 @@
     each minute     the names of its groups, because some have no progress yet
     if a page was loaded in the last two minutes: the doctor, for a few groups at once; healthy groups once a minute, others each 15 s
 
+A proxy lists no brokers and no groups. There the groups are those whose pages were opened last, and their progress, for which a proxy needs
+requests about each queue, is requested only while the console is in use.
+
 The doctor requests the stacks of members' threads, which costs the members time. So it runs only while the console is in use.
 
 Laws
@@ -19,7 +22,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import msgspec
@@ -30,6 +33,7 @@ from sprocketmq.console.safety.mask import Mask
 from sprocketmq.console.watch.group_state import GroupState, QueueLag, Verdict
 from sprocketmq.console.watch.lag_history import LagHistory
 from sprocketmq.core.doctor.group_doctor import GroupDiagnosis
+from sprocketmq.errors import RequestNotServed
 from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = ["ClusterView", "Watcher"]
@@ -46,6 +50,7 @@ _BAD_VERDICT_EACH_MS: Final = 15_000
 _IN_USE_FOR_MS: Final = 120_000
 _CONCURRENT_DIAGNOSES: Final = 4
 _MOST_OFFSET: Final = (1 << 63) - 1
+_MOST_OPENED: Final = 16
 
 _Progress = dict[str, dict[MessageQueue, QueueLag]]
 
@@ -59,16 +64,20 @@ class ClusterView:
         brokers: all registered ones.
         groups: by name.
         missing: a sentence for each value that is not available.
+        proxy: the address of the proxy, if one answers in place of name servers and brokers.
     """
 
     at_ms: int | None = None
     brokers: tuple[BrokerStatus, ...] = ()
     groups: Mapping[str, GroupState] = field(default_factory=dict)
     missing: tuple[str, ...] = ()
+    proxy: str | None = None
 
     @property
     def masters_up(self) -> list[str]:
-        """Names of the masters that answered."""
+        """Names of the masters that answered; the address of the proxy if there is one."""
+        if self.proxy is not None:
+            return [self.proxy]
         return [one.broker_name for one in self.brokers if one.broker_id == _MASTER and one.is_up]
 
     @property
@@ -91,6 +100,9 @@ class Watcher:
         self._being_diagnosed: set[str] = set()
         self._without_progress: dict[str, dict[MessageQueue, QueueLag]] = {}
         self._page_loaded_ms = 0
+        self._opened: dict[
+            str, str | None
+        ] = {}  # groups -> the topic that the user named; the last one was opened last
         self._changed = asyncio.Condition()
         self._version = 0
         self.is_closed = False
@@ -119,6 +131,13 @@ class Watcher:
         """Record that a page was loaded: the doctor runs for the next two minutes."""
         self._page_loaded_ms = self._now_ms()
 
+    def group_opened(self, group: str, topic: str | None) -> None:
+        """Record that the page of a group was loaded, with the name of a topic that the group reads, if the user gave one."""
+        known = self._opened.pop(group, None)
+        self._opened[group] = topic or known
+        if len(self._opened) > _MOST_OPENED:
+            del self._opened[next(iter(self._opened))]
+
     async def change(self, version: int, limit_s: float) -> int:
         """Wait for a view that is newer than ``version``, at most ``limit_s``; return the current version."""
         with contextlib.suppress(TimeoutError):
@@ -141,7 +160,10 @@ class Watcher:
     async def update(self) -> None:
         """Query the cluster once, and replace ``view``."""
         missing: list[str] = []
-        brokers = await self._cluster.ask("the brokers", self._cluster.admin.brokers(), limits=2)
+        brokers = await self._cluster.ask("the brokers", self._brokers_or_proxy(), limits=2)
+        if isinstance(brokers.value, str):
+            await self._update_at(brokers.value)
+            return
         if brokers.value is None:
             await self._show(ClusterView(self._now_ms(), (), self.view.groups, (brokers.missing or "",)))
             return
@@ -157,6 +179,31 @@ class Watcher:
         groups = self._states([one for one in answers.values() if not isinstance(one, str)], tuple(sorted(silent)))
         await self._show(ClusterView(self._now_ms(), tuple(brokers.value), groups, tuple(missing)))
 
+    async def _brokers_or_proxy(self) -> list[BrokerStatus] | str:
+        """All brokers, or the address of the proxy that does not list them."""
+        try:
+            return await self._cluster.admin.brokers()
+        except RequestNotServed as error:
+            return error.address
+
+    async def _update_at(self, proxy: str) -> None:
+        """Replace ``view`` by what a proxy tells of the groups that were opened."""
+        opened = dict(self._opened)
+        self._names = {proxy: set(opened)}
+        in_use = _is_within(self._page_loaded_ms, self._now_ms(), _IN_USE_FOR_MS)
+        asked = opened if in_use else {}
+        ask, admin = self._cluster.ask, self._cluster.admin
+        found = await asyncio.gather(
+            *(ask("its lag", admin.consumer_progress(group, topic), limits=3) for group, topic in asked.items())
+        )
+        known = {group: one.value for group, one in zip(asked, found, strict=True) if one.value is not None}
+        progress = {
+            group: {queue: _queue_lag(at.broker_offset, at.consumer_offset) for queue, at in queues.items()}
+            for group, queues in known.items()
+        }
+        why = {group: one.missing for group, one in zip(asked, found, strict=True) if one.missing is not None}
+        await self._show(ClusterView(self._now_ms(), (), self._states([progress], (), why), (), proxy))
+
     async def _progress_at(self, broker: str) -> _Progress | str:
         """The progress of all groups at one broker, or why it is unknown."""
         found = await self._cluster.ask(f"broker {broker}", self._cluster.admin.broker_consume_stats(broker))
@@ -171,8 +218,7 @@ class Watcher:
                     for queue, at in one.offset_table.items():
                         if max(abs(at.broker_offset), abs(at.consumer_offset)) > _MOST_OFFSET:
                             return wrong
-                        consumed = at.consumer_offset if at.consumer_offset >= 0 else None
-                        queues[queue] = QueueLag(at.broker_offset, consumed)
+                        queues[queue] = _queue_lag(at.broker_offset, at.consumer_offset)
         return progress
 
     async def _update_names(self, brokers: list[str]) -> list[str]:
@@ -192,7 +238,9 @@ class Watcher:
 
         return [why for why in await asyncio.gather(*map(request_names, brokers)) if why is not None]
 
-    def _states(self, answers: list[_Progress], silent: tuple[str, ...]) -> dict[str, GroupState]:
+    def _states(
+        self, answers: list[_Progress], silent: tuple[str, ...], missing: Mapping[str, str] | None = None
+    ) -> dict[str, GroupState]:
         names = {name for known in self._names.values() for name in known} | {name for one in answers for name in one}
         self._verdicts = {group: verdict for group, verdict in self._verdicts.items() if group in names}
         self._without_progress = {group: queues for group, queues in self._without_progress.items() if group in names}
@@ -209,6 +257,7 @@ class Watcher:
                 silent,
                 self._verdicts.get(group),
                 self._rate(group, queues),
+                (missing or {}).get(group),
             )
         return found
 
@@ -228,7 +277,9 @@ class Watcher:
 
     async def _show(self, view: ClusterView) -> None:
         lags: dict[tuple[str, MessageQueue | None], int] = {}
-        if view.brokers:  # otherwise the brokers did not answer, and the groups are those of an earlier update
+        if (
+            view.brokers or view.proxy
+        ):  # otherwise the brokers did not answer, and the groups are those of an earlier update
             lags = {
                 (group, None): state.lag
                 for group, state in view.groups.items()
@@ -317,8 +368,8 @@ class Watcher:
             early = await self._cluster.ask(f"the lag of group {group}", self._first_progress(group), limits=2)
             self._without_progress[group] = early.value or {}
         if state is not None:
-            groups = {**self.view.groups, group: _with(state, verdict)}
-            self.view = ClusterView(self.view.at_ms, self.view.brokers, groups, self.view.missing)
+            groups = {**self.view.groups, group: replace(state, verdict=verdict)}
+            self.view = replace(self.view, groups=groups)
             await self._notify()
         return verdict
 
@@ -336,10 +387,10 @@ def _masked(diagnosis: GroupDiagnosis | None, mask: Mask) -> GroupDiagnosis | No
     )
 
 
+def _queue_lag(broker_offset: int, consumer_offset: int) -> QueueLag:
+    return QueueLag(broker_offset, consumer_offset if consumer_offset >= 0 else None)
+
+
 def _is_within(at_ms: int, now_ms: int, span_ms: int) -> bool:
     """Whether ``at_ms`` is less than ``span_ms`` ago. False for a time in the future, which occurs when the clock was set back."""
     return 0 <= now_ms - at_ms < span_ms
-
-
-def _with(state: GroupState, verdict: Verdict) -> GroupState:
-    return GroupState(state.group, state.queues, state.retry_lag, state.silent, verdict, state.per_second)
