@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ROWS ?=
 
-.PHONY: help setup demo test test-all test-old-spark test-pythons lint format mixed-groups soak spark-soak transaction-soak bench bench-random bench-client bench-spark bench-shapes bench-delay crash outage full-disk spark-kills hostile loop-share fuzz docs interop lock packages mechanisms mutants mutation coverage clean
+.PHONY: help setup demo test test-all test-old-spark test-pythons lint format mixed-groups soak spark-soak transaction-soak bench bench-random bench-client bench-spark bench-shapes bench-delay bench-proxy crash outage full-disk spark-kills hostile loop-share fuzz docs interop lock packages mechanisms mutants mutation coverage clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
@@ -95,6 +95,9 @@ spark-soak: setup ## run an hour of streaming with rows that fail at random, and
 
 transaction-soak: setup ## run 100,000 micro-batches (a month) of a transactional Spark stream, and check that memory and time of a batch do not grow (BATCHES=3000 for a short run)
 	@SPROCKETMQ_MICRO_BATCHES=$(or $(BATCHES),100000) $(BIN)/python -m pytest -s tests/system/spark/test_month_of_batches.py $(PYTEST_ARGS)
+
+bench-proxy: setup ## measure how soon a consumer behind Apache's proxy gets its first message and its first retry, next to Java's (BENCH_ARGS="--apache 5.5.0")
+	@$(BIN)/python bench/proxy_bench.py $(BENCH_ARGS)
 
 crash: setup ## kill the broker 500 times under a mixed load, and check the store after each kill (KILLS=20 for a short run)
 	@$(BIN)/python bench/kill_storm.py --kills $(or $(KILLS),500) $(CRASH_ARGS)
