@@ -17,7 +17,7 @@ import pytest
 
 import sprocketmq as rmq
 from interop.apache_proxy import ApacheProxy
-from interop.peers import APACHE_5, APACHE_55, ApacheCluster, JavaProgram, poll_until
+from interop.peers import APACHE_5, APACHE_55, ApacheCluster, JavaProgram, LocalProxy, poll_until
 from interop.shared_servers import FAST
 from interop.test_access import BOSS, USERS
 
@@ -452,3 +452,44 @@ def test_a_namespace_of_5_keeps_equal_names_apart(proxy: ApacheProxy) -> None:
     with _producer(proxy, **options) as producer, _consumer(proxy, _name("g"), topic, seen, **options):
         producer.send(rmq.Message(topic, b"named"))
         poll_until(lambda: _bodies(seen) == ["named"], "the message came")
+
+
+# -- LOCAL mode ---------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", [APACHE_5, APACHE_55])
+def test_in_local_mode_clients_use_the_name_server_and_the_proxy_says_so(java_peers: None, version: str) -> None:
+    topic, group = _name("local"), _name("local")
+    came: list[tuple[str, int]] = []
+    ordered: list[rmq.MessageExt] = []
+
+    def fail_once(message: rmq.MessageExt) -> None:
+        came.append((message.body.decode(), message.reconsume_times))
+        if message.reconsume_times == 0:
+            raise ValueError("again")
+
+    with LocalProxy(version, **FAST) as local:
+        local.create_topic(topic, 2)
+        options = {"namesrv_addr": local.namesrv_addr, "consume_from_where": FIRST}
+        retrying = rmq.PushConsumer(group, **options)
+        retrying.subscribe(topic)
+        retrying.on_message(fail_once)
+        in_order = rmq.PushConsumer(f"{group}-ordered", **options)
+        in_order.subscribe(topic)
+        in_order.orderly_listener(lambda messages, context: ordered.extend(messages) or SUCCESS)
+        commit = rmq.LocalTransactionState.COMMIT_MESSAGE
+        with rmq.TransactionProducer("ours", check=lambda _: commit, namesrv_addr=local.namesrv_addr) as producer:
+            producer.send(rmq.Message(topic, b"one"))
+            producer.send_in_transaction(rmq.Message(topic, b"two"), execute=lambda _: commit)
+            with retrying, in_order, rmq.PullConsumer(f"{group}-pull", **options) as pulling:
+                pulling.subscribe(topic)
+                pulled: list[rmq.MessageExt] = []
+                poll_until(lambda: pulled.extend(pulling.poll(timeout_ms=500)) or len(pulled) == 2, "both are pulled")
+                poll_until(lambda: len(came) == 4 and len(ordered) == 2, "both come, and again")
+        for port in (local.proxy_addr, local.endpoints):
+            with (
+                rmq.Producer("ours", namesrv_addr=port, instance_name=port) as wrong,
+                pytest.raises(rmq.ConnectionLost, match=f"^{local.endpoints} speaks HTTP/2, .* a name server"),
+            ):
+                wrong.send(rmq.Message(topic, b"never"))
+    assert sorted(came) == [("one", 0), ("one", 1), ("two", 0), ("two", 1)]

@@ -100,6 +100,7 @@ _NO_BODY: Final = memoryview(b"")
 _NEVER_S: Final = float("inf")
 _CLOSE_LIMIT_S: Final = 5.0
 _GOODBYE_LIMIT_S: Final = 0.5
+_NOT_GRPC: Final = "use its remoting port, or a name server (always the latter if the proxy runs in LOCAL mode)"
 
 
 class Connection(RequestingProtocol):
@@ -272,8 +273,10 @@ class Connection(RequestingProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._asked.clear()
-        self._gone()
         sentence = f"the connection to {self.remote_address} broke: {exc or 'closed'}"
+        if self._decoder.begins_as_http2:
+            sentence = f"{self.remote_address} speaks HTTP/2, as the gRPC port of a proxy does; {_NOT_GRPC}"
+        self._gone()
         self._waiting.fail_all(ConnectionLost(sentence, self.remote_address))
         if self._on_close is not None:
             self._on_close(self)

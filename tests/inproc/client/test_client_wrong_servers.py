@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import socket
 import ssl
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -71,6 +73,33 @@ def test_a_broker_that_registers_with_a_broker_says_so(
     lost.start()
     lost.stop()
     assert f"{rocketmq.broker_addr} is a broker, not a name server" in caplog.text
+
+
+def test_the_grpc_port_of_a_proxy_is_called_one() -> None:
+    """The first bytes of Apache's proxy there: SETTINGS, then GOAWAY because no client preface came."""
+    settings = bytes.fromhex("00001204000000000000037fffffff000400100000000600002000000004080000000000000f0001")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer() -> None:
+            while True:
+                try:
+                    peer, _ = server.accept()
+                except OSError:
+                    return
+                with peer:
+                    peer.recv(64 * 1024)
+                    peer.sendall(settings)
+
+        threading.Thread(target=answer, daemon=True).start()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        with (
+            rmq.Producer("ops", namesrv_addr=address, instance_name="grpc") as producer,
+            pytest.raises(
+                rmq.ConnectionLost, match=f"^{address} speaks HTTP/2, as the gRPC port of a proxy does; use its"
+            ),
+        ):
+            producer.send(rmq.Message("flights", b"x"))
+        server.shutdown(socket.SHUT_RDWR)
 
 
 # -- TLS ------------------------------------------------------------------------------------------------------------------------------

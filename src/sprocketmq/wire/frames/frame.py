@@ -39,6 +39,13 @@ class FrameDecoder:
         """Bytes of an incomplete frame that are kept: 0 between frames. They take at most twice as much memory."""
         self._need = 4  # number of bytes in _rest that can complete its frame or its length word
 
+    @property
+    def begins_as_http2(self) -> bool:
+        """Whether the bytes that are kept begin as a server of HTTP/2 does: a SETTINGS frame of stream 0 (RFC 9113, 3.4 and 6.5). In the
+        remoting protocol that is a header of 0 bytes, which no peer sends."""
+        begin = b"".join(bytes(part[:9]) for part in self._rest[:9])[:9]
+        return len(begin) == 9 and begin[3] == 4 and not any(begin[5:])
+
     def cut(self, data: bytes | bytearray | memoryview) -> tuple[bytes, list[Span]]:
         """Take the bytes that arrived. Return immutable bytes and the spans of the complete frames in them (without their length words).
 

@@ -236,3 +236,16 @@ def test_a_response_mirrors_opaque_and_encoding() -> None:
     assert not asked.flag & FLAG_RESPONSE
     assert answer.flag & FLAG_RESPONSE
     assert (answer.opaque, answer.serialize_type, answer.code, answer.remark) == (9, 1, 17, "no route")
+
+
+def test_a_server_of_http2_is_told_by_its_first_frame() -> None:
+    settings = bytes.fromhex("000012040000000000")
+    for size in (1, 4, 9):
+        decoder = FrameDecoder()
+        for at in range(0, 9, size):
+            assert not decoder.begins_as_http2
+            decoder.cut(settings[at : at + size])
+        assert decoder.begins_as_http2
+    ours = FrameDecoder()
+    ours.cut(bytes.fromhex("000012040000008900"))  # a header of 0x89 bytes
+    assert not ours.begins_as_http2
