@@ -92,5 +92,5 @@ def test_a_queue_that_never_existed_is_gone_and_one_of_an_unknown_broker_is_not(
     cluster = Cluster.at(apache.namesrv_addr)
     beyond = MessageQueue(topic, queue.broker_name, 7)
     elsewhere = MessageQueue(topic, "nowhere", 0)
-    poll_until(lambda: gone_queues(cluster, [queue]) == {}, "the queue")
-    assert gone_queues(cluster, [queue, beyond, elsewhere]) == {beyond: "queue gone"}
+    poll_until(lambda: gone_queues(cluster, [queue], "spark") == {}, "the queue")
+    assert gone_queues(cluster, [queue, beyond, elsewhere], "spark") == {beyond: "queue gone"}

@@ -56,13 +56,13 @@ class QueueBounds:
     """The offsets that a broker's master holds of one queue: ``min`` (inclusive) to ``max`` (exclusive).
 
     Attributes:
-        newest_ms: when the broker stored the last message; 0 if there is none.
+        newest_ms: when the broker stored the last message; 0 if there is none, None if it is not known (behind a proxy).
         min_is_sure: False for 4.x brokers, whose smallest offset may be too small (``offset_search.real_min_offsets``).
     """
 
     min: int
     max: int
-    newest_ms: int = field(default=0, compare=False)
+    newest_ms: int | None = field(default=0, compare=False)
     min_is_sure: bool = field(default=True, compare=False)
 
 

@@ -69,9 +69,9 @@ def test_a_stream_keeps_the_queues_that_are_not_written_to(old_apache: EmbeddedR
 
 def test_a_queue_is_gone_when_it_is_not_to_be_read_either(old_apache: EmbeddedRocketMQ) -> None:
     cluster = Cluster.at(old_apache.namesrv_addr)
-    assert gone_queues(cluster, [READ_ALONE]) == {}
+    assert gone_queues(cluster, [READ_ALONE], "spark") == {}
     with old_apache.admin() as admin:
         admin.create_topic("flights", queues=1)
     found: dict[MessageQueue, Reason] = {}
-    old_apache.wait_until(lambda: bool(found.update(gone_queues(cluster, [READ_ALONE])) or found))
+    old_apache.wait_until(lambda: bool(found.update(gone_queues(cluster, [READ_ALONE], "spark")) or found))
     assert found == {READ_ALONE: "queue gone"}

@@ -187,7 +187,7 @@ def _arm() -> None:
     _around(transactional_write.TransactionalWrite, "_append", "before-decision", "after-decision")
     _around(half_ends, "_is_acknowledged", after="mid-ends")
     _around(half_messages._RowsInFlight, "_first", after="mid-halves")
-    _around(MessageSender, "_send_batch", after="mid-send")  # rows that go one by one
+    _around(MessageSender, "_send_as", after="mid-send")  # rows that go one by one
     _around(Sender, "send_encoded_batch", after="mid-send")  # rows that go by columns
     _around(RemotingApi, "consumer_send_message_back", after="mid-send-back")
     hand_back = BadRowSender.send_back

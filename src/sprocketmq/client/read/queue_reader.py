@@ -201,8 +201,8 @@ class QueueReader:
             for queue, start, end in _checked_ranges(ranges)
             if start < end
         )
-        self._broker_addresses: dict[tuple[str, str], str] = {}
-        self._replicas: set[str] = set()
+        # By topic and broker: the address, and whether it is that of a replica.
+        self._broker_addresses: dict[tuple[str, str], tuple[str, bool]] = {}
         self._ready: deque[PulledChunk] = deque()
         self._held: deque[_Segment] = deque()  # begun, their chunks not in _ready yet
         self._failure: BaseException | None = None
@@ -374,7 +374,7 @@ class QueueReader:
         """Whether the topic is compacted, so that offsets are missing on purpose. A 4.9 broker has neither this request nor such topics."""
         assert self._api is not None
         command = requests.topics.GET_TOPIC_CONFIG.command(GetTopicConfigRequestHeader(topic=queue.topic))
-        answer = await self._api.invoke(await self._address(queue), command, self._timeout_ms)
+        answer = await self._api.invoke((await self._address(queue))[0], command, self._timeout_ms)
         if answer.code != ResponseCode.SUCCESS:
             return False
         return TopicConfig.decode(answer.body).attributes.get("cleanup.policy") == "COMPACTION"
@@ -405,7 +405,7 @@ class QueueReader:
         pause_s = _FIRST_PAUSE_S
         while True:
             try:
-                address = await self._address(queue)
+                address, is_replica = await self._address(queue)
                 pulled = await self._api.read_queue(
                     address,
                     self._group,
@@ -416,7 +416,7 @@ class QueueReader:
                     expression_type=self._expression_type,
                     timeout_ms=self._timeout_ms,
                 )
-                return pulled, address in self._replicas
+                return pulled, is_replica
             except (NetworkError, RequestTimeout, SystemBusy, SignatureRefused):
                 if time.monotonic() + pause_s > deadline_s:
                     raise
@@ -424,34 +424,29 @@ class QueueReader:
             await asyncio.sleep(pause_s)
             pause_s = min(pause_s * 2, _LONGEST_PAUSE_S)
 
-    async def _address(self, queue: MessageQueue) -> str:
+    async def _address(self, queue: MessageQueue) -> tuple[str, bool]:
+        """The address of the master, or of a replica while there is none; and whether it is a replica."""
         key = (queue.topic, queue.broker_name)
-        address = self._broker_addresses.get(key)
-        if address is None:
-            assert self._api is not None
+        found = self._broker_addresses.get(key)
+        if found is None:
             route = await self._route(queue)
-            address = await self._in(route, queue.broker_name) if route is not None else None
-            if address is not None:
-                self._broker_addresses[key] = address
-        if address is None:
-            raise NetworkError(
-                f"broker {queue.broker_name!r} of topic {queue.topic!r} is not registered now; is it running?"
-            )
-        return address
+            found = await self._in(route, queue.broker_name) if route is not None else None
+            if found is None:
+                raise NetworkError(
+                    f"broker {queue.broker_name!r} of topic {queue.topic!r} is not registered now; is it running?"
+                )
+            self._broker_addresses[key] = found
+        return found
 
-    async def _in(self, route: TopicRouteData, broker_name: str) -> str | None:
-        """The master, or a replica while there is none."""
+    async def _in(self, route: TopicRouteData, broker_name: str) -> tuple[str, bool] | None:
         assert self._api is not None
-        address = known_master(route, broker_name)
-        if address is None and (replica := known_replica(route, broker_name)) is not None:
-            known = (await self._api.cluster_info()).broker_addr_table.get(broker_name)
-            address = known.broker_addrs.get(MASTER) if known is not None else None
-            if address is None:
-                self._replicas.add(replica)
-                return replica
-        if address is not None:
-            self._replicas.discard(address)
-        return address
+        if (master := known_master(route, broker_name)) is not None:
+            return master, False
+        replica = known_replica(route, broker_name)
+        if replica is None:
+            return None
+        master = (await self._api.broker_addresses(broker_name)).get(MASTER)
+        return (replica, True) if master is None else (master, False)
 
     async def _route(self, queue: MessageQueue) -> TopicRouteData | None:
         """The route; None while the broker of ``queue`` is not registered, as during a restart.
@@ -463,8 +458,7 @@ class QueueReader:
         route = await self._api.route(queue.topic)
         if route is not None:
             return route
-        known = (await self._api.cluster_info()).broker_addr_table.get(queue.broker_name)
-        if known is None or not known.broker_addrs:
+        if not await self._api.broker_addresses(queue.broker_name):
             return None
         route = await self._api.route(queue.topic)  # it may have come back between the two requests
         if route is None:

@@ -71,6 +71,20 @@ class RemotingApi:
         answer = await self.ask_name_server(requests.name_servers.GET_BROKER_CLUSTER_INFO)
         return requests.name_servers.GET_BROKER_CLUSTER_INFO.answer_body_in(answer)
 
+    async def broker_addresses(self, broker_name: str) -> dict[int, str]:
+        """The addresses of a broker by the numbers of its replicas; empty if it is not registered now.
+
+        A proxy does not serve GET_BROKER_CLUSTER_INFO. But each broker has a topic of its own name (TopicConfigManager), and a proxy tells
+        the route of that.
+        """
+        try:
+            known = (await self.cluster_info()).broker_addr_table.get(broker_name)
+        except RequestNotServed:
+            route = await self.route(broker_name)
+            brokers = [] if route is None else route.broker_datas
+            known = next((broker for broker in brokers if broker.broker_name == broker_name), None)
+        return {} if known is None else known.broker_addrs
+
     async def topic_list(self) -> list[str]:
         """GET_ALL_TOPIC_LIST_FROM_NAMESERVER."""
         answer = await self.ask_name_server(requests.name_servers.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
@@ -375,6 +389,7 @@ class RemotingApi:
         timeout_ms: int | None = None,
     ) -> Command:
         """One declared request and its answer; every code but SUCCESS raises."""
+        self.kinds.refuse_if_known(address, asked)
         answer = await self.invoke(address, asked.command(header, body), timeout_ms or self.timeout_ms)
         await self._expect_success(answer, address, asked)
         return answer
@@ -387,6 +402,7 @@ class RemotingApi:
 
     async def _ask_queue(self, address: str, asked: Request[H, A, B], queue: MessageQueue, **fields: Any) -> A:
         """As ``ask_header``, about a queue."""
+        self.kinds.refuse_if_known(address, asked)
         answer = await self.invoke(address, about_queue(asked, queue, **fields), self.timeout_ms)
         await self._expect_success(answer, address, asked)
         return asked.answer_header_in(answer)
@@ -404,6 +420,7 @@ class RemotingApi:
 
     async def ask_name_server(self, asked: Request[H, A, B], header: H | None = None) -> Command:
         """As ``ask``, of the chosen name server, or of the next one that answers."""
+        self.kinds.refuse_if_known(self.name_servers.chosen, asked)
         answer = await self.name_servers.invoke(asked.command(header), self.timeout_ms)
         await self._expect_success(answer, self.name_servers.chosen, asked)
         return answer

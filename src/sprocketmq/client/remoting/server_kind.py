@@ -59,11 +59,13 @@ class ServerKind(Enum):
 
 
 class ServerKinds:
-    """The kinds of the servers of one client. A server is asked for it when it has refused a request, and not again."""
+    """The kinds of the servers of one client. A server is asked for it when it has refused a request, and not again; and a proxy is not
+    sent again what it does not serve."""
 
     def __init__(self, pool: ConnectionPool, timeout_ms: int) -> None:
         self._pool, self._timeout_ms = pool, timeout_ms
         self._known: dict[str, ServerKind] = {}
+        self._not_served: set[tuple[str, int]] = set()  # address of a proxy and code of a request
 
     async def refusal(self, address: str, asked: AnyRequest, code: int, remark: str | None) -> RocketMQError:
         """The error to raise for an answer that is no success."""
@@ -71,12 +73,18 @@ class ServerKinds:
             return remote_error(code, remark, address)
         kind = await self.kind(address)
         if kind is ServerKind.PROXY:
+            self._not_served.add((address, asked.code))
             return not_served(address, asked)
         if kind is ServerKind.NAME_SERVER and asked.served_by is Peer.BROKER:
             return ConfigurationError(name_server_given_as_broker(address))
         if kind is ServerKind.BROKER and asked.served_by is Peer.NAME_SERVER:
             return ConfigurationError(broker_given_as_name_server(address))
         return remote_error(code, remark, address)
+
+    def refuse_if_known(self, address: str, asked: AnyRequest) -> None:
+        """Raises RequestNotServed for a request that the proxy at ``address`` has refused before."""
+        if (address, asked.code) in self._not_served:
+            raise not_served(address, asked)
 
     async def kind(self, address: str) -> ServerKind | None:
         """None when the server does not answer any more."""

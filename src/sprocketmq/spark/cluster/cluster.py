@@ -20,8 +20,9 @@ import random
 import re
 import time
 import weakref
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import ClassVar, Final, TypeVar
 
 from sprocketmq.client.remoting.api import RemotingApi
@@ -29,7 +30,17 @@ from sprocketmq.client.remoting.masters import MASTER, known_master
 from sprocketmq.client.remoting.name_servers import NameServers
 from sprocketmq.client.settings.namesrv_addr import parse_addresses
 from sprocketmq.core.retry.retry_schedule import DLQ_PREFIX, RETRY_PREFIX
-from sprocketmq.errors import NetworkError, RequestTimeout, RocketMQError, SignatureRefused, SystemBusy, TopicNotExist
+from sprocketmq.errors import (
+    ConfigurationError,
+    NetworkError,
+    NoPermission,
+    RequestNotServed,
+    RequestTimeout,
+    RocketMQError,
+    SignatureRefused,
+    SystemBusy,
+    TopicNotExist,
+)
 from sprocketmq.net.connection import Connection
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.net.process.engine import Engine
@@ -52,6 +63,7 @@ _FIRST_PAUSE_S: Final = 0.1
 _LONGEST_PAUSE_S: Final = 2.0
 # Requests that one call of ``gather`` keeps in flight.
 _IN_FLIGHT: Final = 128
+_TOPIC_OF_EACH_BROKER: Final = "SELF_TEST_TOPIC"
 # TopicConfigManager creates these topics in every broker; transactional writes create their ledgers (``sink_options``). topicsPattern=".*"
 # does not match them.
 _SYSTEM_TOPIC: Final = re.compile(
@@ -79,6 +91,7 @@ class _Connections:
         )
         self.api = RemotingApi(self.pool, NameServers(self.pool, parse_addresses(namesrv_addr)))
         self.routes: dict[str, _Route] = {}
+        self.retry_topics: set[tuple[str, str]] = set()  # group and broker behind a proxy that has its retry topic
         self.by_retry_timeout: weakref.WeakValueDictionary[int, Cluster] = weakref.WeakValueDictionary()
         close_when_dropped(self, self.engine, self.pool.aclose)
 
@@ -99,6 +112,7 @@ class Cluster:
         self._connections = connections
         self.engine, self.pool, self.api = connections.engine, connections.pool, connections.api
         self.members, self._routes = connections.members, connections.routes
+        self._retry_topics = connections.retry_topics
 
     @classmethod
     def at(cls, namesrv_addr: str, retry_timeout_ms: int = 60_000, access: Access = ANONYMOUS) -> Cluster:
@@ -115,9 +129,19 @@ class Cluster:
     # -- routes ----------------------------------------------------------------------------------------------------------------
 
     def topics_matching(self, pattern: str) -> tuple[str, ...]:
-        """Topics whose whole name matches ``pattern``, without system topics, sorted."""
+        """Topics whose whole name matches ``pattern``, without system topics, sorted.
+
+        Raises:
+            ConfigurationError: behind a proxy, which lists no topics.
+        """
         matcher = re.compile(pattern)
-        names = self.run(self.api.topic_list)
+        try:
+            names = self.run(self.api.topic_list)
+        except RequestNotServed as error:
+            raise ConfigurationError(
+                f"topicsPattern is {pattern!r}, and the proxy at {error.address} lists no topics; name them in the option topics, or use "
+                "the address of a name server of its cluster"
+            ) from None
         matching = {name for name in names if matcher.fullmatch(name) and not is_system_topic(name)}
         if matching:
             matching -= _cluster_topics(self.run(self.api.cluster_info))
@@ -138,18 +162,39 @@ class Cluster:
         found: list[MessageQueue] = []
         for name, route in zip(names, routes, strict=True):
             if route is None and not missing_ok and not name.startswith((RETRY_PREFIX, DLQ_PREFIX)):
+                server = "proxy" if self.api.behind_proxy else "name server"
                 raise TopicNotExist(
                     17,
-                    f"topic {name!r} is unknown to the name server {self.namesrv_addr}; check the spelling or create the topic first",
+                    f"topic {name!r} is unknown to the {server} {self.namesrv_addr}; check the spelling or create the topic first",
                 )
-            if route is not None:
-                found += _readable_queues(name, route)
+            found += _readable_queues(name, route)
         return sorted(found)
 
-    def masters(self) -> set[str]:
-        """The names of the brokers whose master is registered."""
-        known = self.run(self.api.cluster_info).broker_addr_table
-        return {name for name, broker in known.items() if MASTER in broker.broker_addrs}
+    async def readable_queues(self, topic: str) -> list[MessageQueue]:
+        """The readable queues of one topic; none if it has no route."""
+        return _readable_queues(topic, await self.route(topic))
+
+    def masters(self, topics: Iterable[str] = ()) -> set[str]:
+        """The names of the brokers whose master is registered. A proxy does not list them; they are those of ``topics``, and of a topic
+        that each broker has, if this account may see it.
+        """
+
+        async def ask() -> set[str]:
+            try:
+                known = (await self.api.cluster_info()).broker_addr_table
+                return {name for name, broker in known.items() if MASTER in broker.broker_addrs}
+            except RequestNotServed:
+                brokers = await self.gather(map(brokers_of, (*topics, _TOPIC_OF_EACH_BROKER)))
+                return {broker.broker_name for broker in chain(*brokers) if MASTER in broker.broker_addrs}
+
+        async def brokers_of(topic: str) -> Sequence[bodies.BrokerData]:
+            try:
+                route = await self.route(topic)
+            except NoPermission:
+                return ()
+            return () if route is None else route.broker_datas
+
+        return self.run(ask)
 
     async def route(self, topic: str) -> bodies.TopicRouteData | None:
         """The route of ``topic``, cached for some seconds; None if the name server does not know the topic."""
@@ -161,6 +206,24 @@ class Cluster:
             # With jitter, so that many topics or streams do not send their requests at the same moment.
             known = self._routes[topic] = _Route(data, now_s + age_s * random.uniform(0.8, 1.2))
         return known.data
+
+    def make_retry_topic(self, group: str, topics: Iterable[str]) -> None:
+        """Have the brokers of ``topics`` make the retry topic of ``group`` if they are behind a proxy: ``RemotingApi.make_retry_topic``."""
+
+        async def ask() -> None:
+            routes = await self.gather(map(self.route, topics))
+            if not self.api.behind_proxy:
+                return
+            masters = {
+                broker.broker_name: broker.broker_addrs[MASTER]
+                for route in routes
+                for broker in (() if route is None else route.broker_datas)
+                if MASTER in broker.broker_addrs and (group, broker.broker_name) not in self._retry_topics
+            }
+            made = await self.gather(self.api.make_retry_topic(at, name, group) for name, at in masters.items())
+            self._retry_topics.update((group, name) for name, is_made in zip(masters, made, strict=True) if is_made)
+
+        self.run(ask)
 
     def forget_routes(self) -> None:
         """Drop the cached routes."""
@@ -176,7 +239,7 @@ class Cluster:
         Only masters are used. A slave may lag behind and would give wrong offsets.
 
         Raises:
-            NetworkError: the name server does not know the broker, or it has no master.
+            NetworkError: the name server (or the proxy) does not know the broker, or it has no master.
         """
         known = None if topic is None else await self.route(topic)
         now_s = time.monotonic()
@@ -185,15 +248,14 @@ class Cluster:
         for data in (known, *others):
             if data is not None and (address := known_master(data, broker_name)) is not None:
                 return address
-        info = await self.api.cluster_info()
-        registered = info.broker_addr_table.get(broker_name)
-        if registered is None or not registered.broker_addrs:
+        registered = await self.api.broker_addresses(broker_name)
+        if not registered:
             raise NetworkError(f"broker {broker_name!r} is not registered with {self.namesrv_addr} now; is it running?")
-        if MASTER not in registered.broker_addrs:
+        if MASTER not in registered:
             raise NetworkError(
                 f"broker {broker_name!r} has no master now, only replicas, which may be behind it; start its master"
             )
-        return registered.broker_addrs[MASTER]
+        return registered[MASTER]
 
     # -- asking ----------------------------------------------------------------------------------------------------------------
 
@@ -299,7 +361,9 @@ def _cluster_topics(info: bodies.ClusterInfo) -> set[str]:
     return {*clusters, *info.broker_addr_table, *(cluster + "_REPLY_TOPIC" for cluster in clusters)}
 
 
-def _readable_queues(topic: str, route: bodies.TopicRouteData) -> list[MessageQueue]:
+def _readable_queues(topic: str, route: bodies.TopicRouteData | None) -> list[MessageQueue]:
+    if route is None:
+        return []
     reachable = {broker.broker_name for broker in route.broker_datas if broker.broker_addrs}
     return [
         MessageQueue(topic, data.broker_name, queue_id)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Polls the brokers of a running stream for new offsets, and remembers the last answers.
 
-While nothing is new, Spark calls ``latestOffset`` every 11 ms. A poll costs one request for each topic and broker, so polls are spaced: 50
+While nothing is new, Spark calls ``latestOffset`` every 11 ms. A poll costs one request for each topic and broker (behind a proxy two
+for each queue), so polls are spaced: 50
 ms after new messages, each empty poll half longer, up to 250 ms, or 5 ms for each request if that is more (400 topics: 2 s). The interval
 has jitter so that many streams do not poll at the same moment. The topics of a pattern cost two requests to the name server and are asked
 for every 2 s, routes every 10 s (``cluster``).
@@ -30,7 +31,7 @@ from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, Req
 from sprocketmq.spark.cluster.cluster import Cluster, is_system_topic
 from sprocketmq.spark.losses import QueueBounds, Reason
 from sprocketmq.spark.options.read_options import ReadOptions
-from sprocketmq.spark.read.queue_bounds import gone_queues, queue_bounds
+from sprocketmq.spark.read.queue_bounds import gone_queues, question_count, queue_bounds
 from sprocketmq.wire import bodies
 from sprocketmq.wire.records.message import MessageQueue
 
@@ -124,7 +125,7 @@ class BrokerPoller:
             queues = self.cluster.queues(self._source_topics(), missing_ok=True)
             self._refuse_retired(queues)
             self.is_answered = True
-            self.questions = len({(queue.topic, queue.broker_name) for queue in queues})
+            self.questions = question_count(self.cluster, queues)
             bounds = queue_bounds(self.cluster, queues, partial=waits)
         except (NetworkError, RequestTimeout, RemoteError) as error:
             if not waits:
@@ -134,7 +135,7 @@ class BrokerPoller:
         for queue, held in bounds.items():
             self.earliest_offsets[queue] = held.min
             if held.max >= self.latest_offsets.get(queue, 0):
-                self.latest_offsets[queue], self.newest_ms[queue] = held.max, held.newest_ms
+                self._take(queue, held)
         return bounds
 
     def _refuse_retired(self, queues: Iterable[MessageQueue]) -> None:
@@ -148,7 +149,12 @@ class BrokerPoller:
     def accept(self, bounds: Mapping[MessageQueue, QueueBounds]) -> None:
         """Remember ``bounds``, with which a batch was planned; offsets that went back are in its losses."""
         for queue, held in bounds.items():
-            self.latest_offsets[queue], self.newest_ms[queue] = held.max, held.newest_ms
+            self._take(queue, held)
+
+    def _take(self, queue: MessageQueue, held: QueueBounds) -> None:
+        self.latest_offsets[queue] = held.max
+        if held.newest_ms is not None:
+            self.newest_ms[queue] = held.newest_ms
 
     def forget(self, queues: Iterable[MessageQueue]) -> None:
         for queue in queues:
@@ -166,7 +172,7 @@ class BrokerPoller:
             return {}
         self._gone_until_s = now_s + _GONE_AGE_S
         try:
-            found = gone_queues(self.cluster, missing)
+            found = gone_queues(self.cluster, missing, self._options.group)
         except RocketMQError as error:
             self.warn("no news of %d queues, the stream waits for them: %s", len(missing), error)
             return {}
@@ -219,6 +225,10 @@ def check_sql92(options: ReadOptions, cluster: Cluster, queues: Iterable[Message
         try:
             # Retried with a new route: the broker may have moved.
             cluster.run(lambda queue=queue: _ask_about_filter(options, cluster, queue), _PATIENCE_MS)  # type: ignore[misc]
+        except (
+            ConfigurationError
+        ) as error:  # behind a proxy, where brokers are not asked (``RemotingApi.check_client_config``)
+            raise ConfigurationError(f"sql92 is {options.expression!r}: {error}") from None
         except RemoteError as error:
             # The first line is enough: Apache's parser then lists everything that it expected.
             why = _JAVA_CLASS.sub("", error.remark.partition("\n")[0].strip().rstrip("."))
@@ -243,5 +253,7 @@ async def _ask_about_filter(options: ReadOptions, cluster: Cluster, queue: Messa
 def source_topics(options: ReadOptions, cluster: Cluster) -> tuple[str, ...]:
     """The topics to read now: the named or matching ones, and the group's retry topic with ``includeRetry``."""
     topics = cluster.topics_matching(options.topics_pattern) if options.topics_pattern is not None else options.topics
-    retry = (RETRY_PREFIX + options.group,) if options.include_retry else ()
-    return topics + retry
+    if not options.include_retry:
+        return topics
+    cluster.make_retry_topic(options.group, topics)
+    return (*topics, RETRY_PREFIX + options.group)

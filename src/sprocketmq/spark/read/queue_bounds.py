@@ -2,31 +2,44 @@
 """Smallest and next offsets of queues, and which queues no longer exist. For the driver's plans, and for a task whose queue vanished.
 
     (topic, broker) --GET_TOPIC_STATS_INFO--> smallest and next offset, newest store time of each of its queues --> QueueBounds
+    behind a proxy, which does not serve that: queue --GET_MIN_OFFSET, GET_MAX_OFFSET--> smallest and next offset
 
 Laws
 1. One request for each topic and broker, however many queues they have. Apache's brokers before 5.3 return only queues that can be written
-   (AdminBrokerProcessor.getTopicStatsInfo); for the other readable queues there is a request each (codes 31, 30).
+   (AdminBrokerProcessor.getTopicStatsInfo); for the other readable queues, and behind a proxy, there are two requests each.
 2. A broker that is unreachable or has no master has lost nothing: its queues are left out (``partial``) or the failure is raised. They
    never count as empty or gone.
-3. A queue is gone if neither its master nor the route has it.
+3. A queue is gone if neither its master nor the route has it. Behind a proxy the master is asked for a message of it.
 4. A queue of a 4.x broker whose last message was deleted is empty. Where other queues of such a broker begin,
    ``offset_search.real_min_offsets`` finds out.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
+from typing import Final
 
 from sprocketmq.client.remoting.masters import MASTER
-from sprocketmq.errors import RocketMQError, TopicNotExist
+from sprocketmq.errors import RemoteError, RequestNotServed, RocketMQError, TopicNotExist
 from sprocketmq.spark.cluster.cluster import Cluster, is_apache_4, is_transient
 from sprocketmq.spark.losses import QueueBounds, Reason
 from sprocketmq.wire import bodies
 from sprocketmq.wire.codes import Version
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["gone_queues", "queue_bounds"]
+__all__ = ["gone_queues", "question_count", "queue_bounds"]
+
+# PullMessageProcessor, for a queue id beyond the topic's read queues
+_NO_SUCH_QUEUE: Final = "queueId["
+
+
+def question_count(cluster: Cluster, queues: Iterable[MessageQueue]) -> int:
+    """How many requests ``queue_bounds`` sends for ``queues``."""
+    if cluster.api.behind_proxy:
+        return 2 * len(set(queues))
+    return len({(queue.topic, queue.broker_name) for queue in queues})
 
 
 def queue_bounds(
@@ -57,8 +70,12 @@ def queue_bounds(
     return cluster.run(ask)
 
 
-def gone_queues(cluster: Cluster, queues: Iterable[MessageQueue]) -> dict[MessageQueue, Reason]:
-    """Which of ``queues`` no longer exist, by their own master. A master that is unreachable has lost none."""
+def gone_queues(cluster: Cluster, queues: Iterable[MessageQueue], group: str) -> dict[MessageQueue, Reason]:
+    """Which of ``queues`` no longer exist, by their own master. A master that is unreachable has lost none.
+
+    Args:
+        group: whose name is in pulls.
+    """
     asked = list(queues)
     pairs = sorted({(queue.topic, queue.broker_name) for queue in asked})
 
@@ -85,7 +102,11 @@ def gone_queues(cluster: Cluster, queues: Iterable[MessageQueue]) -> dict[Messag
         }
 
     async def ask() -> dict[MessageQueue, Reason]:
-        info = await cluster.api.cluster_info()
+        try:
+            info = await cluster.api.cluster_info()
+        except RequestNotServed:
+            reasons = await cluster.gather(_gone_behind_proxy(cluster, queue, group) for queue in asked)
+            return {queue: reason for queue, reason in zip(asked, reasons, strict=True) if reason is not None}
         there = dict(zip(pairs, await cluster.gather(one(info, *pair) for pair in pairs), strict=True))
         topics = sorted({topic for topic, _ in pairs})
         read = set().union(*await cluster.gather(map(routed, topics)))
@@ -99,6 +120,22 @@ def gone_queues(cluster: Cluster, queues: Iterable[MessageQueue]) -> dict[Messag
         return found
 
     return cluster.run(ask)
+
+
+async def _gone_behind_proxy(cluster: Cluster, queue: MessageQueue, group: str) -> Reason | None:
+    """Why the master refuses to read the queue; None if it does not, or cannot be asked."""
+    try:
+        master = (await cluster.api.broker_addresses(queue.broker_name)).get(MASTER)
+        if master is not None:
+            await cluster.api.read_queue(master, group, queue, 0, 1, timeout_ms=cluster.api.timeout_ms)
+    except TopicNotExist:
+        # A proxy answers the same when its cache says that the broker is not registered; then it tells no address of it, either.
+        return "topic gone" if await cluster.api.broker_addresses(queue.broker_name) else None
+    except RemoteError as error:
+        return "queue gone" if error.remark.startswith(_NO_SUCH_QUEUE) else None
+    except RocketMQError:
+        pass
+    return None
 
 
 async def _maybe_held(
@@ -119,10 +156,16 @@ async def _held(
     """
 
     async def one(queue: MessageQueue) -> QueueBounds:
-        low, high = await cluster.api.min_offset(address, queue), await cluster.api.max_offset(address, queue)
-        return QueueBounds(max(0, low), max(0, high), 0, not is_old)
+        low, high = await asyncio.gather(cluster.api.min_offset(address, queue), cluster.api.max_offset(address, queue))
+        return QueueBounds(max(0, low), max(0, high), None, not is_old)
 
-    answer = await cluster.api.topic_stats_answer(address, topic)
+    try:
+        answer = await cluster.api.topic_stats_answer(address, topic)
+    except RequestNotServed:
+        # A broker answers 0 for a queue that it does not have.
+        there = [queue for queue in await cluster.readable_queues(topic) if queue in wanted]
+        is_old = False
+        return dict(zip(there, await cluster.gather(map(one, there)), strict=True))
     table, is_old = bodies.TopicStatsTable.decode(answer.body).offset_table, is_apache_4(answer)
     held = {}
     for queue in wanted & table.keys():

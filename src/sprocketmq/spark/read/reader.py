@@ -236,7 +236,7 @@ class _RangesPass:
     def _drop_gone_queues(self, failure: RemoteError) -> None:
         """After a queue or topic vanished: its remaining messages are lost, the other ranges are read."""
         rest = [QueueRange(queue, at, self._ends[queue]) for queue, at in self._next.items() if at < self._ends[queue]]
-        gone = gone_queues(self._cluster, (entry.queue for entry in rest))
+        gone = gone_queues(self._cluster, (entry.queue for entry in rest), self._options.group)
         if not gone:
             raise failure
         self._lost += [

@@ -25,7 +25,7 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -295,7 +295,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._delay is not None:
             self._delay.triggered(int(time.monotonic() * 1000))
         poller.interval.reset()
-        self._sample_backlog(step)
+        self._sample_backlog(step, bounds)
         tasks = task_count_for(batch_ranges(position, step.end), self._options)
         return replace(step.end, tasks=tasks, ordered=self._options.ordered).to_json()
 
@@ -304,9 +304,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         options, cluster = self._options, self._poller.cluster
         begun_ms = int(time.time() * 1000)  # before the requests: messages that come later are read
         # Brokers registered before the routes are requested count as seen; so the cached routes are dropped in between.
-        there = cluster.masters()
+        topics = source_topics(options, cluster)
+        there = cluster.masters(topics)
         cluster.forget_routes()
-        facts = fetch_offsets(options, options.starting, cluster, cluster.queues(source_topics(options, cluster)))
+        facts = fetch_offsets(options, options.starting, cluster, cluster.queues(topics))
         there.update(queue.broker_name for queue in facts.bounds)
         start = resolve_start(
             options.starting, facts, fallback=options.group_offsets_fallback, strategy=options.timestamp_strategy
@@ -329,27 +330,25 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         for queue, look in sample_queues(self._poller.cluster, ats, self._options.group, _SAMPLED_MESSAGES).items():
             self._sizes.learn(queue, look.messages, look.total_bytes)
 
-    def _sample_backlog(self, step: BatchPlan) -> None:
-        """Find the lag in time: when the first message of each queue was stored that this batch does not read.
+    def _sample_backlog(self, step: BatchPlan, bounds: Mapping[MessageQueue, QueueBounds]) -> None:
+        """Find the lag in time: when the first message of each queue was stored that this batch does not read; and the last one, if the
+        broker did not say so.
 
         No request is sent if everything is read.
         """
-        ends, latest_offsets = step.end.queues, self._poller.latest_offsets
+        ends, poller, group = step.end.queues, self._poller, self._options.group
         left = sorted(
-            (queue for queue in ends if ends[queue] < latest_offsets.get(queue, 0)),
-            key=lambda queue: ends[queue] - latest_offsets[queue],
-        )
-        looks = (
-            sample_queues(
-                self._poller.cluster,
-                {queue: ends[queue] for queue in left[:_MOST_SAMPLED_QUEUES]},
-                self._options.group,
-                1,
-            )
-            if left
-            else {}
-        )
-        self._oldest_unread_ms = {queue: look.stored_ms for queue, look in looks.items()}
+            (queue for queue in ends if ends[queue] < poller.latest_offsets.get(queue, 0)),
+            key=lambda queue: ends[queue] - poller.latest_offsets[queue],
+        )[:_MOST_SAMPLED_QUEUES]
+        self._oldest_unread_ms = {}
+        if left:
+            looks = sample_queues(poller.cluster, {queue: ends[queue] for queue in left}, group, 1)
+            self._oldest_unread_ms = {queue: look.stored_ms for queue, look in looks.items()}
+        last = {queue: bounds[queue].max - 1 for queue in left if queue in bounds and bounds[queue].newest_ms is None}
+        if last:
+            looks = sample_queues(poller.cluster, last, group, 1)
+            poller.newest_ms.update({queue: look.stored_ms for queue, look in looks.items()})
 
     def _postponed(self, step: BatchPlan) -> bool:
         """With minOffsetsPerTrigger: whether to skip this trigger because too few messages are available. Not longer than maxTriggerDelay,

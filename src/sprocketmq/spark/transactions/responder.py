@@ -27,7 +27,7 @@ from sprocketmq.client.produce.async_transaction_producer import AsyncTransactio
 from sprocketmq.core.transactions.decision_ledger import direct_end_window_ms
 from sprocketmq.core.transactions.half_lifetime import HalfLifetime
 from sprocketmq.core.transactions.open_transactions import LocalTransactionState
-from sprocketmq.errors import RocketMQError
+from sprocketmq.errors import ConfigurationError, RequestNotServed, RocketMQError
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.cluster.shared_clients import SharedClients, close_when_dropped
 from sprocketmq.spark.options.sink_options import SinkOptions
@@ -49,6 +49,7 @@ __all__ = [
     "TRY",
     "Responder",
     "half_name",
+    "refuse_behind_proxy",
 ]
 
 log = logging.getLogger("sprocketmq.spark")
@@ -73,6 +74,27 @@ _CHECK_PATIENCE_MS: Final = 10_000
 def half_name(attempt: str, sequence: str, tried: str | None) -> str:
     """The name of a half message, as in the ledger's ``lost``."""
     return f"{attempt}/{sequence}/{tried or 0}"
+
+
+def refuse_behind_proxy(cluster: Cluster, max_retry_ms: int | None = None) -> None:
+    """Refuse a transactional write behind a proxy, before anything is sent.
+
+    A proxy answers SUCCESS to END_TRANSACTION, and passes it on only for a half message that a broker is checking, because it takes no note
+    of one that comes over remoting (SendMessageActivity, TransactionActivity, TransactionDataManager). So a row would appear with a check,
+    half a minute late. And at the next check nobody could find out whether it is there already (``visible_rows``).
+
+    Raises:
+        ConfigurationError: it is a proxy.
+        NetworkError, RequestTimeout, RemoteError: no name server answers.
+    """
+    try:
+        cluster.run(cluster.api.cluster_info, max_retry_ms)
+    except RequestNotServed as error:
+        raise ConfigurationError(
+            f"delivery is transactional, and {error.address} is a proxy, which commits half messages only when a broker checks them, and "
+            "does not look up rows by their keys, so that a row could appear twice; use delivery=idempotent, or the address of a name "
+            "server of its cluster"
+        ) from None
 
 
 class Responder:
@@ -134,6 +156,7 @@ class Responder:
         return responder
 
     def _started(self) -> Responder:
+        refuse_behind_proxy(self.cluster)
         self.engine.run(self.producer.start())
         close_when_dropped(self, self.engine, self.producer.shutdown)
         return self

@@ -20,6 +20,7 @@ Laws
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
 import uuid
@@ -44,11 +45,12 @@ from sprocketmq.core.transactions.decision_ledger import (
 )
 from sprocketmq.core.transactions.open_transactions import LocalTransactionState
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout, RocketMQError
+from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.options.sink_options import SinkOptions
 from sprocketmq.spark.transactions.decision_topic import DecisionTopic
 from sprocketmq.spark.transactions.half_ends import end_half_messages
 from sprocketmq.spark.transactions.half_messages import HalfMessage, HalfPositions, HalfSender
-from sprocketmq.spark.transactions.responder import BATCH, LEDGER, PARTITION, QUERY, Responder
+from sprocketmq.spark.transactions.responder import BATCH, LEDGER, PARTITION, QUERY, Responder, refuse_behind_proxy
 from sprocketmq.spark.transactions.settling import Settling, UncheckedHalfMessages
 from sprocketmq.spark.transactions.visible_rows import HALF_TOPIC
 from sprocketmq.wire.records.message import Message, MessageQueue
@@ -95,6 +97,10 @@ class TransactionalWrite:
         self._options = options
         self._streaming = streaming
         self._write_id = f"write-{uuid.uuid4().hex}"  # of a batch write without a name; made once, on the driver
+        with contextlib.suppress(
+            NetworkError, RequestTimeout, RemoteError
+        ):  # tasks ask again (``Responder.at``), and wait for an answer
+            refuse_behind_proxy(Cluster.at(options.namesrv_addr, options.retry_timeout_ms, options.access), 0)
 
     # -- tasks -----------------------------------------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ import pyarrow as pa
 from sprocketmq.client.produce.producer import AsyncProducer
 from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.results import SendResult
-from sprocketmq.errors import NetworkError
+from sprocketmq.errors import NetworkError, RemoteError
 from sprocketmq.net.process.engine import Engine
 from sprocketmq.spark.cluster.shared_clients import SharedClients, close_when_dropped
 from sprocketmq.spark.options.sink_options import SinkOptions
@@ -33,6 +33,7 @@ from sprocketmq.spark.send.row_ids import TaskId
 from sprocketmq.spark.send.row_messages import OutgoingRow, outgoing_rows, replayed_rows
 from sprocketmq.spark.send.row_sender import AsMessages, RowSender
 from sprocketmq.spark.write.refused_rows import RefusedRows
+from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.batch import batch_element_size
 from sprocketmq.wire.records.message import Message, MessageQueue
@@ -82,6 +83,7 @@ class MessageSender(RowSender):
         self._started = self.producers.get(key, lambda _: _StartedProducer(options))
         super().__init__(options, self._started.producer)
         self._task_id = task_id
+        self._fifo_topics: set[str] = set()  # behind a proxy, as it turned out
         self.refused = RefusedRows(options, task_id)
         replayed = partial(replayed_rows, replay_id=replay_id)
         sent = partial(
@@ -159,7 +161,11 @@ class MessageSender(RowSender):
                 work.append(self._send_one(row, None, single_gate))
             else:
                 free.setdefault(row.message.topic, []).append(row.message)
-        work += [self._send_batch(part, None, gate) for messages in free.values() for part in _parts(messages)]
+        work += [
+            self._send_as(part, None, gate, alone=len(part) == 1)
+            for messages in free.values()
+            for part in _parts(messages)
+        ]
         work += [self._send_in_order(queue, rows_of_queue, gate) for queue, rows_of_queue in bound.items()]
         await all_ended(work)  # no send stays in flight
 
@@ -168,24 +174,48 @@ class MessageSender(RowSender):
         for row in rows:
             if self._is_sent_alone(row):
                 for part in _parts(run):
-                    await self._send_batch(part, queue, gate)
+                    await self._send_bound(part, queue, gate)
                 run = []
                 await self._send_one(row, queue, gate)
             else:
                 run.append(row.message)
         for part in _parts(run):
-            await self._send_batch(part, queue, gate)
+            await self._send_bound(part, queue, gate)
+
+    async def _send_bound(self, messages: list[Message], queue: MessageQueue, gate: asyncio.Semaphore) -> None:
+        """Send messages of one queue in order: alone or in a batch, or in the other way if a proxy refuses their type in this one.
+
+        A proxy compares the type of a topic with that of a request (SendMessageActivity), which is FIFO if there is a sharding key in its
+        properties. A batch has no properties. So rows with a sharding key go to a FIFO topic one by one, and to a NORMAL one in batches.
+        """
+        topic = messages[0].topic
+        alone = len(messages) == 1 or topic in self._fifo_topics
+        try:
+            await self._send_as(messages, queue, gate, alone=alone)
+        except RemoteError as refused:
+            if refused.code != ResponseCode.MESSAGE_ILLEGAL or props.SHARDING_KEY not in messages[0].properties:
+                raise
+            try:
+                await self._send_as(messages, queue, gate, alone=not alone)
+            except RemoteError:
+                raise refused from None
+            if not alone:
+                self._fifo_topics.add(topic)
 
     def _is_sent_alone(self, row: OutgoingRow) -> bool:
         """Whether a row is sent outside of a batch. A batch has no compressed messages in it."""
         return row.alone or len(row.message.body) >= self._options.compress_from_bytes
 
-    async def _send_batch(self, messages: list[Message], queue: MessageQueue | None, gate: asyncio.Semaphore) -> None:
+    async def _send_as(
+        self, messages: list[Message], queue: MessageQueue | None, gate: asyncio.Semaphore, *, alone: bool
+    ) -> None:
+        """Send messages one by one, or in one batch."""
         async with gate:
-            if len(messages) == 1:
-                await self._until_stored(lambda: self._producer.send(messages[0], queue=queue))
-            else:
+            if not alone:
                 await self._until_stored(lambda: self._producer.send_batch(messages, queue=queue))
+                return
+            for message in messages:
+                await self._until_stored(lambda message=message: self._producer.send(message, queue=queue))  # type: ignore[misc]
 
     async def _send_one(self, row: OutgoingRow, queue: MessageQueue | None, gate: asyncio.Semaphore) -> None:
         async with gate:

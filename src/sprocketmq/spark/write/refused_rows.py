@@ -30,7 +30,6 @@ from sprocketmq.spark.retry.bad_rows import DEAD_LETTER_LEVEL, BadRow
 from sprocketmq.spark.retry.send_back import SendBackRequest
 from sprocketmq.spark.send.row_ids import TaskId
 from sprocketmq.spark.send.row_messages import LEFT_OUT
-from sprocketmq.spark.transactions.ledger_location import masters_of
 from sprocketmq.wire.records import properties as props
 
 __all__ = ["RefusedRows"]
@@ -126,7 +125,7 @@ class RefusedRows:
         """The brokers for the dead letters. Any broker will do: their topic is created where the first one is stored."""
         options = self._options
         cluster = Cluster.at(options.namesrv_addr, options.retry_timeout_ms, options.access)
-        names = sorted(cluster.run(lambda: masters_of(cluster.api)))
+        names = sorted(cluster.masters([options.topic] if options.topic else ()))
         if not names:
             raise NetworkError(f"no master is registered with {options.namesrv_addr} now; is a broker running?")
         return names
