@@ -8,7 +8,11 @@ from collections.abc import Iterator
 
 import pytest
 
+import sprocketmq as rmq
+from embedded_proxy import embedded_proxy, second_broker_of
+from proxy_shop import TOPIC, Shop, open_shop
 from sprocketmq.client.remoting.instance import ClientInstance
+from sprocketmq.testing import EmbeddedRocketMQ
 
 PATIENCE_S = 30.0
 
@@ -23,3 +27,23 @@ def every_client_is_shut_down(every_module_is_loaded: None) -> Iterator[None]:
     while (left := set(ClientInstance._instances) - before) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not left, f"clients that no test has shut down: {left}"
+
+
+@pytest.fixture(scope="module")
+def proxied() -> Iterator[EmbeddedRocketMQ]:
+    with EmbeddedRocketMQ(clock="system") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def shop(proxied: EmbeddedRocketMQ, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    """Two embedded brokers behind a proxy."""
+    with (
+        second_broker_of(proxied) as second,
+        embedded_proxy(proxied, [proxied.broker, second]) as proxy_addr,
+        rmq.Admin(namesrv_addr=proxied.namesrv_addr) as admin,
+    ):
+        for topic in (TOPIC, "later"):
+            admin.create_topic(topic, queues=2)
+        with open_shop(proxied.namesrv_addr, proxy_addr, tmp_path_factory.mktemp("shop")) as shop:
+            yield shop
