@@ -72,7 +72,7 @@ def test_a_broker_that_registers_with_a_broker_says_so(
     lost = Broker(namesrv_addr=rocketmq.broker_addr, host="127.0.0.1", port=0, broker_name="broker-b")
     lost.start()
     lost.stop()
-    assert f"{rocketmq.broker_addr} is a broker, not a name server" in caplog.text
+    assert f"{rocketmq.broker_addr} is a broker or a proxy, not a name server" in caplog.text
 
 
 def test_the_grpc_port_of_a_proxy_is_called_one() -> None:

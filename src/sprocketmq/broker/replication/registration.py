@@ -23,7 +23,6 @@ import msgspec
 
 from sprocketmq.broker.service import Periodic
 from sprocketmq.errors import ConfigurationError, NetworkError, RequestTimeout, RocketMQError, remote_error
-from sprocketmq.net.address import broker_given_as_name_server
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.net.process.clock import Clock, Timer
 from sprocketmq.wire import requests
@@ -170,7 +169,8 @@ class Registration:
                 asked = requests.name_servers.REGISTER_BROKER.command(header, body)
                 answer = await self._pool.invoke(address, asked, _TIMEOUT_MS)
                 if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
-                    raise ConfigurationError(broker_given_as_name_server(address))
+                    sentence = f"{address} is a broker or a proxy, not a name server; name servers are usually at port 9876"
+                    raise ConfigurationError(sentence)
                 if answer.code:
                     raise remote_error(answer.code, answer.remark, address)
                 number += 1
