@@ -28,7 +28,7 @@ from sprocketmq.errors import RocketMQError, StoreError
 from sprocketmq.extras import needs_extra
 from sprocketmq.net.address import packed_address
 from sprocketmq.net.connection import Connection
-from sprocketmq.net.process.clock import Clock
+from sprocketmq.net.process.clock import Clock, watch
 from sprocketmq.net.process.engine import Engine
 from sprocketmq.net.server import Server
 from sprocketmq.wire import requests
@@ -101,7 +101,7 @@ class Broker(BrokerController):
             self._handlers = with_access_checks(self._unchecked_handlers, self._access)
 
     def _new_server(self) -> Server:
-        return Server(
+        server = Server(
             self._handle,
             on_open=self._connection_opened,
             on_close=self.connection_closed,
@@ -111,6 +111,8 @@ class Broker(BrokerController):
             limits=limits_of(self.config),
             queued=self.queued_bytes,
         )
+        watch(self.clock, server)
+        return server
 
     async def _stop(self) -> None:
         for code in (*_SENDS, *_PULLS):

@@ -66,7 +66,7 @@ from sprocketmq.errors import StoreError
 from sprocketmq.net.address import announced_host, joined_address
 from sprocketmq.net.connection import Connection
 from sprocketmq.net.pool import ConnectionPool, split_address
-from sprocketmq.net.process.clock import Clock, SystemClock
+from sprocketmq.net.process.clock import Clock, SystemClock, watch
 from sprocketmq.net.process.engine import Engine
 from sprocketmq.net.server import Server
 from sprocketmq.net.tls import ServerTls
@@ -319,6 +319,7 @@ class BrokerController(Service):
         )
         self.stamps = Stamps(self.config, self.announced_host, self.port)  # again: the port is known now
         self._pool = ConnectionPool(ssl_context=client_tls_of(self.config), credentials=inner_credentials(self.config))
+        watch(self.clock, self._pool)
         self._registration = Registration(
             self.clock,
             self._pool,

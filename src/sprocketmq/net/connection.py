@@ -165,6 +165,7 @@ class Connection(RequestingProtocol):
 
     def data_received(self, data: bytes) -> None:
         assert self._loop is not None
+        self.read_bytes += len(data)
         self.last_read_s = self._loop.time()
         try:
             whole, spans = self._decoder.cut(data)

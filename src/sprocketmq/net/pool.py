@@ -11,7 +11,7 @@ import asyncio
 import re
 import socket
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, cast
 
 from sprocketmq.errors import (
@@ -114,6 +114,16 @@ class ConnectionPool:
     def addresses(self) -> list[str]:
         """Addresses with an open connection."""
         return [address for address, connection in self._open.items() if not connection.is_closed]
+
+    @property
+    def connections(self) -> Collection[Connection]:
+        """The open connections, for a manual clock."""
+        return list(self._open.values())
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a connection is being opened, or an answer is on its way; for a manual clock."""
+        return bool(self._opening) or any(connection.awaits_answer for connection in self.connections)
 
     @property
     def credentials(self) -> Credentials | None:

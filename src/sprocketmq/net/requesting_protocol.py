@@ -20,6 +20,7 @@ from sprocketmq.net.bounded_protocol import BoundedProtocol
 from sprocketmq.net.output.queued_bytes import QueuedBytes
 from sprocketmq.net.output.write_pieces import write_pieces
 from sprocketmq.net.waiting_requests import WaitingRequests
+from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.frames.command import Command, encode_command
 from sprocketmq.wire.frames.frame import FrameDecoder
 from sprocketmq.wire.send_frames import StoredAnswer, read_stored_answer
@@ -31,6 +32,7 @@ log = logging.getLogger("sprocketmq.net")
 # A write costs some 15 us with the wakening of the peer. Larger groups would save little more, and keep the peer idle meanwhile.
 _GATHERED_REQUEST_BYTES: Final = 16 * 1024
 _LONG_MS: Final = 86_400_000
+_LONG_POLLS: Final = frozenset((RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE))
 _ONEWAY_TIMEOUT_MS: Final = 15_000  # of waiting for a peer that does not read
 
 
@@ -39,9 +41,12 @@ class RequestingProtocol(BoundedProtocol):
 
     Attributes:
         signer: adds fields and the signature of access control to each Command of this side; None: nothing is added.
+        read_bytes, written_bytes: of all frames so far; what the peer has written and this side has not read is under way.
     """
 
-    __slots__ = ("_asked", "_asked_bytes", "_opaque", "_out", "_out_bytes", "_waiting", "signer")
+    __slots__ = (
+        "_asked", "_asked_bytes", "_opaque", "_out", "_out_bytes", "_waiting", "read_bytes", "signer", "written_bytes",
+    )  # fmt: skip
 
     def __init__(self, queued: QueuedBytes, decoder: FrameDecoder, *, is_served: bool) -> None:
         super().__init__(queued, decoder, is_served=is_served)
@@ -52,6 +57,7 @@ class RequestingProtocol(BoundedProtocol):
         self._out: list[Any] | None = None  # answers gathered, mostly while a read is handled
         self._out_bytes = 0
         self.signer: Callable[[Command], None] | None = None
+        self.read_bytes = self.written_bytes = 0
 
     def _begin(self, transport: asyncio.Transport) -> None:
         super()._begin(transport)
@@ -61,6 +67,11 @@ class RequestingProtocol(BoundedProtocol):
     @property
     def in_flight(self) -> int:
         return 0 if self._transport is None else len(self._waiting)
+
+    @property
+    def awaits_answer(self) -> bool:
+        """Whether a request is in flight that the peer answers as soon as it can. A pull may wait at the broker."""
+        return self._transport is not None and self._waiting.has_others_than(_LONG_POLLS)
 
     def start_invoke(self, command: Command, timeout_ms: int = _LONG_MS) -> asyncio.Future[Command]:
         """Write the request in this turn of the loop, even to a peer that does not read, and return the future of its answer."""
@@ -221,8 +232,10 @@ class RequestingProtocol(BoundedProtocol):
         if self.backs_up:
             self._backlog_bytes += sum(map(len, chunks))
         if len(chunks) == 1:
+            self.written_bytes += len(chunks[0])
             self._transport.write(chunks[0])
         else:
+            self.written_bytes += sum(map(len, chunks))
             write_pieces(self._transport, chunks, self._counted_bytes, is_paused=self.backs_up)
         if self.backs_up:
             self._look_at_unsent()

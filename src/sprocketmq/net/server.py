@@ -91,6 +91,9 @@ class Server:
         self._tls_listener: TlsListener | None = None
         self._idle_sweep: asyncio.TimerHandle | None = None
         self.host, self.port = "", 0
+        self.is_busy = (
+            False  # for a manual clock: what a server asks clients, it asks for a client that waits for its answer
+        )
         fork.register(self)
 
     def after_fork_in_child(self) -> None:

@@ -11,6 +11,7 @@ Laws
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 from typing import Any
 
 from sprocketmq.errors import RequestTimeout, RocketMQError
@@ -37,6 +38,10 @@ class WaitingRequests:
 
     def __len__(self) -> int:
         return len(self._by_opaque)
+
+    def has_others_than(self, codes: Collection[int]) -> bool:
+        """Whether a request with another code waits. May be asked on any thread."""
+        return any(code not in codes for _, _, _, code, _ in list(self._by_opaque.values()))
 
     def add(self, opaque: int, code: int, timeout_ms: int, takes_stored: bool = False) -> asyncio.Future[Any]:
         """Return the future of a request that is about to be written; it fails with RequestTimeout after ``timeout_ms``."""

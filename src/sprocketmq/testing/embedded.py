@@ -53,8 +53,8 @@ __all__ = ["EmbeddedRocketMQ"]
 # The limit of a wait for sockets and worker threads, in real time.
 _PATIENCE_MS: Final = 30_000
 _POLL_S: Final = 0.002
-# How often each loop runs between two steps at least. A request and its answer take four turns.
-_TURNS: Final = 16
+# How often servers and clients are looked at between two steps at least. A request and its answer take two looks.
+_LOOKS: Final = 8
 T = TypeVar("T")
 
 
@@ -290,14 +290,17 @@ class EmbeddedRocketMQ(Generic[C]):
     ) -> float:
         """Advance the manual clock step by step until ``condition()`` is true.
 
-        Between two steps sockets and worker threads get a moment of real time, and the event loops of servers and clients a number of
-        turns, however busy the machine is; a step ends early when the condition holds.
+        A step is ``step_ms`` long, or goes to the next timer of the clock if that is later. The next step begins when clients and
+        servers are at rest (:meth:`ManualClock.is_at_rest`). They do not come to rest while a listener waits for something, an answer is
+        lost, or a client is connected that does not use this clock, as that of another process: then the next step begins after
+        ``patience_ms`` of real time, and is ``step_ms`` long. A step ends early when the condition holds. Threads of the test are not
+        waited for; :meth:`wait_until` does that.
 
         Args:
             condition: a function without arguments.
-            step_ms: milliseconds of one step.
+            step_ms: milliseconds of one step at least.
             limit_ms: milliseconds of the clock to try in all.
-            patience_ms: milliseconds of real time between two steps.
+            patience_ms: milliseconds of real time after a step, if clients and servers do not come to rest earlier.
 
         Returns:
             How many milliseconds of the clock that took.
@@ -306,12 +309,22 @@ class EmbeddedRocketMQ(Generic[C]):
             AssertionError: ``condition()`` is still false after ``limit_ms``.
         """
         advanced_ms = 0.0
-        while not (self._holds_within(condition, patience_ms) or self._holds_after_turns(condition)):
+        began_s, most_real_ms = time.monotonic(), 0.0
+        while True:
+            most_real_ms += patience_ms
+            is_at_rest = self._is_at_rest_within(condition, patience_ms)
+            if condition():
+                return advanced_ms
             if advanced_ms >= limit_ms:
-                raise AssertionError(f"the condition does not hold after {advanced_ms:.0f} ms of the manual clock")
-            self.advance(step_ms)
-            advanced_ms += step_ms
-        return advanced_ms
+                break
+            next_ms = self.clock.next_timer_ms() if is_at_rest and isinstance(self.clock, ManualClock) else None
+            this_step_ms = min(max(step_ms, next_ms or 0), limit_ms - advanced_ms)
+            self.advance(this_step_ms)
+            advanced_ms += this_step_ms
+        # What the clock does not know of, such as a thread of the test, still has the real time that no step needed.
+        if self._holds_within(condition, most_real_ms - (time.monotonic() - began_s) * 1000):
+            return advanced_ms
+        raise AssertionError(f"the condition does not hold after {advanced_ms:.0f} ms of the manual clock")
 
     def wait_until(self, condition: Callable[[], object], timeout_ms: float = _PATIENCE_MS) -> None:
         """Wait in real time, without moving the clock, until ``condition()`` is true.
@@ -326,12 +339,18 @@ class EmbeddedRocketMQ(Generic[C]):
         if not self._holds_within(condition, timeout_ms):
             raise AssertionError(f"the condition does not hold after {timeout_ms:.0f} ms of real time")
 
-    def _holds_after_turns(self, condition: Callable[[], object]) -> bool:
-        for _ in range(_TURNS):
-            if isinstance(self.clock, ManualClock):
-                self.clock.turn_loops()
-            if condition():
+    def _is_at_rest_within(self, condition: Callable[[], object], patience_ms: float) -> bool:
+        """Wait until clients and servers are at rest, ``condition()`` is true, or patience ends."""
+        end_s = time.monotonic() + patience_ms / 1000
+        looks = 0
+        while not condition() and isinstance(self.clock, ManualClock):
+            if self.clock.is_at_rest():
                 return True
+            looks += 1
+            if looks >= _LOOKS and time.monotonic() > end_s:
+                return False
+            if looks > _LOOKS:
+                time.sleep(_POLL_S)
         return False
 
     @staticmethod

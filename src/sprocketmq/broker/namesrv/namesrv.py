@@ -25,7 +25,7 @@ from sprocketmq.errors import RocketMQError
 from sprocketmq.net.address import joined_address
 from sprocketmq.net.connection import Connection
 from sprocketmq.net.pool import ConnectionPool
-from sprocketmq.net.process.clock import Clock, SystemClock
+from sprocketmq.net.process.clock import Clock, SystemClock, watch
 from sprocketmq.net.process.engine import Engine
 from sprocketmq.net.rate_limited_log import RateLimitedLog
 from sprocketmq.net.server import Server
@@ -112,6 +112,7 @@ class NameServer(Service):
             slow=self.slow_requests,
             queued=queued_bytes_of(self.config),
         )
+        watch(self.clock, self._server)
         self.port = await self._server.start(self.host, self.port)
         self._scan = Periodic(self.clock, self.config.scan_not_active_broker_interval_ms, self._scan_silent_brokers)
         self._certificates = watched_certificates(self.clock, tls)

@@ -30,6 +30,7 @@ from sprocketmq.errors import (
     TopicNotExist,
 )
 from sprocketmq.net.pool import ConnectionPool
+from sprocketmq.net.process.clock import watch
 from sprocketmq.wire import bodies, headers, requests
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Buffer, Command
@@ -66,6 +67,7 @@ class AdminParts:
         self.pool = ConnectionPool(
             ssl_context=options.new_ssl_context(), credentials=options.credentials, namespace=options.namespace_v2
         )
+        watch(options.clock, self.pool)
         servers = NameServers(self.pool, parse_addresses(options.addresses))
         self.api = RemotingApi(self.pool, servers, options.mq_client_api_timeout_ms)
         self.routes = Routes(self.api)

@@ -63,6 +63,12 @@ class AsyncListenerPool(Generic[T]):
     def running(self) -> list[Running[T]]:
         return [running for chunk_run in self._runs.values() if (running := chunk_run.running()) is not None]
 
+    connections = ()
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self._tasks)
+
     @property
     def runs_caller(self) -> bool:
         return is_called_by(self)

@@ -34,6 +34,8 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
+from sprocketmq.net.process.clock import Part
+
 __all__ = [
     "Chunk",
     "ChunkRun",
@@ -61,7 +63,7 @@ class Running(NamedTuple, Generic[T]):
     started_ms: int
 
 
-class ListenerPool(Protocol[T]):
+class ListenerPool(Part, Protocol[T]):
     """What a consume service needs of its workers."""
 
     def submit(self, items: Sequence[T], origin: Any = None) -> None: ...

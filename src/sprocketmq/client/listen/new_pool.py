@@ -11,6 +11,7 @@ from sprocketmq.client.listen.async_listener_pool import AsyncListenerPool
 from sprocketmq.client.listen.listener_pool import ListenerPool, OnDone, T
 from sprocketmq.client.listen.message_stream import DemandPool, MessageStream
 from sprocketmq.client.listen.thread_listener_pool import ThreadListenerPool
+from sprocketmq.net.process.clock import watch
 
 __all__ = ["new_pool"]
 
@@ -34,8 +35,12 @@ def new_pool(
         stream: the iteration that gets the messages; None for a listener.
     """
     workers, name, now_ms = group.settings.consume_thread_count, f"sprocketmq-{group.name}", group.clock.now_ms
+    pool: ListenerPool[T]
     if stream is not None:
-        return DemandPool(stream, run_async, on_done, workers, name, now_ms)
-    if is_async:
-        return AsyncListenerPool(run_async, on_done, workers, name, now_ms)
-    return ThreadListenerPool(run, on_done, workers, name, now_ms)
+        pool = DemandPool(stream, run_async, on_done, workers, name, now_ms)
+    elif is_async:
+        pool = AsyncListenerPool(run_async, on_done, workers, name, now_ms)
+    else:
+        pool = ThreadListenerPool(run, on_done, workers, name, now_ms)
+    watch(group.clock, pool)
+    return pool

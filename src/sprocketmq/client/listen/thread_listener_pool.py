@@ -74,6 +74,12 @@ class ThreadListenerPool(Generic[T]):
     def running(self) -> list[Running[T]]:
         return [running for chunk_run in self._runs.values() if (running := chunk_run.running()) is not None]
 
+    connections = ()
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self._outstanding) and not self._closing
+
     @property
     def runs_caller(self) -> bool:
         return is_called_by(self)

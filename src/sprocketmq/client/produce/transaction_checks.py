@@ -31,6 +31,7 @@ from sprocketmq.core.transactions.open_transactions import (
 )
 from sprocketmq.errors import NetworkError, ProtocolError, RequestTimeout
 from sprocketmq.net.connection import Connection
+from sprocketmq.net.process.clock import watch
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.frames.command import Command
@@ -95,6 +96,7 @@ class TransactionChecks:
             if is_async(check)
             else ThreadListenerPool(self._run, self._answer, workers, name, instance.clock.now_ms)
         )
+        watch(instance.clock, self._pool)
         _CheckRouter.of(instance).producers[group] = self
 
     @property

@@ -22,6 +22,7 @@ from sprocketmq.core.consume.consume_result import ConsumeConcurrentlyStatus
 from sprocketmq.core.consume.polled_queues import PolledQueues
 from sprocketmq.core.consume.process_queue import ProcessQueue
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.net.process.clock import watch
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
 
 __all__ = ["HandedOut", "MessageQueueListener", "PollService", "TopicQueuesListener", "call_listener"]
@@ -66,10 +67,18 @@ class PollService:
         self._notifying: dict[str, asyncio.Task[None]] = {}
         self._waiting_for_room = False
         self._closed = False
+        watch(group.clock, self)
 
     # -- ConsumeService ----------------------------------------------------------------------------------------------------------
 
     runs_caller = False  # ``close`` waits for no listener: it cancels them
+
+    connections = ()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a listener for queues runs."""
+        return bool(self._notifying)
 
     def start(self) -> None:
         """Nothing to start."""

@@ -47,7 +47,7 @@ from sprocketmq.net.address import local_ip
 from sprocketmq.net.connection import Connection, RequestHandler, bytes_while_waiting
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.net.process import fork
-from sprocketmq.net.process.clock import Clock
+from sprocketmq.net.process.clock import Clock, watch
 from sprocketmq.wire import bodies
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import Command, response
@@ -111,6 +111,7 @@ class ClientInstance:
             credentials=options.credentials,
             namespace=options.namespace_v2,
         )
+        watch(self.clock, self.pool)
         self.name_servers = NameServers(
             self.pool, parse_addresses(options.addresses), from_environment=options.from_environment
         )

@@ -3,6 +3,9 @@
 
 Code in ``core`` never reads the time; drivers pass ``clock.now_ms()``. Drivers schedule only with ``call_later`` and ``sleep``.
 Network timeouts guard a socket and always use the event loop's own time.
+
+A manual clock is at rest when nothing is left to do before one of its timers is due: then it can go to the next one at once, and nothing
+happens later than in real time. What it has to know of for that is made known by :func:`watch`.
 """
 
 from __future__ import annotations
@@ -14,14 +17,16 @@ import itertools
 import threading
 import time
 import weakref
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Iterable
+from typing import Final, Protocol
 
-__all__ = ["Clock", "ManualClock", "SystemClock", "Timer"]
+__all__ = ["Clock", "ManualClock", "SystemClock", "Timer", "watch"]
 
 
 _STEADY_ZERO_NS = time.time_ns() - time.monotonic_ns()
 _TURN_S = 0.1  # how long the manual clock waits for a loop that something blocks
+# What follows on what, callbacks and steps of tasks, before a loop writes, asks or waits: rounds of it, each the work of the one before.
+_ROUNDS: Final = 8
 
 
 class Timer(Protocol):
@@ -62,6 +67,40 @@ class SystemClock:
         await asyncio.sleep(delay_ms / 1000)
 
 
+class End(Protocol):
+    """One end of a connection. Its peer may have the other one in this process."""
+
+    @property
+    def local_address(self) -> str: ...
+
+    @property
+    def remote_address(self) -> str: ...
+
+    @property
+    def read_bytes(self) -> int: ...
+
+    @property
+    def written_bytes(self) -> int: ...
+
+
+class Part(Protocol):
+    """What does work that no timer of a clock begins. Asked on any thread."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it waits for what will come without the clock: an answer, the end of a listener's call."""
+        ...
+
+    @property
+    def connections(self) -> Iterable[End]: ...
+
+
+def watch(clock: Clock, part: Part) -> None:
+    """Let a manual clock know of ``part``, for as long as it exists."""
+    if isinstance(clock, ManualClock):
+        clock._watch(part)
+
+
 class _ManualTimer:
     __slots__ = ("callback", "cancelled", "due_ms", "loop", "number")
 
@@ -93,6 +132,7 @@ class ManualClock:
         self._jumped_ms = 0.0
         self._timers: list[_ManualTimer] = []
         self._loops: weakref.WeakSet[asyncio.AbstractEventLoop] = weakref.WeakSet()  # those that have used this clock
+        self._parts: weakref.WeakSet[Part] = weakref.WeakSet()
         self._numbers = itertools.count()
         self._lock = threading.Lock()
 
@@ -161,15 +201,72 @@ class ManualClock:
         Args:
             limit_s: seconds of real time, for a loop that something blocks.
         """
+        self._turn_loops(0, limit_s)
+
+    def is_at_rest(self) -> bool:
+        """Whether nothing more happens before a timer of this clock is due, as far as the clock can know. Takes a moment of real time.
+
+        At rest is: each event loop that uses this clock has done what it can do, no listener runs, no request waits for its answer (but
+        for a pull, which waits at the broker for messages), and what one end of a connection has written the other one has read. It
+        never is while a client or server is connected that does not use this clock, such as one of another process.
+
+        Returns:
+            Whether it is at rest.
+        """
+        seen = self._look()
+        # Looked at twice, because not all is looked at in the same moment: what one end wrote after its look, the other may have read
+        # before its own. Nothing was under way between two looks that see the same.
+        return (
+            seen is not None
+            and all(seen.get((remote, local)) == (read, written) for (local, remote), (written, read) in seen.items())
+            and self._look() == seen
+        )
+
+    def next_timer_ms(self) -> float | None:
+        """Milliseconds until the next timer is due, at least 0; None: there is none.
+
+        Returns:
+            The milliseconds.
+        """
+        with self._lock:
+            self._drop_dead_timers()
+            return max(0.0, self._timers[0].due_ms - self._now_ms) if self._timers else None
+
+    def _watch(self, part: Part) -> None:
+        with self._lock:
+            self._parts.add(part)
+
+    def _look(self) -> dict[tuple[str, str], tuple[int, int]] | None:
+        """What each end has written and read, by its addresses; None: something is busy."""
+        if not self._turn_loops(_ROUNDS, _TURN_S):
+            return None
+        with self._lock:
+            parts = list(self._parts)
+        if any(part.is_busy for part in parts):
+            return None
+        ends = (end for part in parts for end in part.connections)
+        return {(end.local_address, end.remote_address): (end.written_bytes, end.read_bytes) for end in ends}
+
+    def _turn_loops(self, rounds: int, limit_s: float) -> bool:
+        """Let each loop do so many rounds of work; False: one has not within the limit."""
         with self._lock:
             loops = [loop for loop in self._loops if loop is not asyncio._get_running_loop()]
-        end_s = time.monotonic() + limit_s
+
+        def turn(loop: asyncio.AbstractEventLoop, done: threading.Event, rounds: int) -> None:
+            if rounds:
+                loop.call_soon(turn, loop, done, rounds - 1)
+            else:
+                done.set()
+
+        turning = []
         for loop in loops:
-            done = threading.Event()
-            with contextlib.suppress(RuntimeError):  # it closed
-                if loop.is_running():
-                    loop.call_soon_threadsafe(done.set)
-                    done.wait(max(0.0, end_s - time.monotonic()))
+            if loop.is_running():
+                done = threading.Event()
+                with contextlib.suppress(RuntimeError):  # it closed
+                    loop.call_soon_threadsafe(turn, loop, done, rounds)
+                    turning.append(done)
+        end_s = time.monotonic() + limit_s
+        return all(done.wait(max(0.0, end_s - time.monotonic())) for done in turning)
 
     def jump(self, delta_ms: float) -> None:
         """Set the clock forward or back as an administrator does.
@@ -187,11 +284,12 @@ class ManualClock:
 
     def _pop_due(self, target_ms: float) -> _ManualTimer | None:
         with self._lock:
-            while self._timers and self._timers[0].due_ms <= target_ms:
-                timer = heapq.heappop(self._timers)
-                if not timer.cancelled and not timer.loop.is_closed():
-                    return timer
-            return None
+            self._drop_dead_timers()
+            return heapq.heappop(self._timers) if self._timers and self._timers[0].due_ms <= target_ms else None
+
+    def _drop_dead_timers(self) -> None:
+        while self._timers and (self._timers[0].cancelled or self._timers[0].loop.is_closed()):
+            heapq.heappop(self._timers)
 
     @staticmethod
     def _run(timer: _ManualTimer) -> None:
