@@ -40,7 +40,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "bench")]
 
 import scale as scale_rows  # noqa: E402
-from interop.peers import APACHE_5, VERSIONS, ApacheCluster, JavaPeers, SprocketServer, unwind_on_sigterm  # noqa: E402
+from interop.peers import ALL_VERSIONS, APACHE_5, ApacheCluster, JavaPeers, SprocketServer, unwind_on_sigterm  # noqa: E402
 from load_program import LOAD, random_form  # noqa: E402
 from ratios import at_least  # noqa: E402
 
@@ -301,7 +301,7 @@ def compare(ours: Run, theirs: Run) -> tuple[float, float, float, float]:
 def chosen_servers(names: Sequence[str], beside: Path | None, console: Console, **settings: Any) -> list[Server]:
     """The servers that are available here, not yet started; prints which are missing and why."""
     servers: list[Server] = []
-    versions = [version for version in VERSIONS if version in names]
+    versions = [name for name in names if name in ALL_VERSIONS]
     if versions and (reason := JavaPeers.available()):
         console.print(f"without Apache: {reason}")
     else:
@@ -351,7 +351,7 @@ def parsed_options() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3, help="rounds per load, default 3")
     parser.add_argument("--json", type=Path, help="write the best rounds to this file as well")
     parser.add_argument(
-        "--peers", default=APACHE_5, help=f"versions of Apache, by commas, out of {','.join(VERSIONS)}; - for none"
+        "--peers", default=APACHE_5, help=f"versions of Apache, by commas, out of {','.join(ALL_VERSIONS)}; - for none"
     )
     parser.add_argument(
         "--beside",
@@ -396,7 +396,7 @@ def main() -> None:
         of_warm_up = warm_up if not settings else [warm_up[0]._replace(messages=20_000)]
         results.update(run_side_by_side(servers, wanted, of_warm_up, rounds, scale, console))
     if not options.no_scale:
-        peers = [version for version in VERSIONS if version in names and not JavaPeers.available()]
+        peers = [name for name in names if name in ALL_VERSIONS and not JavaPeers.available()]
         form = random_form(options.seed) if options.at_random else ()
         stored, restarted = options.stored, options.restart_messages
         scale_rows.run(console, peers[:1], stored, restarted, quick=options.quick, form=form)

@@ -42,7 +42,6 @@ from message_forms import write_forms  # noqa: E402
 from client_peers import CLIENTS, GRPC, JAVA, OURS, Client, client, client_beside  # noqa: E402
 from interop.child import Child  # noqa: E402
 from interop.peers import (  # noqa: E402
-    APACHE_5,
     ApacheCluster,
     JavaPeers,
     LocalProxy,
@@ -434,7 +433,7 @@ def chosen_server(name: str, console: Console) -> Server | None:
     if reason := JavaPeers.available():
         console.print(f"without Apache: {reason}")
         return None
-    return LocalProxy(APACHE_5)
+    return LocalProxy(name)
 
 
 @contextlib.contextmanager
@@ -464,7 +463,7 @@ def parsed_options() -> argparse.Namespace:
         "--quick", action="store_true", help="one round of a tenth of the messages: a look, not a result"
     )
     parser.add_argument("--rounds", type=int, default=3, help="rounds per load, default 3")
-    parser.add_argument("--brokers", default="ours,5.4.0", help="by commas, out of ours, 5.4.0; - for none")
+    parser.add_argument("--brokers", default="ours,5.4.0", help="by commas, out of ours, 5.4.0, 5.5.0; - for none")
     parser.add_argument(
         "--clients", default="", help="only clients with one of these texts (by commas) in their name, and ours"
     )

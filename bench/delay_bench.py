@@ -33,7 +33,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "bench")]
 
 from broker_bench import Server, chosen_servers, cpu_seconds, name_of  # noqa: E402
-from interop.peers import APACHE_5, VERSIONS, unwind_on_sigterm  # noqa: E402
+from interop.peers import ALL_VERSIONS, APACHE_5, unwind_on_sigterm  # noqa: E402
 from interop.remoting import decode_header, request_frame, split_frame  # noqa: E402
 from load_program import LOAD  # noqa: E402
 from sprocketmq.wire.records.properties import get_property  # noqa: E402
@@ -281,7 +281,7 @@ def parsed_options() -> argparse.Namespace:
     parser.add_argument("--timer-ms", type=int, default=20_000, help="how long timer messages wait, default 20,000")
     parser.add_argument("--rate", type=int, default=2_000, help="messages of the level sent per second, default 2,000")
     parser.add_argument(
-        "--peers", default=APACHE_5, help=f"versions of Apache, by commas, out of {','.join(VERSIONS)}; - for none"
+        "--peers", default=APACHE_5, help=f"versions of Apache, by commas, out of {','.join(ALL_VERSIONS)}; - for none"
     )
     parser.add_argument("--no-ours", action="store_true", help="Apache alone")
     return parser.parse_args()

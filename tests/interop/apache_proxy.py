@@ -10,13 +10,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
 
-from interop.apache_cluster import BROKER_HEAP, READY_TOPIC, ApacheCluster, ServerJvm, free_ports
+from interop.apache_cluster import BROKER_HEAP, ApacheCluster, ServerJvm, free_ports
 from interop.child import poll_until
 from interop.remoting import can_send, has_route
 
-__all__ = ["ApacheProxy", "LocalProxy"]
+__all__ = ["READY_TOPIC", "ApacheProxy", "LocalProxy"]
 
 _PROXY: Final = "org.apache.rocketmq.proxy.ProxyStartup"
+READY_TOPIC: Final = "ProxyIsReady"
 _HEAP: Final = ("-Xms256m", "-Xmx512m", "-XX:MaxDirectMemorySize=512m")
 _AUTH: Final = "org.apache.rocketmq.auth"
 # A proxy in CLUSTER mode asks the brokers for users and policies, as their first user.

@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple, Protocol
 from interop.answer_shape import CLOSED, SILENT, Shape, read_json, shape_of, unanswered
 from interop.child import poll_until
 from interop.compatibility_requests import GROUP, MEMBER, PRODUCERS, TOPIC, Asked, asked_in_order, strange_variants
-from interop.java_peers import APACHE_4, APACHE_5
+from interop.java_peers import APACHE_4, APACHE_5, APACHE_55
 from interop.raw_member import RawMember
 from interop.remoting import Answer, decode_header, request_frame, split_frame
 
@@ -28,7 +28,7 @@ __all__ = ["SETTINGS", "Compared", "Conversation", "Seen", "compared", "look"]
 
 _PATIENCE_S: Final = 12.0
 # Of MQVersion: what a Java client of the version announces.
-_ORDINALS: Final = {APACHE_4: 407, APACHE_5: 493}
+_ORDINALS: Final = {APACHE_4: 407, APACHE_5: 493, APACHE_55: 513}
 CHECK_TRANSACTION_STATE: Final = 39
 _CHECK_BACK_S: Final = 30.0
 _ASKED_OF_CLIENTS: Final = (CHECK_TRANSACTION_STATE, 40, 220, 221, 307, 309, 326)

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from interop.answer_shape import SILENT
 from interop.comparison import Compared
-from interop.java_peers import APACHE_4, APACHE_5
+from interop.java_peers import ALL_VERSIONS, APACHE_4
 from interop.known_differences import AS_5, KNOWN, NOT_SERVED, REFUSED
 from sprocketmq.wire.codes import RequestCode
 
@@ -30,7 +30,7 @@ _HEAD: Final = """\
 # Compatibility
 
 What Apache RocketMQ answers and what SprocketMQ answers, found by asking both: `make interop` starts Apache's name server and broker
-(4.9.7, then 5.4.0) and `sprocketmq serve`, puts the same topics, groups and messages into each, and sends the same requests to both.
+(5.4.0, 4.9.7, 5.5.0) and `sprocketmq serve`, puts the same topics, groups and messages into each, and sends the same requests to both.
 This page is written by that run (`SPROCKETMQ_WRITE_PAGE=1 make interop`); without the variable the run fails where it finds something else.
 
 **How the answers are compared.** Code, names and values of the header fields, whether there is a remark, and the shape of the body: the
@@ -43,6 +43,9 @@ here both generations of clients get what 5.4.0 answers. `20 of 24, 4 refused`: 
 takes a missing or unreadable field for null or 0 and goes on, or fails half-way with an exception. A refusal has code 1, 13 or 29 and one
 sentence, and changes nothing: topics, groups and offsets are looked at before and after each. What is left has its reason in the last
 column. A dash: that version does not know the code.
+
+**5.5.0 beside 5.4.0.** It answers these requests as 5.4.0 does, with one table more in GET_ALL_CONSUMER_OFFSET, and its tools print the
+same. New are lite topics: ten request codes (200070 to 200079), six commands of mqadmin, the topic type LITE. SprocketMQ has none of them.
 
 """
 
@@ -87,7 +90,7 @@ def _reason(version: str, one: Compared, as_5: Mapping[str, Compared]) -> str | 
 
 
 def sections(found: Mapping[str, list[Judged]]) -> dict[str, str]:
-    """The three tables of requests by title; `found` has both versions."""
+    """The three tables of requests by title; `found` has all versions."""
     return {
         "Requests to a broker": _codes(found, "broker"),
         "Requests to a name server": _codes(found, "namesrv"),
@@ -108,18 +111,16 @@ def with_commands(page: str, table: str) -> str:
 
 
 def command_table(rows: Iterable[CommandRow]) -> str:
-    lines = ["| command | 4.9.7 | 5.4.0 | why not the same |", "|---|---|---|---|"]
+    lines = _table("command", *ALL_VERSIONS, "why not the same")
     for name, found, reason in rows:
-        cells = " | ".join(found.get(version, "-") for version in (APACHE_4, APACHE_5))
+        cells = " | ".join(found.get(version, "-") for version in ALL_VERSIONS)
         lines.append(f"| `{name}` | {cells} | {reason} |")
     return "\n".join(lines) + "\n"
 
 
 def _codes(found: Mapping[str, list[Judged]], to: str) -> str:
-    lines = [
-        "| code | request | 4.9.7 | ill-formed | 5.4.0 | ill-formed | what else is not the same, and why |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    columns = (column for version in ALL_VERSIONS for column in (version, "ill-formed"))
+    lines = _table("code", "request", *columns, "what else is not the same, and why")
     unserved = {known.code for known in NOT_SERVED}
     here = {
         version: [one for one in all_of if one.compared.asked.to == to and one.compared.asked.code not in unserved]
@@ -129,7 +130,7 @@ def _codes(found: Mapping[str, list[Judged]], to: str) -> str:
         of_code = {
             version: [one for one in all_of if one.compared.asked.code == code] for version, all_of in here.items()
         }
-        cells = [_cell(of_code[version], strange) for version in (APACHE_4, APACHE_5) for strange in (False, True)]
+        cells = [_cell(of_code[version], strange) for version in ALL_VERSIONS for strange in (False, True)]
         reasons = {one.reason for all_of in of_code.values() for one in all_of if one.reason} - {REFUSED, AS_5}
         lines.append(f"| {code} | {_name(code)} | {' | '.join(cells)} | {'; '.join(sorted(map(str, reasons)))} |")
     return "\n".join(lines) + "\n"
@@ -147,20 +148,20 @@ def _cell(of_code: list[Judged], strange: bool) -> str:
 
 
 def _clients(found: Mapping[str, list[Judged]]) -> str:
-    lines = ["| code | request | 4.9.7 | 5.4.0 | what is not the same, and why |", "|---|---|---|---|---|"]
+    lines = _table("code", "request", *ALL_VERSIONS, "what is not the same, and why")
     by_version = {
         version: {one.compared.asked.code: one for one in all_of if one.compared.asked.to == "client"}
         for version, all_of in found.items()
     }
-    for code in sorted(by_version[APACHE_5]):
+    for code in sorted(by_version[APACHE_4]):
         cells, reasons = [], dict[str, None]()
-        for version in (APACHE_4, APACHE_5):
+        for version in ALL_VERSIONS:
             one = by_version[version][code]
             sent = one.compared.theirs.code != SILENT
             cells.append("differs" if one.compared.difference else "same" if sent else "not sent")
             if one.reason:
                 reasons[one.reason] = None
-        lines.append(f"| {code} | {_name(code)} | {cells[0]} | {cells[1]} | {'; '.join(reasons)} |")
+        lines.append(f"| {code} | {_name(code)} | {' | '.join(cells)} | {'; '.join(reasons)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -172,6 +173,10 @@ def _not_served() -> str:
     ]
     lines += [f"| {one.code} | {one.name} | {one.reason} |" for one in sorted(NOT_SERVED)]
     return "\n".join(lines) + "\n"
+
+
+def _table(*columns: str) -> list[str]:
+    return [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
 
 
 def _name(code: int) -> str:

@@ -13,7 +13,7 @@ import struct
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from interop.java_peers import APACHE_4, APACHE_5, VERSIONS
+from interop.java_peers import ALL_VERSIONS, APACHE_4, APACHE_5, APACHE_55
 
 __all__ = ["GROUP", "MEMBER", "PRODUCERS", "TOPIC", "Asked", "asked_in_order", "strange_variants"]
 
@@ -23,7 +23,7 @@ PRODUCERS: Final = "writers"
 MEMBER: Final = "member@compared"
 
 _ONLY_4: Final = (APACHE_4,)
-_ONLY_5: Final = (APACHE_5,)
+_ONLY_5: Final = (APACHE_5, APACHE_55)
 
 
 class Asked(NamedTuple):
@@ -36,7 +36,7 @@ class Asked(NamedTuple):
     body: bytes = b""
     what: str = ""
     to: str = "broker"
-    versions: tuple[str, ...] = VERSIONS
+    versions: tuple[str, ...] = ALL_VERSIONS
     keeps: str = ""
     strange: str = ""
     moves: tuple[str, ...] = ()

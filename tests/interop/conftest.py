@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fixtures of the interop tests. A shared server is started once for each version and settings (`shared_servers`).
 
-SPROCKETMQ_REQUIRE_PEERS=1              a peer that cannot be had fails the test instead of skipping it
-SPROCKETMQ_INTEROP_SERVER=5.4.0|4.9.7   run the tests of our server against Apache's: what fails there is wrong in the test
+SPROCKETMQ_REQUIRE_PEERS=1                    a peer that cannot be had fails the test instead of skipping it
+SPROCKETMQ_INTEROP_SERVER=5.5.0|5.4.0|4.9.7   run the tests of our server against Apache's: what fails there is wrong in the test
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import pytest
 from interop.java_host import JavaHost
 from interop.mqadmin_session import MqadminSession
 from interop.peers import (
+    ALL_VERSIONS,
     APACHE_5,
     APACHE_55,
     VERSIONS,
@@ -92,9 +93,9 @@ def apache5(servers: SharedServers) -> ApacheCluster:
     return servers.apache(APACHE_5)
 
 
-@pytest.fixture(params=VERSIONS)
+@pytest.fixture(params=ALL_VERSIONS)
 def apache(request: pytest.FixtureRequest, servers: SharedServers) -> ApacheCluster:
-    """Apache's servers of either version: for tests of our client."""
+    """Apache's servers of each version: for tests of our client."""
     return servers.apache(str(request.param))
 
 
@@ -104,10 +105,10 @@ def proxy(request: pytest.FixtureRequest, servers: SharedServers) -> ApacheProxy
     return servers.proxy(str(request.param))
 
 
-@pytest.fixture
-def flow(spark: SparkSession, apache: ApacheCluster, tmp_path: Path) -> Iterator[Flow]:
-    """A real Spark at Apache's servers of either version."""
-    with Flow(spark, apache, tmp_path) as started:
+@pytest.fixture(params=VERSIONS)
+def flow(request: pytest.FixtureRequest, spark: SparkSession, servers: SharedServers, tmp_path: Path) -> Iterator[Flow]:
+    """A real Spark at Apache's servers of either generation; what it asks of 5.5.0 is what our client asks."""
+    with Flow(spark, servers.apache(str(request.param)), tmp_path) as started:
         yield started
 
 
@@ -124,7 +125,7 @@ def tools(java_peers: None) -> Iterator[Callable[[str], MqadminSession]]:
         yield cache(lambda version: running.enter_context(MqadminSession(version)))
 
 
-@pytest.fixture(params=VERSIONS)
+@pytest.fixture(params=ALL_VERSIONS)
 def java_version(request: pytest.FixtureRequest) -> str:
     """The version of the Java client."""
     return str(request.param)

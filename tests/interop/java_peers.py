@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 __all__ = [
+    "ALL_VERSIONS",
     "APACHE_4",
     "APACHE_5",
     "APACHE_55",
@@ -40,7 +41,9 @@ __all__ = [
 APACHE_5: Final = "5.4.0"
 APACHE_55: Final = "5.5.0"
 APACHE_4: Final = "4.9.7"
+# One of each generation; the other 5.x beside them where it can differ.
 VERSIONS: Final = (APACHE_5, APACHE_4)
+ALL_VERSIONS: Final = (APACHE_4, APACHE_5, APACHE_55)
 
 _HERE: Final = Path(__file__).resolve().parent
 _SOURCES: Final = sorted((_HERE / "java/peers").glob("*.java"))
@@ -112,9 +115,9 @@ class JavaPeers:
     @staticmethod
     @cache
     def available() -> str | None:
-        """None when every version can be started here, otherwise the reason why not. The first call may download (about 115 MB)."""
+        """None when every version can be started here, otherwise the reason why not. The first call may download (about 230 MB)."""
         try:
-            for version in VERSIONS:
+            for version in ALL_VERSIONS:
                 JavaPeers.java(version)
         except PeersUnavailable as reason:
             return str(reason)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from interop.java_peers import APACHE_4, VERSIONS
+from interop.java_peers import ALL_VERSIONS, APACHE_4, APACHE_55
 
 __all__ = ["AS_5", "KNOWN", "NOT_SERVED", "REFUSED", "Known", "NotServed"]
 
@@ -25,7 +25,7 @@ class Known(NamedTuple):
     where: str
     reason: str
     what: str = ""
-    versions: tuple[str, ...] = VERSIONS
+    versions: tuple[str, ...] = ALL_VERSIONS
 
     def explains(self, version: str, key: str, difference: str) -> bool:
         return (
@@ -41,6 +41,7 @@ KNOWN: Final = (
     Known("broker 26", "the settings that there are here; Apache's has hundreds for parts that are built otherwise"),
     Known("broker 28", "latencies of puts are not kept; brokerVersion and getTransferedTps are also there under older names"),
     Known("broker 907", "one field more, activated"),
+    Known("broker 43", "one table more at 5.5.0, pullOffsetTable", versions=(APACHE_55,)),
     Known("broker 323", "only a message that was given up is taken back, Apache takes any message"),
     Known("broker 25", "an unknown key is refused with code 29, Apache answers success and forgets it", "code 0, ours 29"),
     Known("broker (10|310) (sysFlag|f) negative", "bits that belong to the broker are cleared, Apache refuses them"),
@@ -67,6 +68,9 @@ _CONTROLLER: Final = "controllers (a Raft group that elects masters) are not the
 _CONTAINER: Final = "broker containers (several brokers in one process) are not there"
 _COLD: Final = "cold data flow control is not there: reads go through the page cache alone"
 _ROCKSDB: Final = "nothing is kept in RocksDB"
+_LITE: Final = (
+    "lite topics (5.5.0: any number of queues with names of their own below one topic, read by POP) are not there"
+)
 _OLD: Final = "no server of either version answers it"
 
 NOT_SERVED: Final = (
@@ -116,4 +120,14 @@ NOT_SERVED: Final = (
     NotServed(200055, "POLLING_INFO", "broker", _POP),
     NotServed(200056, "POP_ROLLBACK", "broker", _POP),
     NotServed(200151, "BATCH_ACK_MESSAGE", "broker", _POP),
+    *(
+        NotServed(code, name, "broker", _LITE)
+        for code, name in enumerate(
+            (
+                "POP_LITE_MESSAGE", "LITE_SUBSCRIPTION_CTL", "ACK_LITE_MESSAGE", "NOTIFY_UNSUBSCRIBE_LITE", "GET_BROKER_LITE_INFO",
+                "GET_PARENT_TOPIC_INFO", "GET_LITE_TOPIC_INFO", "GET_LITE_CLIENT_INFO", "GET_LITE_GROUP_INFO", "TRIGGER_LITE_DISPATCH",
+            ),
+            200070,
+        )
+    ),
 )  # fmt: skip

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The mqadmin commands of both versions, in the order in which they are run: what each is given, or why it is not run.
+"""The mqadmin commands of all versions, in the order in which they are run: what each is given, or why it is not run.
 
 `<word>` is filled in: addresses, the topic, the group, a message id. Commands that ask for ever are given the option that ends them.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from interop.java_peers import APACHE_4, APACHE_5, VERSIONS
+from interop.java_peers import ALL_VERSIONS, APACHE_4, APACHE_5, APACHE_55
 
 __all__ = ["COMMANDS", "SKIPPED", "Command"]
 
@@ -19,7 +19,7 @@ class Command(NamedTuple):
     """
 
     words: str
-    versions: tuple[str, ...] = VERSIONS
+    versions: tuple[str, ...] = ALL_VERSIONS
     reason: str = ""
     rates: bool = False
     fails: str = ""
@@ -29,7 +29,7 @@ class Command(NamedTuple):
         return self.words.split(" ", 1)[0]
 
 
-_5: Final = (APACHE_5,)
+_5: Final = (APACHE_5, APACHE_55)
 _4: Final = (APACHE_4,)
 
 _NO_ACCOUNTS: Final = "no accounts in this run (aclEnable=false); tests/interop/test_access.py runs it with accounts"
@@ -126,6 +126,7 @@ _CONTAINER: Final = "broker containers are not there"
 _ROCKSDB: Final = "nothing is kept in RocksDB"
 _COLD: Final = "cold data flow control is not there"
 _STATIC: Final = "static topics are not there"
+_LITE: Final = "lite topics are not there"
 
 SKIPPED: Final = {
     "addBroker": _CONTAINER,
@@ -148,6 +149,9 @@ SKIPPED: Final = {
     "rocksDBConfigToJson": _ROCKSDB,
     "exportMetadataInRocksDB": _ROCKSDB,
     "checkRocksdbCqWriteProgress": _ROCKSDB,
+    **dict.fromkeys(("getBrokerLiteInfo", "getLiteClientInfo", "getLiteGroupInfo", "getLiteTopicInfo"), _LITE),
+    "getParentTopicInfo": _LITE,
+    "triggerLiteDispatch": _LITE,
     "exportPopRecord": "POP consumption is not there",
     "dumpCompactionLog": "reads files of a compaction store, asks no server",
     "clusterRT": "sends for ever, until it is killed",

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, Final, Protocol
 
-from interop.apache_cluster import READY_TOPIC
+from interop.apache_proxy import READY_TOPIC
 from interop.peers import ApacheCluster, ApacheProxy, SprocketServer
 from interop.remoting import ask
 

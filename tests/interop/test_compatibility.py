@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every request code that Apache's servers know: the same requests to Apache 4.9.7, to 5.4.0 and to ours get the same answers, or
+"""Every request code that Apache's servers know: the same requests to Apache 4.9.7, 5.4.0, 5.5.0 and to ours get the same answers, or
 `known_differences` says why not. What was found is docs/compatibility.md."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from interop.answer_shape import CLOSED, SILENT, shape_of
 from interop.comparison import SETTINGS, Compared, Seen, compared, look
 from interop.compatibility_page import PAGE, Judged, judged, sections, with_requests
 from interop.known_differences import KNOWN, NOT_SERVED
-from interop.peers import APACHE_4, APACHE_5, ApacheCluster, SprocketServer
+from interop.peers import ALL_VERSIONS, APACHE_5, ApacheCluster, SprocketServer
 from interop.remoting import Answer, ask
 
 WRITE = os.environ.get("SPROCKETMQ_WRITE_PAGE") == "1"
@@ -59,17 +59,18 @@ def _both(version: str) -> list[Compared]:
 
 @pytest.fixture(scope="module")
 def found(java_peers: None) -> dict[str, list[Judged]]:
-    """All comparisons of both versions, one Apache cluster after the other."""
+    """All comparisons of all versions, one Apache cluster after the other."""
     newer = _both(APACHE_5)
     as_5 = {one.asked.key: one for one in newer}
-    return {APACHE_4: judged(APACHE_4, _both(APACHE_4), as_5), APACHE_5: judged(APACHE_5, newer, as_5)}
+    found = {version: newer if version == APACHE_5 else _both(version) for version in ALL_VERSIONS}
+    return {version: judged(version, all_of, as_5) for version, all_of in found.items()}
 
 
 def _ours(found: dict[str, list[Judged]]) -> list[Seen]:
     return [one.compared.ours for all_of in found.values() for one in all_of if one.compared.asked.to != "client"]
 
 
-@pytest.mark.parametrize("version", [APACHE_4, APACHE_5])
+@pytest.mark.parametrize("version", ALL_VERSIONS)
 def test_every_answer_is_apaches_or_differs_for_a_reason(found: dict[str, list[Judged]], version: str) -> None:
     unexplained = [
         f"{one.compared.asked.key}: {one.compared.difference} (ours says {one.compared.ours.remark!r})"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every mqadmin command of 4.9.7 and 5.4.0 that applies to one master and its name server prints the same at Apache's servers and at ours.
+"""Every mqadmin command of each version that applies to one master and its name server prints the same at Apache's servers and at ours.
 
 One JVM per version runs all commands, first against Apache, then against ours (`mqadmin_commands` says which, and which not and why).
 """
@@ -24,7 +24,7 @@ from interop.known_differences import NOT_SERVED
 from interop.mqadmin_commands import COMMANDS, SKIPPED, Command
 from interop.mqadmin_output import printed_lines
 from interop.mqadmin_session import MqadminSession
-from interop.peers import APACHE_4, APACHE_5, ApacheCluster, SprocketServer, poll_until
+from interop.peers import ALL_VERSIONS, ApacheCluster, SprocketServer, poll_until
 from interop.remoting import ask
 from sprocketmq.wire.codes import RequestCode
 
@@ -110,11 +110,11 @@ def _found(session: MqadminSession, folder: Path) -> Found:
 
 @pytest.fixture(scope="module")
 def found(tools: Callable[[str], MqadminSession], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Found]:
-    """All commands of both versions, one Apache cluster after the other."""
-    return {version: _found(tools(version), tmp_path_factory.mktemp("mqadmin")) for version in (APACHE_4, APACHE_5)}
+    """All commands of all versions, one Apache cluster after the other."""
+    return {version: _found(tools(version), tmp_path_factory.mktemp("mqadmin")) for version in ALL_VERSIONS}
 
 
-@pytest.mark.parametrize("version", [APACHE_4, APACHE_5])
+@pytest.mark.parametrize("version", ALL_VERSIONS)
 def test_every_command_prints_what_it_prints_at_apaches_servers(found: dict[str, Found], version: str) -> None:
     unexplained = [
         f"{one.command.words}\n{one.difference}"
@@ -142,13 +142,13 @@ def test_a_command_that_works_at_apaches_works_at_ours(found: dict[str, Found]) 
     ]
 
 
-@pytest.mark.parametrize("version", [APACHE_4, APACHE_5])
+@pytest.mark.parametrize("version", ALL_VERSIONS)
 def test_every_command_there_is_was_run_or_is_left_out_for_a_reason(found: dict[str, Found], version: str) -> None:
     known = {command.name for command in COMMANDS} | SKIPPED.keys()
     assert not set(found[version].commands) - known
 
 
-@pytest.mark.parametrize("version", [APACHE_4, APACHE_5])
+@pytest.mark.parametrize("version", ALL_VERSIONS)
 def test_every_request_code_there_is_was_compared_or_is_not_served_for_a_reason(
     found: dict[str, Found], version: str
 ) -> None:

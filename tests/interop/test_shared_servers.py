@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from interop.mqadmin_output import printed_lines
-from interop.peers import SprocketServer
+from interop.peers import ALL_VERSIONS, ApacheCluster, SprocketServer
+from interop.remoting import can_send, create_topic, has_route
 from interop.shared_servers import SharedServers, settings_of
 
 
@@ -77,6 +78,14 @@ def test_a_setting_that_was_left_changed_is_reported_and_restored() -> None:
         assert servers.put_back() == ["maxMessageSize of the broker of ours is 6000, it was 5000"]
         assert settings_of(server)["broker"]["maxMessageSize"] == "5000"
         assert servers.put_back() == []
+
+
+@pytest.mark.parametrize("version", ALL_VERSIONS)
+def test_a_server_that_has_started_takes_a_topic_and_a_message_at_once(java_peers: None, version: str) -> None:
+    with ApacheCluster(version) as cluster:
+        create_topic(cluster.broker_addr, "orders", 1)
+        assert has_route(cluster.namesrv_addr, "orders")
+        assert can_send(cluster.broker_addr, "orders", "broker-a")
 
 
 CLUSTER = "DefaultCluster  {name}  0  127.0.0.1:{port}  V5_4_0  {tps}  {timer}  {waited}  {hour}  0.{space}  true"

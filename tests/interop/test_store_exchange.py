@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import sprocketmq as rmq
-from interop.peers import APACHE_4, APACHE_5, ApacheCluster, JavaProgram, SprocketServer, poll_until
+from interop.peers import APACHE_4, APACHE_5, APACHE_55, ApacheCluster, JavaProgram, SprocketServer, poll_until
 from interop.remoting import ask
 from sprocketmq.store import DiskMessageStore, StoredMessage
 from sprocketmq.store.message_store import StoreConfig
@@ -141,6 +141,7 @@ EVENTS = [nothing, lost_queues, lost_index, half_tail, zero_length_last_file, de
 SCENARIOS = [
     *((version, killed, event) for version in (APACHE_4, APACHE_5) for killed in (False, True) for event in EVENTS[:1]),
     *((version, False, event) for version in (APACHE_4, APACHE_5) for event in EVENTS[1:]),
+    (APACHE_55, False, nothing),
 ]
 
 
