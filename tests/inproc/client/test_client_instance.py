@@ -15,7 +15,7 @@ from sprocketmq.broker import Broker
 from sprocketmq.core.consume.flow_control import FlowLimits
 from sprocketmq.net.process.engine import Engine
 from sprocketmq.testing import HEARTBEATS, EmbeddedRocketMQ
-from sprocketmq.wire import bodies, headers
+from sprocketmq.wire import bodies, headers, requests
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.frames.command import Command, request
 from sprocketmq.wire.records.sys_flag import PULL_SUSPEND
@@ -188,7 +188,9 @@ def _consumed_directly(
     assert running is not None
     header = headers.ConsumeMessageDirectlyResultRequestHeader(consumer_group="delays", broker_name="broker-a")
     with rocketmq.admin() as admin:
-        stored = admin._run(admin._async._api.view_message(rocketmq.broker_addr, message.commit_log_offset))
+        place = headers.ViewMessageRequestHeader(offset=message.commit_log_offset)
+        asked = admin._async._ask(rocketmq.broker_addr, requests.messages.VIEW_MESSAGE_BY_ID, place)
+        stored = admin._run(asked).body
     answer = Engine.shared().run(running.serve(request(RequestCode.CONSUME_MESSAGE_DIRECTLY, header, bytes(stored))))
     return bodies.ConsumeMessageDirectlyResult.decode(answer.body)
 

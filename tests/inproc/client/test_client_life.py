@@ -25,7 +25,7 @@ from sprocketmq.client.remoting.instance import ClientInstance
 from sprocketmq.core.lifecycle import LifeState
 from sprocketmq.net.process.engine import Engine
 from sprocketmq.testing import EmbeddedRocketMQ
-from sprocketmq.wire import bodies, headers
+from sprocketmq.wire import bodies, headers, requests
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.frames.command import request
 from sprocketmq.wire.records.record import decode_record
@@ -291,7 +291,9 @@ def test_running_info_and_direct_consumption_are_served(
     assert info.status_table["flights"].consume_ok_tps > 0
 
     with rocketmq.admin() as admin:
-        stored = admin._run(admin._async._api.view_message(rocketmq.broker_addr, _offset(rocketmq, result)))
+        place = headers.ViewMessageRequestHeader(offset=_offset(rocketmq, result))
+        asked = admin._async._ask(rocketmq.broker_addr, requests.messages.VIEW_MESSAGE_BY_ID, place)
+        stored = admin._run(asked).body
     header = headers.ConsumeMessageDirectlyResultRequestHeader(consumer_group="delays", broker_name="broker-a")
     answer = Engine.shared().run(running.serve(request(RequestCode.CONSUME_MESSAGE_DIRECTLY, header, bytes(stored))))
     assert bodies.ConsumeMessageDirectlyResult.decode(answer.body).consume_result == "CR_SUCCESS"

@@ -162,7 +162,7 @@ def test_sends_go_to_the_second_port_when_that_is_wanted(rocketmq: EmbeddedRocke
     rocketmq.create_topic("flights", queues=1)
     asked: list[str] = []
     with rocketmq.producer("ops", vip_channel_enabled=True) as producer:
-        api = sender(producer)._api
+        api = sender(producer).api
         original = api.send_message
 
         async def to_the_first_port(address: str, command: Command, timeout_ms: int) -> Any:
