@@ -89,3 +89,9 @@ def test_the_watched_example_prints_its_messages_trace(rocketmq: EmbeddedRocketM
 @pytest.mark.rocketmq(clock="system")
 def test_the_asyncio_example_stores_a_thousand(rocketmq: EmbeddedRocketMQ) -> None:
     assert "1000 messages stored" in _run(rocketmq, "asyncio_producer.py")
+
+
+@pytest.mark.rocketmq(clock="system")
+def test_the_example_with_a_loop_of_its_own_bills_all_and_ends(rocketmq: EmbeddedRocketMQ) -> None:
+    lines = _run(rocketmq, "own_loop.py").splitlines()
+    assert sorted(lines) == ["billed order-0", "billed order-1", "billed order-2", "command: stop"]

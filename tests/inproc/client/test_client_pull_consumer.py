@@ -4,18 +4,14 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import signal
-import sys
 import threading
-from collections.abc import Callable, Iterator
 
 import pytest
+from interrupts import Interrupted, needs_signals, signal_while_waiting
 from recorder import HELD_S, send_all
 
 import sprocketmq as rmq
 from sprocketmq import MessageQueue
-from sprocketmq.net.process import engine
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.testing.faults import PULLS
 from sprocketmq.wire.codes import RequestCode
@@ -132,30 +128,7 @@ def test_messages_under_work_when_an_exception_leaves_the_block_come_again(
         assert _poll_all(again, 2) == ["1", "2"]
 
 
-class _Interrupted(BaseException):
-    """As Ctrl-C, from a handler of our own."""
-
-
-@contextlib.contextmanager
-def _signal_while_waiting(handler: Callable[[], None]) -> Iterator[None]:
-    """Runs ``handler`` in this thread, as that of a signal, once it waits in a blocking call."""
-    here, before = threading.get_ident(), signal.signal(signal.SIGUSR1, lambda *_: handler())
-
-    def send() -> None:
-        while sys._current_frames()[here].f_code.co_filename != engine.__file__:
-            threading.Event().wait(0.001)
-        signal.pthread_kill(here, signal.SIGUSR1)
-
-    thread = threading.Thread(target=send)
-    thread.start()
-    try:
-        yield
-    finally:
-        thread.join(30)
-        signal.signal(signal.SIGUSR1, before)
-
-
-@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="signals of POSIX")
+@needs_signals
 def test_an_interrupted_poll_has_handed_out_nothing_although_its_messages_came_meanwhile(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
 ) -> None:
@@ -168,9 +141,9 @@ def test_an_interrupted_poll_has_handed_out_nothing_although_its_messages_came_m
         def interrupt() -> None:
             send_all(producer, ["1", "2"])
             rocketmq.wait_until(lambda: consumer.positions[QUEUE] > 1)  # the poll that waits was given some
-            raise _Interrupted
+            raise Interrupted
 
-        with _signal_while_waiting(interrupt), pytest.raises(_Interrupted):
+        with signal_while_waiting(interrupt), pytest.raises(Interrupted):
             consumer.poll(timeout_ms=60_000)
         assert consumer.positions == {QUEUE: 1}
         assert consumer.commit() == {QUEUE: 1}

@@ -7,11 +7,13 @@ async with consumer.messages() as messages:      with consumer.messages() as mes
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from sprocketmq.client.listen.message_stream import MessageStream
 from sprocketmq.client.received_message import ReceivedMessage
+from sprocketmq.client.settings.validators import check_duration, check_range
 from sprocketmq.core.lifecycle import LifeState
 from sprocketmq.errors import ClosedError
 
@@ -60,20 +62,47 @@ class AsyncMessageIterator:
         return self
 
     async def __anext__(self) -> ReceivedMessage[Any]:
-        message = await self._take()
-        if message is None:
+        messages = await self._receive(1, None)
+        if not messages:
             raise StopAsyncIteration
-        return message
+        return messages[0]
 
-    async def _take(self) -> ReceivedMessage[Any] | None:
+    async def receive(self, max_messages: int = 32, *, timeout_ms: float | None = None) -> list[ReceivedMessage[Any]]:
+        """Return the next messages as soon as there is one. They are handed out as those of the loop are: each needs its verdict.
+
+        If it is cancelled, the next call returns its messages.
+
+        Args:
+            max_messages: the maximum number; ``consume_thread_count`` and ``orderly`` limit it, too.
+            timeout_ms: how many milliseconds to wait for the first message; 0 does not wait. Default: no limit.
+
+        Returns:
+            The messages; an empty list if none came in time.
+
+        Raises:
+            ConfigurationError: an argument is out of range.
+            ClosedError: the consumer is not started, or no more messages come: ``stop`` was called, or it was shut down.
+        """
+        check_range("max_messages", max_messages, 1, 1 << 20)
+        if timeout_ms is not None:
+            check_duration("timeout_ms", timeout_ms)
+        messages = await self._receive(max_messages, timeout_ms)
+        if not messages and self._stream.is_over:
+            raise ClosedError(
+                f"{self._consumer._name} was shut down, or its messages were stopped: no more come; leave the block of messages()"
+            )
+        return messages
+
+    async def _receive(self, most: int, timeout_ms: float | None) -> list[ReceivedMessage[Any]]:
         state = self._consumer._life.state
         if state in (LifeState.STOPPING, LifeState.ENDED):
-            return None
+            self._stream.stop()
+            return []
         if state is LifeState.NEW:
             raise ClosedError(
                 f"{self._consumer._name} is not started; write `async with consumer.messages() as messages:`, or call start()"
             )
-        return await self._stream.take()
+        return await self._stream.receive(most, None if timeout_ms is None else timeout_ms / 1000)
 
     def stop(self) -> None:
         """Hand out nothing more: each loop ends when it asks for its next message. For signal handlers; call it on the consumer's loop.
@@ -116,18 +145,68 @@ class MessageIterator:
         engine = self._consumer._engine
         if not engine.is_inherited:  # a forked child that leaves the block has nothing to shut down
             engine.call(self._async._stream.give_up)
-            self._consumer.shutdown()
+            try:
+                self._consumer.shutdown()
+            finally:
+                if self._async._stream.descriptor is not None:
+                    self._async._stream.descriptor.close()
 
     def __iter__(self) -> Self:
         return self
 
     def __next__(self) -> ReceivedMessage[Any]:
-        stream = self._async._stream
-        message = self._consumer._engine.run(self._async._take(), unreceived=stream.put_back)
-        if message is None:
+        messages = self._run(self._async._receive(1, None))
+        if not messages:
             raise StopIteration
-        stream.mark(message)  # in this thread, because the engine's task has another context
-        return message
+        return messages[0]
+
+    def receive(self, max_messages: int = 32, *, timeout_ms: float | None = None) -> list[ReceivedMessage[Any]]:
+        """Return the next messages as soon as there is one. They are handed out as those of the loop are: each needs its verdict.
+
+        If it is interrupted (Ctrl-C, a signal), the next call returns its messages.
+
+        Args:
+            max_messages: the maximum number; ``consume_thread_count`` and ``orderly`` limit it, too.
+            timeout_ms: how many milliseconds to wait for the first message; 0 does not wait. Default: no limit.
+
+        Returns:
+            The messages; an empty list if none came in time.
+
+        Raises:
+            ConfigurationError: an argument is out of range.
+            ClosedError: the consumer is not started, or no more messages come: ``stop`` was called, or it was shut down.
+        """
+        return self._run(self._async.receive(max_messages, timeout_ms=timeout_ms))
+
+    def _run(self, receive: Coroutine[Any, Any, list[ReceivedMessage[Any]]]) -> list[ReceivedMessage[Any]]:
+        stream = self._async._stream
+        messages = self._consumer._engine.run(receive, unreceived=stream.put_back)
+        return stream.mark(messages)  # in this thread, because the engine's task has another context
+
+    def fileno(self) -> int:
+        """A descriptor that another event loop can wait for: readable while ``receive`` would return at once. Do not read from it.
+
+        ::
+
+            selector.register(messages, selectors.EVENT_READ)      # calls fileno()
+            selector.select()
+            for message in messages.receive(timeout_ms=0): ...
+
+        It is readable while messages wait and fewer than ``consume_thread_count`` are in hand, and for good when no more come: then
+        ``receive`` raises ClosedError. Several threads may wait for it; then some find nothing. Leaving the ``with`` block closes it, so
+        unregister it before.
+
+        Returns:
+            The number of a socket, the same for each call; -1 after the block was left.
+
+        Raises:
+            ClosedError: the first call is in a forked child, or its engine is closed.
+        """
+        stream = self._async._stream
+        if stream.descriptor is None:
+            self._consumer._engine.run(stream.make_descriptor())
+        assert stream.descriptor is not None
+        return stream.descriptor.fileno()
 
     def stop(self) -> None:
         """Hand out nothing more: each loop ends when it asks for its next message. For signal handlers; call it in any thread.

@@ -115,7 +115,10 @@ class AsyncListenerPool(Generic[T]):
             self._working += 1
             task = asyncio.ensure_future(self._work())
             self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            task.add_done_callback(self._task_ended)
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
 
     async def close(self, timeout_ms: float) -> bool:
         self._closing = True

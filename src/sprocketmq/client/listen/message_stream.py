@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The messages for an iteration over a consumer: a listener whose call ends when its message was acked or nacked.
 
-    pool (as many calls as are asked for) --> call: offers its message --> ``take`` of an iteration
+    pool (as many calls as are asked for) --> call: offers its message --> ``receive`` of an iteration
                                                 |                             |
                                                 `-- waits for the verdict <---' ack, nack, dead_letter
 
@@ -13,9 +13,11 @@ Laws
    messages that were not handed out move with their queue to its next owner.
 2. At most ``consume_thread_count`` messages are unsettled, in an orderly group one of each queue.
 3. A message has one verdict; a second one that says something else is an error.
-4. A ``take`` that was cancelled has taken nothing: its message goes to the next one.
+4. A ``receive`` that was cancelled has taken nothing: its messages go to the next one.
 5. What is unsettled when the consumer stops causes no progress and is not sent back. It is delivered again, and a verdict that comes later
    says so.
+6. The descriptor is readable while a ``receive`` would return at once: a message waits and may be handed out, or it is over. It does not
+   ask for a message itself (law 1).
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 from sprocketmq.client.listen.async_listener_pool import AsyncListenerPool
@@ -33,6 +35,7 @@ from sprocketmq.client.received_message import ReceivedMessage, Verdict, check_o
 from sprocketmq.client.results import ConsumeOrderlyContext
 from sprocketmq.core.consume.orderly_turn import ConsumeOrderlyStatus
 from sprocketmq.errors import ClosedError
+from sprocketmq.net.process.ready_descriptor import ReadyDescriptor
 from sprocketmq.wire.records.message import MessageExt
 
 __all__ = ["DemandPool", "MessageStream"]
@@ -88,6 +91,11 @@ class Delivery:
         self._end.setdefault(_END, None)
         self.item = None
 
+    def end_call(self) -> None:
+        """If it was given up, its call ends, too, without an outcome. Only while the consumer stops: at another time that is a failure."""
+        if self.over:
+            self._outcome.cancel()
+
     async def ended(self) -> None:
         """Until it is settled; raises the failure that it was settled with."""
         try:
@@ -99,22 +107,56 @@ class Delivery:
             raise failure
 
 
+class _Receiver:
+    """A ``receive`` that runs: what it has got, and how many more it takes."""
+
+    __slots__ = ("first", "got", "missing")
+
+    def __init__(self, most: int) -> None:
+        self.missing = most
+        self.got: list[ReceivedMessage[Any]] = []
+        # Ends with the first message, or when there will be none.
+        self.first: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def give(self, message: ReceivedMessage[Any]) -> None:
+        self.got.append(message)
+        self.missing -= 1
+        self.wake()
+
+    def wake(self) -> None:
+        if not self.first.done():
+            self.first.set_result(None)
+
+
+class _InHand:
+    """The messages of one ``receive``, as the work that its caller does."""
+
+    __slots__ = ("_messages",)
+
+    def __init__(self, messages: Sequence[ReceivedMessage[Any]]) -> None:
+        self._messages = messages
+
+    @property
+    def item(self) -> object:
+        return next((item for message in self._messages if (item := message._delivery.item) is not None), None)
+
+
 class MessageStream:
     """Between the consume service and the iterations of one consumer. Belongs to the loop."""
 
     def __init__(self) -> None:
-        self._takers: deque[asyncio.Future[ReceivedMessage[Any] | None]] = deque()
-        self._offered: deque[ReceivedMessage[Any]] = deque()  # not handed out: their ``take`` was cancelled
+        self._receivers: deque[_Receiver] = deque()
+        self._offered: deque[ReceivedMessage[Any]] = deque()  # not handed out: their ``receive`` was cancelled
         self._unsettled: dict[Delivery, None] = {}
-        self._demand: Callable[[int], None] | None = None
+        self._pool: DemandPool[Any] | None = None
         self._room = 0
         self._any_verdict = self._has_warned = False
-        self._pool: object = None
+        self.descriptor: ReadyDescriptor | None = None
         self.is_over = False
 
-    def attach(self, pool: object, demand: Callable[[int], None], room: int) -> None:
-        """The pool that makes the calls: ``demand`` says how many may run, of ``room`` at most."""
-        self._pool, self._demand = pool, demand
+    def attach(self, pool: DemandPool[Any], room: int) -> None:
+        """The pool that makes the calls, ``room`` at most."""
+        self._pool = pool
         self.set_room(room)
 
     def set_room(self, room: int) -> None:
@@ -122,8 +164,37 @@ class MessageStream:
         self._demand_changed()
 
     def _demand_changed(self) -> None:
-        if self._demand is not None:
-            self._demand(len(self._unsettled) + len(self._takers))
+        if self._pool is not None:
+            calls = len(self._unsettled)
+            if not self.is_over:
+                for receiver in self._receivers:
+                    calls += receiver.missing
+            self._pool.demand(calls)
+        self.look()
+
+    # -- the descriptor --------------------------------------------------------------------------------------------------------
+
+    async def make_descriptor(self) -> None:
+        """If there is none yet: most iterations need none."""
+        if self.descriptor is None:
+            self.descriptor = ReadyDescriptor()
+            self.look()
+
+    def look(self) -> None:
+        """Something that the descriptor depends on may have changed (law 6)."""
+        if self.descriptor is not None:
+            self.descriptor.set(self._is_ready())
+
+    def _is_ready(self) -> bool:
+        if self.is_over or self._offered:
+            return True
+        pool = self._pool
+        return pool is not None and len(self._unsettled) < self._room and pool.has_waiting and not self._calls_begin
+
+    @property
+    def _calls_begin(self) -> bool:
+        """Whether a call is on its way to its message. It arrives without waiting for anything but its turn of the loop."""
+        return self._pool is not None and self._pool.begun > len(self._unsettled)
 
     # -- the listener ----------------------------------------------------------------------------------------------------------
 
@@ -144,50 +215,55 @@ class MessageStream:
         return ConsumeOrderlyStatus.SUCCESS
 
     def _offer(self, message: ReceivedMessage[Any]) -> None:
-        if self.is_over:  # a ``take`` was cancelled at the end: no iteration gets it
+        if self.is_over:  # a ``receive`` was cancelled at the end: no iteration gets it
             message._delivery.give_up()
             return
-        while self._takers:
-            taker = self._takers.popleft()
-            if not taker.done():
-                taker.set_result(message)
+        for receiver in self._receivers:
+            if receiver.missing:
+                receiver.give(message)
                 return
         self._offered.append(message)
 
     # -- iterations ------------------------------------------------------------------------------------------------------------
 
-    async def take(self) -> ReceivedMessage[Any] | None:
-        """The next message; None when there will be no more."""
+    async def receive(self, most: int = 1, timeout_s: float | None = None) -> list[ReceivedMessage[Any]]:
+        """As many messages as there are, ``most`` at most, as soon as there is one. None after ``timeout_s``, or when it is over."""
         if self.is_over:
-            return None
-        if self._offered:
-            return self.mark(self._offered.popleft())
+            return []
         self._warn_about_room()
-        taker: asyncio.Future[ReceivedMessage[Any] | None] = asyncio.get_running_loop().create_future()
-        self._takers.append(taker)
+        receiver = _Receiver(most)
+        while self._offered and receiver.missing:
+            receiver.give(self._offered.popleft())
+        self._receivers.append(receiver)
         self._demand_changed()
         try:
-            message = await taker
+            if timeout_s is None:
+                await receiver.first
+            elif timeout_s > 0:
+                # Not wait_for: before Python 3.12 it swallows a cancellation that comes together with what was waited for.
+                await asyncio.wait([receiver.first], timeout=timeout_s)
+            while receiver.missing and self._calls_begin:  # noqa: ASYNC110 - those of one pull begin one after the other
+                await asyncio.sleep(0)
         except asyncio.CancelledError:
-            if taker.done() and not taker.cancelled() and (unclaimed := taker.result()) is not None:
-                self.put_back(unclaimed)
+            self._receivers.remove(receiver)
+            self.put_back(receiver.got)
             raise
-        finally:
-            if taker in self._takers:
-                self._takers.remove(taker)
-                self._demand_changed()
-        return None if message is None else self.mark(message)
+        self._receivers.remove(receiver)
+        self._demand_changed()
+        return self.mark(receiver.got)
 
-    def mark(self, message: ReceivedMessage[Any]) -> ReceivedMessage[Any]:
-        """From now on the caller works on ``message``: until it is settled, a shutdown that the caller asks for does not wait for it."""
-        if self._pool is not None:
-            mark_caller(self._pool, message._delivery)
-        return message
+    def mark(self, messages: list[ReceivedMessage[Any]]) -> list[ReceivedMessage[Any]]:
+        """From now on the caller works on ``messages``: until they are settled, a shutdown that the caller asks for does not wait for
+        them."""
+        if self._pool is not None and messages:
+            mark_caller(self._pool, messages[0]._delivery if len(messages) == 1 else _InHand(messages))
+        return messages
 
-    def put_back(self, message: ReceivedMessage[Any] | None) -> None:
-        """The caller of ``take`` did not get it (law 4)."""
-        if message is not None:
+    def put_back(self, messages: Iterable[ReceivedMessage[Any]]) -> None:
+        """The caller of ``receive`` did not get them (law 4)."""
+        for message in messages:
             self._offer(message)
+        self._demand_changed()
 
     def _warn_about_room(self) -> None:
         if len(self._unsettled) >= self._room > 0 and not self._any_verdict and not self._has_warned:
@@ -201,10 +277,8 @@ class MessageStream:
     def stop(self) -> None:
         """Hand out no more: each iteration ends when it asks for the next message."""
         self.is_over = True
-        for taker in self._takers:
-            if not taker.done():
-                taker.set_result(None)
-        self._takers.clear()
+        for receiver in self._receivers:
+            receiver.wake()
         for message in self._offered:
             message._delivery.give_up()
         self._offered.clear()
@@ -215,6 +289,8 @@ class MessageStream:
         self.stop()
         for delivery in self._unsettled:
             delivery.give_up()
+            if self._pool is not None and self._pool.is_closing:
+                delivery.end_call()
 
     @property
     def waits_for_verdicts(self) -> bool:
@@ -228,15 +304,38 @@ class DemandPool(AsyncListenerPool[T]):
         self, stream: MessageStream, run: Any, on_done: Any, workers: int, name: str, now_ms: Callable[[], int]
     ) -> None:
         super().__init__(run, on_done, 0, name, now_ms)
-        self._stream, self._most, self._demanded = stream, workers, 0
-        stream.attach(self, self._demand, workers)
+        self._stream, self._most = stream, workers
+        stream.attach(self, workers)
 
     def resize(self, workers: int) -> None:
         self._most = workers
         self._stream.set_room(workers)
 
-    def _demand(self, calls: int) -> None:
+    def demand(self, calls: int) -> None:
+        """How many calls may run."""
         super().resize(min(calls, self._most))
+
+    @property
+    def has_waiting(self) -> bool:
+        """Whether there is something to call with."""
+        return any(self._pending)
+
+    @property
+    def begun(self) -> int:
+        """How many calls run, or may begin in this turn of the loop."""
+        return self._working + self._start_is_due
+
+    @property
+    def is_closing(self) -> bool:
+        return self._closing
+
+    def _start_more(self) -> None:
+        super()._start_more()
+        self._stream.look()
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        super()._task_ended(task)
+        self._stream.look()
 
     def stack_of(self, item: T) -> tuple[str, str]:
         """The stack is unknown: the call only waits for the verdict, which other code gives."""

@@ -1,0 +1,459 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``messages.receive`` with a limit of time, with and without an event loop; and loops of others, which wait for ``messages.fileno()``."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import os
+import selectors
+import socket
+import threading
+from collections.abc import Coroutine, Iterator
+from typing import Any
+
+import pytest
+from interrupts import Interrupted, needs_signals, signal_while_waiting
+from recorder import send_all
+
+import sprocketmq as rmq
+from sprocketmq.testing import EmbeddedRocketMQ
+
+both_faces = pytest.mark.parametrize("face", ["async", "blocking"])
+LONG_MS = 3_600_000
+
+
+class Receiving:
+    """A started consumer and its messages, called in the same way for both faces: the async one runs on the loop of another thread."""
+
+    def __init__(self, face: str, rocketmq: EmbeddedRocketMQ, *, orderly: bool = False, **options: Any) -> None:
+        options = {"consume_from_where": "CONSUME_FROM_FIRST_OFFSET", **options}
+        kind = rmq.AsyncPushConsumer if face == "async" else rmq.PushConsumer
+        self.consumer: Any = kind("delays", namesrv_addr=rocketmq.namesrv_addr, clock=rocketmq.clock, **options)
+        self.consumer.subscribe("flights")
+        self.messages: Any = self.consumer.messages(orderly=orderly)
+        self.stream = (self.messages if face == "async" else self.messages._async)._stream
+        self._loop = asyncio.new_event_loop() if face == "async" else None
+        self._thread = threading.Thread(target=self._run_loop)
+        self._thread.start()
+
+    def _run_loop(self) -> None:
+        if self._loop is not None:
+            self._loop.run_forever()
+
+    def call(self, call: Any, *arguments: Any, **named: Any) -> Any:
+        if self._loop is None:
+            return call(*arguments, **named)
+
+        async def run() -> Any:
+            result = call(*arguments, **named)
+            return await result if isinstance(result, Coroutine) else result
+
+        return asyncio.run_coroutine_threadsafe(run(), self._loop).result(60)
+
+    def receive(self, *arguments: Any, **named: Any) -> list[rmq.ReceivedMessage]:
+        received: list[rmq.ReceivedMessage] = self.call(self.messages.receive, *arguments, **named)
+        return received
+
+    def receive_all(self, count: int) -> list[rmq.ReceivedMessage]:
+        received: list[rmq.ReceivedMessage] = []
+        while len(received) < count:
+            more = self.receive(count - len(received), timeout_ms=30_000)
+            assert more, f"only {len(received)} of {count} messages came"
+            received += more
+        return received
+
+    def __enter__(self) -> Receiving:
+        self.call(self.messages.__aenter__ if self._loop is not None else self.messages.__enter__)
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.call(self.messages.__aexit__ if self._loop is not None else self.messages.__exit__, None, None, None)
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(30)
+        if self._loop is not None:
+            self._loop.close()
+
+
+def _bodies(messages: list[rmq.ReceivedMessage]) -> list[str]:
+    return [message.body.decode() for message in messages]
+
+
+def _numbers(count: int) -> list[str]:
+    return [str(n) for n in range(count)]
+
+
+def _progress(rocketmq: EmbeddedRocketMQ) -> int:
+    return sum(rocketmq.consumer_offset("delays", "flights").values())
+
+
+@both_faces
+def test_received_messages_are_settled_one_by_one_as_those_of_a_loop(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, face: str
+) -> None:
+    rocketmq.create_topic("flights", queues=4)
+    send_all(producer, _numbers(50))
+    seen: list[str] = []
+    with Receiving(face, rocketmq) as receiving:
+        while len(seen) < 50:
+            messages = receiving.receive(8, timeout_ms=30_000)
+            assert 1 <= len(messages) <= 8
+            for message in messages:
+                message.ack()
+            seen += _bodies(messages)
+        assert receiving.receive(8, timeout_ms=0) == []
+    assert sorted(seen, key=int) == _numbers(50)
+    assert _progress(rocketmq) == 50
+
+
+@both_faces
+def test_a_receive_that_ends_without_messages_has_lost_none(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, face: str
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    with Receiving(face, rocketmq) as receiving:
+        seen: list[rmq.ReceivedMessage] = []
+        for number in range(20):
+            seen += receiving.receive(timeout_ms=0)
+            send_all(producer, [str(number)])
+            for _ in range(number % 4):  # the limit ends before, with and after the message
+                seen += receiving.receive(timeout_ms=1)
+        seen += receiving.receive_all(20 - len(seen))
+        assert _bodies(seen) == _numbers(20)
+        for message in seen:
+            message.ack()
+    assert _progress(rocketmq) == 20
+
+
+@both_faces
+def test_no_more_are_received_than_may_be_in_hand(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, face: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    send_all(producer, _numbers(6))
+    with Receiving(face, rocketmq, consume_thread_count=4) as receiving:
+        held = receiving.receive_all(4)
+        assert receiving.receive(timeout_ms=0) == []
+        assert caplog.text.count("4 messages were handed out and none was acked") == 1
+        for message in held:
+            message.ack()
+        assert _bodies(receiving.receive_all(2)) == ["4", "5"]
+    assert _progress(rocketmq) == 4, "what has no verdict at the end comes again"
+
+
+@both_faces
+def test_an_orderly_receive_has_one_message_of_each_queue(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, face: str
+) -> None:
+    rocketmq.create_topic("flights", queues=2)
+    for queue_id in range(2):
+        queue = rmq.MessageQueue("flights", "broker-a", queue_id)
+        send_all(producer, [f"{queue_id}-{number}" for number in range(3)], queue=queue)
+    with Receiving(face, rocketmq, orderly=True) as receiving:
+        for number in range(3):
+            messages = receiving.receive_all(2)
+            assert sorted(_bodies(messages)) == [f"0-{number}", f"1-{number}"]
+            assert receiving.receive(timeout_ms=0) == []
+            for message in messages:
+                message.ack()
+    assert _progress(rocketmq) == 6
+
+
+@both_faces
+def test_a_receive_raises_when_no_more_messages_come(rocketmq: EmbeddedRocketMQ, face: str) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    with Receiving(face, rocketmq) as receiving:
+        assert receiving.receive(timeout_ms=0) == []
+        receiving.call(receiving.messages.stop)
+        for timeout_ms in (0, 1, None):
+            with pytest.raises(rmq.ClosedError, match="or its messages were stopped: no more come"):
+                receiving.receive(timeout_ms=timeout_ms)
+        receiving.call(receiving.consumer.shutdown)
+        with pytest.raises(rmq.ClosedError, match="'delays' was shut down"):
+            receiving.receive()
+
+
+@both_faces
+def test_a_shutdown_by_others_ends_a_receive_that_waits(rocketmq: EmbeddedRocketMQ, face: str) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    ends: list[str] = []
+    with Receiving(face, rocketmq) as receiving:
+
+        def wait() -> None:
+            try:
+                receiving.receive()
+            except rmq.ClosedError as error:
+                ends.append(str(error))
+
+        waiting = threading.Thread(target=wait)
+        waiting.start()
+        rocketmq.wait_until(lambda: len(receiving.stream._receivers) == 1)
+        receiving.call(receiving.consumer.shutdown)
+        waiting.join(30)
+    assert len(ends) == 1
+    assert "was shut down" in ends[0]
+
+
+@both_faces
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"max_messages": 0}, "max_messages is 0, a whole number from 1 to 1048576 is allowed"),
+        ({"max_messages": True}, "max_messages is True, a whole number"),
+        ({"timeout_ms": -1}, "timeout_ms is -1, a number from 0 to 2147483647 is allowed"),
+        ({"timeout_ms": "1s"}, "timeout_ms is '1s', a number"),
+    ],
+)
+def test_wrong_arguments_are_told_in_a_sentence(
+    rocketmq: EmbeddedRocketMQ, face: str, arguments: dict[str, Any], sentence: str
+) -> None:
+    receiving = Receiving(face, rocketmq)
+    with pytest.raises(rmq.ConfigurationError, match=sentence):
+        receiving.receive(**arguments)
+    with pytest.raises(rmq.ClosedError, match="is not started; write"):
+        receiving.receive()
+    with receiving:
+        pass
+
+
+def test_a_cancelled_receive_has_taken_nothing(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+    rocketmq.create_topic("flights", queues=1)
+
+    async def run() -> list[str]:
+        consumer = rmq.AsyncPushConsumer(
+            "delays",
+            namesrv_addr=rocketmq.namesrv_addr,
+            clock=rocketmq.clock,
+            consume_from_where="CONSUME_FROM_FIRST_OFFSET",
+        )
+        consumer.subscribe("flights")
+        seen: list[rmq.ReceivedMessage] = []
+        async with consumer.messages() as messages, asyncio.timeout(60):
+            for number in range(30):
+                step = asyncio.ensure_future(messages.receive(3))
+                await asyncio.to_thread(send_all, producer, [f"{number}-{n}" for n in range(2)])
+                for _ in range(number % 8):  # the cancellation comes before, with and after the messages
+                    await asyncio.sleep(0.001)
+                step.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    seen += await step
+                for message in seen:
+                    message.ack()
+            while len(seen) < 60:
+                seen += await messages.receive()
+                for message in seen:
+                    message.ack()
+        return _bodies(seen)
+
+    assert sorted(asyncio.run(run())) == sorted(f"{number}-{n}" for number in range(30) for n in range(2))
+    assert _progress(rocketmq) == 60
+
+
+@needs_signals
+def test_an_interrupted_receive_has_taken_nothing_although_its_messages_came_meanwhile(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    with Receiving("blocking", rocketmq) as receiving:
+        unsettled = receiving.stream._unsettled
+
+        def interrupt() -> None:
+            send_all(producer, ["0", "1"])
+            rocketmq.wait_until(lambda: len(unsettled) >= 1)  # the call that waits was given some
+            raise Interrupted
+
+        with signal_while_waiting(interrupt), pytest.raises(Interrupted):
+            receiving.receive(timeout_ms=60_000)
+        assert sorted(_bodies(receiving.receive_all(2))) == ["0", "1"]
+
+
+@both_faces
+def test_a_shutdown_by_the_code_that_works_on_messages_does_not_wait_for_it(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, face: str
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    send_all(producer, _numbers(3))
+    with Receiving(face, rocketmq, await_termination_ms=LONG_MS) as receiving:
+        for message in receiving.receive_all(3):
+            message.nack(delay_level=1)
+        rocketmq.advance_until(lambda: len(rocketmq.messages("%RETRY%delays")) == 3)
+
+        async def work() -> None:
+            messages = await receiving.messages.receive(timeout_ms=30_000)
+            messages[-1].ack()
+            await receiving.consumer.shutdown()
+
+        if face == "async":
+            receiving.call(work)
+        else:
+            messages = receiving.receive(timeout_ms=30_000)
+            messages[-1].ack()
+            receiving.consumer.shutdown()
+        rocketmq.wait_until(
+            lambda: receiving.stream.is_over
+        )  # the consumer waits for the others now, until the block is left
+
+
+# -- loops of others ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def receiving(rocketmq: EmbeddedRocketMQ) -> Iterator[Receiving]:
+    rocketmq.create_topic("flights", queues=2)
+    with Receiving("blocking", rocketmq, consume_thread_count=4) as started:
+        yield started
+
+
+def test_a_loop_of_selectors_serves_messages_beside_others_until_the_consumer_ends(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, receiving: Receiving
+) -> None:
+    ours, theirs = socket.socketpair()
+    seen: list[str] = []
+    other: list[bytes] = []
+    idle: list[int] = []
+    messages = receiving.messages
+    with ours, theirs, selectors.DefaultSelector() as selector:
+        selector.register(messages, selectors.EVENT_READ)
+        selector.register(ours, selectors.EVENT_READ)
+
+        def loop() -> None:
+            while True:
+                for key, _ in selector.select():
+                    if key.fileobj is ours:
+                        other.append(ours.recv(16))
+                        continue
+                    try:
+                        received = messages.receive(3, timeout_ms=0)
+                    except rmq.ClosedError:
+                        selector.unregister(messages)
+                        return
+                    if not received:
+                        idle.append(len(seen))
+                    for message in received:
+                        seen.append(message.body.decode())
+                        message.ack()
+
+        thread = threading.Thread(target=loop)
+        thread.start()
+        for number in range(0, 60, 3):
+            send_all(producer, [str(number + n) for n in range(3)])
+            theirs.send(b"x")
+            if number % 2:
+                rocketmq.wait_until(lambda number=number: len(seen) == number + 3)
+        rocketmq.wait_until(lambda: len(seen) == 60)
+        rocketmq.wait_until(lambda: b"".join(other) == b"x" * 20)
+        receiving.consumer.shutdown()
+        thread.join(30)
+        assert not thread.is_alive()
+    assert sorted(seen, key=int) == _numbers(60)
+    assert len(idle) <= 60, "it is not woken again and again for nothing"
+    assert _progress(rocketmq) == 60
+
+
+def _readable(messages: rmq.MessageIterator, timeout_s: float | None = 0) -> bool:
+    with selectors.DefaultSelector() as selector:
+        selector.register(messages, selectors.EVENT_READ)
+        return bool(selector.select(timeout_s))
+
+
+def test_the_descriptor_is_readable_only_while_there_is_something_to_receive(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, receiving: Receiving
+) -> None:
+    messages = receiving.messages
+    assert not _readable(messages)
+    send_all(producer, _numbers(6))
+    assert _readable(messages, 30)
+    held = receiving.receive_all(4)
+    assert not _readable(messages), "four may be in hand"
+    held[2].ack()
+    assert _readable(messages, 30)
+    assert len(messages.receive(timeout_ms=0)) == 1
+    held[0].nack(delay_ms=1_000)
+    assert _readable(messages, 30)
+    assert len(messages.receive(timeout_ms=0)) == 1
+    assert not _readable(messages)
+    for message in held:
+        if not message.is_settled:
+            message.ack()
+    assert not _readable(messages), "all are in hand or settled"
+    rocketmq.advance_until(lambda: _readable(messages))
+    assert messages.receive(timeout_ms=0)[0].reconsume_times == 1
+    messages.stop()
+    assert _readable(messages, 30)
+    with pytest.raises(rmq.ClosedError):
+        messages.receive(timeout_ms=0)
+    assert _readable(messages)
+
+
+def test_the_descriptor_of_an_orderly_iteration_is_readable_when_the_lock_is_there(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    send_all(producer, _numbers(2))
+    with Receiving("blocking", rocketmq, orderly=True) as receiving:
+        for number in range(2):
+            rocketmq.advance_until(lambda: _readable(receiving.messages))
+            [message] = receiving.receive(timeout_ms=0)
+            assert message.body == b"%d" % number
+            assert not _readable(receiving.messages)
+            message.ack()
+        assert not _readable(receiving.messages)
+
+
+def test_the_descriptor_can_be_registered_before_the_start_and_is_closed_with_the_block(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    send_all(producer, ["0"])
+    receiving = Receiving("blocking", rocketmq)
+    number = receiving.messages.fileno()
+    with receiving:
+        assert receiving.messages.fileno() == number
+        assert _readable(receiving.messages, 30)
+    assert receiving.messages.fileno() == -1
+
+
+@pytest.mark.rocketmq(clock="system")  # a manual one keeps timers that were cancelled
+def test_descriptors_without_a_block_are_closed_with_the_last_reference(rocketmq: EmbeddedRocketMQ) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    consumer = rmq.PushConsumer("delays", namesrv_addr=rocketmq.namesrv_addr, clock=rocketmq.clock)
+    consumer.subscribe("flights")
+    messages = consumer.messages()
+    consumer.start()
+    messages.fileno()
+    ready = messages._async._stream.descriptor
+    assert ready is not None
+    ends = [ready._reader, ready._writer]
+    consumer.shutdown()
+    assert _readable(messages)
+    del consumer, messages, ready
+
+    def closed() -> bool:
+        gc.collect()
+        return [end.fileno() for end in ends] == [-1, -1]
+
+    rocketmq.wait_until(closed)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="only where there are forks")
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")  # forks beside threads
+def test_a_forked_child_is_told_and_takes_nothing(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, receiving: Receiving
+) -> None:
+    send_all(producer, ["0"])
+    assert _readable(receiving.messages, 30)
+    child = os.fork()
+    if not child:
+        code = 1
+        with contextlib.suppress(BaseException):
+            assert _readable(receiving.messages)
+            try:
+                receiving.messages.receive(timeout_ms=0)
+            except rmq.ClosedError as error:
+                code = 0 if "parent of a fork" in str(error) else 2
+        os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
+    assert _readable(receiving.messages)
+    assert _bodies(receiving.receive(timeout_ms=0)) == ["0"]
