@@ -18,6 +18,7 @@ from typing import Any
 
 import sprocketmq as rmq
 from cli_run import CommandLine, Ended
+from sprocketmq.net.process.engine import Engine
 
 __all__ = ["TASKS", "Story", "Task"]
 
@@ -230,6 +231,9 @@ class Story:
         self._consumer = consumer
         wanted = {f"order-{number}" for number in range(1, 7)} | {"later"}
         self._wait(lambda: wanted <= set(self._seen))
+        running = consumer._async._running
+        assert running is not None
+        Engine.shared().run(running.persist_offsets())  # progress is first written after 10 s
         self._wait(lambda: self._line.ok(f"lag {self._group} --json").json["lag"] == 0)
 
     def is_consumed_again(self) -> None:

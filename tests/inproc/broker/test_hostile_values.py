@@ -15,6 +15,7 @@ import msgspec
 import pytest
 
 from interop.hostile_requests import served_codes, spoilt_frames, templates
+from sprocketmq.broker.handlers.messages import relay
 from sprocketmq.wire.codes import ResponseCode
 
 VALUES = (
@@ -69,8 +70,9 @@ def state(cluster):
 
 
 @pytest.fixture
-def busy(cluster, client):
-    """What the requests are about exists: a topic with messages, a group with progress, a member (whom none of them reaches)."""
+def busy(cluster, client, monkeypatch):
+    """What the requests are about exists: a topic with messages, a group with progress, a member (who answers none of them)."""
+    monkeypatch.setattr(relay, "_STATUS_TIMEOUT_MS", 100)
     client.send("compared", properties={"KEYS": "key-1"})
     client.heartbeat("somebody", group="readers", topics={"compared": "*"}, producer="writers")
     client.pull("readers", "compared", 0, 0, commit_offset=1)

@@ -34,6 +34,7 @@ from sprocketmq.cli.frame.target import Target
 from sprocketmq.cli.settle import settle_half_messages
 from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.errors import ConfigurationError, NetworkError
+from sprocketmq.spark.options.sink_options import SinkOptions
 from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.spark.transactions import responder as responder_module
 from sprocketmq.spark.transactions import settling, transactional_write
@@ -99,6 +100,11 @@ def test_a_broker_that_stops_after_the_decision_fails_no_batch(
             await asyncio.to_thread(mq.broker.stop)
             return settled
 
+        settings = SinkOptions.producer_settings
+        # With a heartbeat the producer connects again.
+        monkeypatch.setattr(
+            SinkOptions, "producer_settings", lambda self: {**settings(self), "heartbeat_broker_interval_ms": 200}
+        )
         monkeypatch.setattr(transactional_write.TransactionalWrite, "_decide", decides_and_stops)
         with caplog.at_level(logging.WARNING, "sprocketmq.spark"):
             stream_writer(mq, settletimeoutms="1s", retrytimeoutms="1s").commit(sent, 0)

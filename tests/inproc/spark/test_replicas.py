@@ -25,12 +25,15 @@ from sprocketmq.wire.records.message import MessageQueue
 
 QUEUE = MessageQueue("flights", "broker-a", 0)
 STORED, COPIED = 20, 12
+COMMIT_LOG_BYTES = 8 << 20  # of a file, which is copied with all its zeros
 
 
 @pytest.fixture
 def mq(tmp_path: Path) -> Iterator[EmbeddedRocketMQ]:
     """A master with twenty messages."""
-    with EmbeddedRocketMQ(clock="system", store_dir=tmp_path / "master") as embedded:
+    with EmbeddedRocketMQ(
+        clock="system", store_dir=tmp_path / "master", mappedFileSizeCommitLog=COMMIT_LOG_BYTES
+    ) as embedded:
         embedded.create_topic("flights", queues=1)
         send(embedded, range(COPIED))
         shutil.copytree(tmp_path / "master", tmp_path / "replica")

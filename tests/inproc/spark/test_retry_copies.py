@@ -10,6 +10,8 @@ import pytest
 
 import sprocketmq as rmq
 from sprocketmq.errors import ConfigurationError, RequestTimeout
+from sprocketmq.spark.cluster import cluster
+from sprocketmq.spark.retry import retry_copies
 from sprocketmq.spark.retry.bad_row_sender import BadRowSender
 from sprocketmq.spark.retry.bad_rows import BadRow, bad_row
 from sprocketmq.spark.retry.retry_copies import with_content
@@ -114,7 +116,8 @@ def test_a_copy_is_taken_where_no_topic_is_made_by_itself_and_the_group_never_ha
         assert only(mq.messages("%RETRY%delays")).properties["RETRY_REASON"] == "late"
 
 
-def test_a_copy_is_tried_until_the_timeout_of_its_user(mq: EmbeddedRocketMQ) -> None:
+def test_a_copy_is_tried_until_the_timeout_of_its_user(mq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "_LONGEST_PAUSE_S", 0.1)
     row = sent_row(mq)
     busy = mq.faults.fail(SENDS, ResponseCode.SYSTEM_BUSY, "too many", times=9)
     hand_back(mq, row, reason="late", delay_level=1)
@@ -122,6 +125,7 @@ def test_a_copy_is_tried_until_the_timeout_of_its_user(mq: EmbeddedRocketMQ) -> 
     mq.advance(1_000)
     assert only(mq.messages("%RETRY%delays")).reconsume_times == 1
     never = mq.faults.drop(SENDS, times=None)
+    monkeypatch.setattr(retry_copies, "_TRY_MS", 200)
     bad = bad_row({**row, "reason": "late"}, "retry", delay_level=1, max_reconsume=16)
     with pytest.raises(RequestTimeout):
         BadRowSender("delays", mq.namesrv_addr, retry_timeout_ms=50).send_back([bad])

@@ -273,7 +273,7 @@ def test_a_ledger_that_is_missing_is_not_made_anew_under_a_running_query() -> No
     with rocketmq(**NEVER_ASKED) as mq:
         Task.batch = 7
         with pytest.raises(NetworkError, match="the ledger topic 'SPROCKETMQ_DECISIONS_exact' has no route"):
-            stream_writer(mq).write(rows(1))
+            stream_writer(mq, retrytimeoutms="200ms").write(rows(1))
 
 
 def test_a_new_query_reads_the_ledger_back_to_the_last_note(monkeypatch: pytest.MonkeyPatch) -> None:
