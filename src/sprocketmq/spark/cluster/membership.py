@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A heartbeat for the stream's consumer group, so that brokers, dashboards and ``mqadmin`` see it online (Java: HEART_BEAT, 34).
 
-The heartbeat also makes the brokers create the group and its retry topic; without the group they refuse offset commits. It is sent by a
-daemon thread of Spark's source process. The thread ends with the stream, and the brokers drop the member when the connection closes.
+The heartbeat also makes the brokers create the group and its retry topic; without the group they refuse offset commits. A proxy keeps it
+and creates neither, so there another request makes the retry topic. The heartbeat is sent by a daemon thread of Spark's source process. The
+thread ends with the stream, and the brokers drop the member when the connection closes.
 
 The member announces CONSUME_ACTIVELY ("pull"), as Spark assigns the queues. A push consumer in the same group would still leave it a share
 of the queues. So: one group, one query.
@@ -124,6 +125,7 @@ class Membership:
     def _beat(self) -> None:
         try:
             topics = self._topics()
+            self._cluster.make_retry_topic(self._options.group, topics)
             self._cluster.engine.run(self._cluster.heartbeat(self._data(topics), topics))
         except RocketMQError as error:
             log.warning("no heartbeat for group %s this time: %s", self._options.group, error)

@@ -8,7 +8,7 @@ progress of a running query is in Spark's checkpoint, not here.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from sprocketmq.errors import RocketMQError
@@ -106,7 +106,12 @@ class GroupProgress:
         }
         if not moved:
             return
-        failed = commit_offsets(cluster, self._group, moved)
+        first = self._one_of_each_new_table(moved)
+        failed = commit_offsets(cluster, self._group, {queue: moved[queue] for queue in first}) if first else {}
+        away = {queue.broker_name: error for queue, error in failed.items() if is_transient(error)}
+        rest = {queue: at for queue, at in moved.items() if queue not in first and queue.broker_name not in away}
+        failed.update(commit_offsets(cluster, self._group, rest))
+        failed.update({queue: away[queue.broker_name] for queue in moved if queue.broker_name in away})
         for queue in moved.keys() - failed.keys():
             self.offsets[queue] = moved[queue]
             self._again_s.pop(queue, None)
@@ -119,3 +124,13 @@ class GroupProgress:
                 log.warning("progress of group %s is not on broker %s yet: %s", self._group, name, error)
         if any(map(is_transient, failed.values())):
             cluster.forget_routes()  # a broker may have moved
+
+    def _one_of_each_new_table(self, queues: Iterable[MessageQueue]) -> set[MessageQueue]:
+        """One queue of each topic and broker where nothing was committed yet; its commit must be over before the others begin.
+
+        Apache's broker makes the table of a group and topic with its first commit. Of two at the same moment each makes one, and the second
+        replaces the first with its offset (ConsumerOffsetManager.commitOffset).
+        """
+        known = {(queue.topic, queue.broker_name) for queue in self.offsets}
+        firsts = {(queue.topic, queue.broker_name): queue for queue in queues}
+        return {queue for table, queue in firsts.items() if table not in known}
