@@ -197,14 +197,20 @@ def broker_run(**settings: Any) -> None:
 )
 @click.option("--keep", is_flag=True, help="Keep the broker's store.")
 @click.option("--spark/--no-spark", default=True, help="Run the Spark pipeline (needs Java 17).")
-def demo(rows: int | None, out: Path, keep: bool, spark: bool) -> None:
+@click.option(
+    "--namesrv-addr",
+    "-n",
+    metavar="HOST:PORT",
+    help="Use this cluster, or its proxy, instead of a broker of the demo's own; its topic flights must be empty or missing.",
+)
+def demo(rows: int | None, out: Path, keep: bool, spark: bool, namesrv_addr: str | None) -> None:
     """Run a year of flights through broker, consumers and Spark.
 
     Compares every number of the run with the data set. Exit code 1 if one differs.
     """
     from sprocketmq.cli.demo.run import run_demo
 
-    sys.exit(run_demo(rows=rows, out=out, keep=keep, spark=spark))
+    sys.exit(run_demo(rows=rows, out=out, keep=keep, spark=spark, namesrv_addr=namesrv_addr))
 
 
 @click.command()

@@ -169,7 +169,9 @@ class Registration:
                 asked = requests.name_servers.REGISTER_BROKER.command(header, body)
                 answer = await self._pool.invoke(address, asked, _TIMEOUT_MS)
                 if answer.code == ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
-                    sentence = f"{address} is a broker or a proxy, not a name server; name servers are usually at port 9876"
+                    sentence = (
+                        f"{address} is a broker or a proxy, not a name server; name servers are usually at port 9876"
+                    )
                     raise ConfigurationError(sentence)
                 if answer.code:
                     raise remote_error(answer.code, answer.remark, address)

@@ -15,6 +15,7 @@ from typing import Final
 
 import sprocketmq as rmq
 from sprocketmq.cli.demo.flights import Flights, queue_of
+from sprocketmq.errors import ConfigurationError
 
 __all__ = ["QUEUES", "TOPIC", "Published", "publish"]
 
@@ -32,9 +33,13 @@ class Published:
 
 
 async def publish(namesrv_addr: str, flights: Flights, advance: Callable[[int], object]) -> Published:
-    """Create the topic and send all flights: JSON body, tag carrier, key tail number. ``advance(n)`` runs at each acknowledgement."""
+    """Create the topic and send all flights: JSON body, tag carrier, key tail number. ``advance(n)`` runs at each acknowledgement.
+
+    Raises:
+        ConfigurationError: the topic has messages, or a proxy, which creates none, has no such topic with 8 queues.
+    """
     async with rmq.AsyncAdmin(namesrv_addr=namesrv_addr) as admin:
-        await admin.create_topic(TOPIC, queues=QUEUES)
+        await _make_topic(admin)
     by_queue: list[list[tuple[str, str | None, bytes]]] = [[] for _ in range(QUEUES)]
     table = flights.table
     tails = table["tailnum"].astype(object).where(table["tailnum"].notna(), None)
@@ -47,6 +52,25 @@ async def publish(namesrv_addr: str, flights: Flights, advance: Callable[[int], 
             *(_send_to_queue(producer, queue, part, advance) for queue, part in zip(queues, by_queue, strict=True))
         )
         return Published(sum(sent), time.perf_counter() - started_s)
+
+
+async def _make_topic(admin: rmq.AsyncAdmin) -> None:
+    try:
+        stats = await admin.topic_stats(TOPIC)
+    except rmq.TopicNotExist:
+        stats = {}
+    if stored := sum(held.max_offset for held in stats.values()):
+        raise ConfigurationError(
+            f"topic {TOPIC!r} has {stored:,} messages already, and the demo counts what it sends; delete the topic first"
+        )
+    proxy = await admin.proxy()
+    if proxy is None:
+        await admin.create_topic(TOPIC, queues=QUEUES)
+    elif len(stats) != QUEUES:
+        raise ConfigurationError(
+            f"topic {TOPIC!r} has {len(stats)} queues at the proxy {proxy}, which creates none; create it there with {QUEUES} queues and "
+            "the type NORMAL, and the groups delays-push, tails-orderly and delays-spark"
+        )
 
 
 async def _send_to_queue(

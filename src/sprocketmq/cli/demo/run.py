@@ -35,8 +35,11 @@ _LOG_WIDTH: Final = 110
 _MARK: Final = ".sprocketmq-demo"
 
 
-def run_demo(*, rows: int | None, out: Path, keep: bool, spark: bool) -> int:
+def run_demo(*, rows: int | None, out: Path, keep: bool, spark: bool, namesrv_addr: str | None = None) -> int:
     """Run all stages. Returns the exit code: 0 if all numbers match, 1 if one does not, 130 after an interrupt.
+
+    Args:
+        namesrv_addr: a cluster that runs, or its proxy; None starts a broker of the demo's own.
 
     Raises:
         ConfigurationError: the demo's parts are not installed, no Java, or ``out`` holds files that are not the demo's.
@@ -59,11 +62,16 @@ def run_demo(*, rows: int | None, out: Path, keep: bool, spark: bool) -> int:
     stage: Stage | None = None
     with _sigterm_as_interrupt():
         try:
-            with ServerProcess(out / "store", out / "logs" / "serve.log") as server:
-                stage = Stage(flights, server, out, progress, findings)
-                console.print(f"broker {server.broker_addr}, name server {server.namesrv_addr}, store {out / 'store'}")
-                with progress:
-                    _stages(stage, spark)
+            with contextlib.ExitStack() as running:
+                if namesrv_addr is None:
+                    server = running.enter_context(ServerProcess(out / "store", out / "logs" / "serve.log"))
+                    namesrv_addr = server.namesrv_addr
+                    console.print(f"broker {server.broker_addr}, name server {namesrv_addr}, store {out / 'store'}")
+                else:
+                    console.print(f"name server {namesrv_addr}")
+                stage = Stage(flights, namesrv_addr, out, progress, findings)
+                running.enter_context(progress)
+                _stages(stage, spark)
         except KeyboardInterrupt:
             console.print(f"[yellow]Stopped[/] {_how_far(stage)}; all processes were ended, files so far are in {out}")
             return 130

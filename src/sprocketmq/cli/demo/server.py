@@ -76,10 +76,10 @@ class ServerProcess:
         self.stop()
 
 
-def ask_lag(group: str, namesrv_addr: str) -> int | str:
-    """The lag of ``group`` as reported by ``sprocketmq lag`` in a separate process, or its error text."""
+def ask_lag(group: str, topic: str, namesrv_addr: str) -> int | str:
+    """The lag of ``group`` in ``topic`` as reported by ``sprocketmq lag`` in a separate process, or its error text."""
     asked = subprocess.run(
-        [sys.executable, "-m", "sprocketmq.cli", "lag", group, "--namesrv-addr", namesrv_addr, "--json"],
+        [sys.executable, "-m", "sprocketmq.cli", "lag", group, "--topic", topic, "-n", namesrv_addr, "--json"],
         capture_output=True,
         text=True,
         timeout=60,

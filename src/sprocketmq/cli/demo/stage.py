@@ -12,7 +12,6 @@ from rich.progress import Progress, TaskID
 
 from sprocketmq.cli.demo.flights import Flights
 from sprocketmq.cli.demo.reconcile import Reconciliation
-from sprocketmq.cli.demo.server import ServerProcess
 
 __all__ = ["Bar", "Stage"]
 
@@ -22,16 +21,12 @@ class Stage:
     """The parameters of a stage."""
 
     flights: Flights
-    server: ServerProcess
+    namesrv_addr: str
     out: Path
     progress: Progress
     findings: Reconciliation
     doing: str = "starting the broker"
     current: Bar | None = None
-
-    @property
-    def namesrv_addr(self) -> str:
-        return self.server.namesrv_addr
 
     @property
     def logs(self) -> Path:

@@ -232,7 +232,7 @@ def _dead_letters(stage: Stage, group: str, bar: Bar) -> dict[int, str]:
 
 
 def _lag(group: str, stage: Stage) -> Check:
-    lag = ask_lag(group, stage.namesrv_addr)
+    lag = ask_lag(group, TOPIC, stage.namesrv_addr)
     if isinstance(lag, str):
         return Check("lag, asked by another process", "unknown", 0, lag)
     return Check("lag, asked by another process", lag, 0)
