@@ -357,7 +357,7 @@ def test_one_message_is_consumed_directly_without_any_effect(
 def test_the_log_has_the_statistics_of_each_full_minute(
     rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "sprocketmq.client.statistics")
+    caplog.set_level(logging.DEBUG, "sprocketmq.client.statistics")
     now_ms = rocketmq.clock.now_ms
     day_ms, hour_ms = 24 * 3_600_000, 3_600_000
     rocketmq.clock.jump(day_ms - now_ms() % day_ms + 10 * hour_ms + 30_000)  # 10:00:30
@@ -370,6 +370,7 @@ def test_the_log_has_the_statistics_of_each_full_minute(
     rocketmq.advance(1)  # half a minute after the start, and a full minute of the clock
     rocketmq.wait_until(lambda: "[CONSUME_OK_TPS] [flights@delays] Stats In One Minute, SUM: 3" in caplog.text)
     assert "Stats In One Hour" not in caplog.text
+    assert {one.levelname for one in caplog.records if "Stats In One" in one.getMessage()} == {"DEBUG"}
     rocketmq.advance(hour_ms - now_ms() % hour_ms)
     rocketmq.wait_until(lambda: "[CONSUME_OK_TPS] [flights@delays] Stats In One Hour, SUM: 3" in caplog.text)
     assert caplog.text.count("[CONSUME_OK_TPS] [flights@delays] Stats In One Minute") == 60

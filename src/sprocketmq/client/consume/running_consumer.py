@@ -291,7 +291,7 @@ class RunningConsumer:
                     )
 
     async def _log_statistics(self) -> None:
-        """At each full minute, hour and day (UTC), as Java's StatsItem prints them."""
+        """At each full minute, hour and day (UTC), as Java's StatsItem prints them; at DEBUG, because each topic has several lines."""
         clock, member = self.member.clock, self.member
         now_ms = clock.now_ms()
         due_ms = [now_ms - now_ms % period_ms + period_ms for _, period_ms in _LOGGED]
@@ -301,9 +301,9 @@ class RunningConsumer:
             for number, (window, period_ms) in enumerate(_LOGGED):
                 if now_ms >= due_ms[number]:
                     due_ms[number] = now_ms - now_ms % period_ms + period_ms
-                    if statistics_log.isEnabledFor(logging.INFO):
+                    if statistics_log.isEnabledFor(logging.DEBUG):
                         for line in member.statistics.log_lines(member.name, window, now_ms):
-                            statistics_log.info("%s", line)
+                            statistics_log.debug("%s", line)
 
     async def _renew_locks(self) -> None:
         delay_ms = _FIRST_RENEWAL_MS
