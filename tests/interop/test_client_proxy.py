@@ -191,9 +191,15 @@ def test_broadcasting_gives_each_member_everything(proxy: ApacheProxy, tmp_path:
     assert _bodies(seen[0]) == _bodies(seen[1]) == [str(number) for number in range(10)]
 
 
-def test_a_transaction_ends_as_the_check_says(proxy: ApacheProxy) -> None:
+@pytest.mark.parametrize("version", [APACHE_5, APACHE_55])
+def test_a_transaction_ends_as_the_check_says(java_peers: None, version: str) -> None:
     """The proxy knows the place of a half message only when it has passed a check on: an end that comes sooner has no effect there
-    (TransactionProcessor.endTransaction)."""
+    (TransactionProcessor.endTransaction). At servers of its own, because 5.5.0 takes a whole core after checks each second."""
+    with ApacheCluster(version, **FAST) as cluster, ApacheProxy(cluster) as proxy:
+        _check_transactions(proxy)
+
+
+def _check_transactions(proxy: ApacheProxy) -> None:
     topic = _topic(proxy, "TRANSACTION")
     seen: list[rmq.MessageExt] = []
     asked: list[rmq.MessageExt] = []
