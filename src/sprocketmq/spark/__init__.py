@@ -4,6 +4,9 @@
 Spark finds the source through ``pyspark_rocketmq``; import this package for the rest::
 
     from sprocketmq.spark import RocketMQProgressListener, foreach_batch, send_back
+
+The import sets PYSPARK_PYTHON if Spark's workers would not find this package otherwise; see ``use_this_python``. So import it before the
+session is made.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import sprocketmq.logs  # noqa: F401 - sets up the loggers
+from sprocketmq.spark.worker_python import use_this_python
 
 if TYPE_CHECKING:
     from sprocketmq.spark.losses import DataLoss
@@ -21,6 +25,8 @@ if TYPE_CHECKING:
     from sprocketmq.spark.retry.send_back import SendBackRequest, send_back
     from sprocketmq.spark.send.row_ids import each_write_once
     from sprocketmq.spark.source import RocketMQDataSource, message_schema
+
+use_this_python()
 
 __all__ = [
     "DataLoss",

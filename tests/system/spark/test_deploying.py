@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Spark as it is deployed: packages shipped with --py-files to workers that have them not, and Spark Connect."""
+"""Spark as it is deployed: packages shipped with --py-files to workers that have them not, an environment that is not activated, and Spark
+Connect."""
 
 from __future__ import annotations
 
@@ -31,12 +32,11 @@ def flights(mq: EmbeddedRocketMQ) -> EmbeddedRocketMQ:
     return mq
 
 
-def run(command: list[str | Path], environment: dict[str, str], cwd: Path) -> dict[str, Any]:
-    """What the last line of the job says."""
+def run(command: list[str | Path], environment: dict[str, str | None], cwd: Path) -> dict[str, Any]:
+    """What the last line of the job says. None in the environment: not set."""
+    variables = {name: value for name, value in {**os.environ, **environment}.items() if value is not None}
     # No test's warnings filter reaches it; Java says what it likes on stderr.
-    done = subprocess.run(
-        command, env={**os.environ, **environment}, cwd=cwd, text=True, capture_output=True, timeout=800
-    )
+    done = subprocess.run(command, env=variables, cwd=cwd, text=True, capture_output=True, timeout=800)
     assert done.returncode == 0, done.stderr[-4_000:]
     said: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
     return said
@@ -62,7 +62,7 @@ def test_a_zip_of_the_packages_is_all_that_workers_need(flights: EmbeddedRocketM
     bare.chmod(0o755)
     submit = Path(sys.executable).with_name("spark-submit")
     command = [submit, "--master", "local[2]", "--conf", "spark.ui.enabled=false", "--py-files", shipped]
-    environment = {
+    environment: dict[str, str | None] = {
         "PYSPARK_PYTHON": str(bare),
         "PYSPARK_DRIVER_PYTHON": str(bare),
         "PYTHONPATH": "",
@@ -73,6 +73,30 @@ def test_a_zip_of_the_packages_is_all_that_workers_need(flights: EmbeddedRocketM
     assert said["count"] == 10
     assert ".zip" in said["home"]
     assert len(flights.messages("copy")) == 10
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_workers_run_the_python_of_an_environment_that_is_not_activated_if_the_import_comes_before_the_session(
+    flights: EmbeddedRocketMQ, tmp_path: Path, when: str
+) -> None:
+    other = tmp_path / "bin/python3"  # the first one of PATH: without what is installed, as a system's own
+    other.parent.mkdir()
+    other.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    other.chmod(0o755)
+    environment = {
+        "PYSPARK_PYTHON": None,
+        "PYSPARK_DRIVER_PYTHON": None,
+        "PYTHONPATH": None,
+        "PATH": f"{other.parent}:{os.environ['PATH']}",
+    }
+    said = run([sys.executable, HERE / "not_activated.py", flights.namesrv_addr, when], environment, tmp_path)
+    if when == "before":
+        assert said == {"found": "10", "logged": []}
+        return
+    assert "DATA_SOURCE_NOT_FOUND" in said["found"]  # as without the import
+    [line] = said["logged"]
+    assert line.startswith(f"Spark's workers run {other}, which does not have sprocketmq")
+    assert f"PYSPARK_PYTHON to {sys.executable} before Spark starts" in line
 
 
 def test_connect_reads_writes_gives_rows_back_and_runs_a_pipeline_in_sql(

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which Python Spark's workers run: it must have this package, or Spark says DATA_SOURCE_NOT_FOUND.
+
+Spark starts the command in PYSPARK_DRIVER_PYTHON, else in PYSPARK_PYTHON, else ``python3`` of PATH, each as it was in the environment in
+which its JVM started; ``spark.pyspark.python`` does not count (Spark: PythonUtils.defaultPythonExec). That process looks data sources up,
+and executors start the same command. So a program that is started by the python of a virtual environment that is not activated does not
+find the source, although its own Python has the package.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.util import find_spec
+from typing import Final, cast
+
+__all__ = ["use_this_python"]
+
+log = logging.getLogger("sprocketmq.spark")
+
+_CHOICES: Final = ("PYSPARK_DRIVER_PYTHON", "PYSPARK_PYTHON")  # in Spark's order
+_LOOK: Final = "import importlib.util, sys; sys.exit(importlib.util.find_spec('pyspark_rocketmq') is None)"
+_LOOK_S: Final = 10
+
+
+def use_this_python() -> None:
+    """Set PYSPARK_PYTHON to this process's Python, if nobody chose one, no JVM runs yet, and ``python3`` of PATH does not have the package.
+
+    Then the source would not be found with any master, so nothing that works changes. (On a cluster the executors start the same path, and
+    Spark names it if they do not have it.) If the JVM runs already, the log tells what is wrong.
+    """
+    if not sys.executable or find_spec("pyspark") is None or _is_worker():
+        return
+    getenv = _environment_of_the_jvm()
+    command = next((chosen for name in _CHOICES if (chosen := (getenv or os.environ.get)(name))), None)
+    if (command is not None and getenv is None) or _has_the_package(command or "python3"):
+        return
+    is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # spark-submit and the shell start the JVM first
+    if getenv is None and not is_submitted:
+        os.environ["PYSPARK_PYTHON"] = sys.executable
+        log.info("PYSPARK_PYTHON is set to %s, because the python3 of PATH does not have sprocketmq", sys.executable)
+        return
+    log.warning(
+        "Spark's workers run %s, which does not have sprocketmq, so format('rocketmq') is not found; set the environment variable "
+        "PYSPARK_PYTHON to %s before Spark starts%s",
+        command or shutil.which("python3") or "python3",
+        sys.executable,
+        "" if is_submitted else ", or import sprocketmq.spark before the session is made",
+    )
+
+
+def _is_worker() -> bool:
+    """Whether Spark started this process, as ``python -m pyspark.daemon`` and the like."""
+    spec = getattr(sys.modules["__main__"], "__spec__", None)
+    return spec is not None and spec.name.startswith("pyspark.")
+
+
+def _environment_of_the_jvm() -> Callable[[str], str | None] | None:
+    """``getenv`` of the JVM that this process talks to; None if there is none yet."""
+    context = sys.modules.get("pyspark.core.context")
+    jvm = None if context is None else context.SparkContext._jvm
+    return None if jvm is None else cast("Callable[[str], str | None]", getattr(jvm, "java.lang.System").getenv)
+
+
+def _has_the_package(command: str) -> bool:
+    found = shutil.which(command)
+    if found is None:
+        return False
+    mine = sys.executable
+    if os.path.dirname(found) == os.path.dirname(mine) and os.path.realpath(found) == os.path.realpath(mine):
+        return True  # an environment that is activated
+    try:
+        return subprocess.run([found, "-c", _LOOK], capture_output=True, timeout=_LOOK_S).returncode == 0
+    except OSError:
+        return False
+    except subprocess.TimeoutExpired:
+        return True  # unknown: change nothing
