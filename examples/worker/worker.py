@@ -36,7 +36,6 @@ def set_up_logging() -> None:
     handler = logging.StreamHandler(sys.stdout)
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=os.environ.get("LOG_LEVEL", "INFO"), handlers=[handler])
-    logging.getLogger("sprocketmq.client.statistics").setLevel(logging.WARNING)
 
 
 def serve_health(consumer: rmq.PushConsumer, port: int) -> ThreadingHTTPServer:
