@@ -126,21 +126,26 @@ def test_bounds_come_from_the_offsets_of_each_queue_and_topic_stats_are_asked_fo
 def test_a_stream_reads_and_commits_at_both_brokers_and_knows_its_lag_in_time(
     mq: EmbeddedRocketMQ, reader: Callable[..., StreamReader]
 ) -> None:
-    for number, queue in enumerate(QUEUES):
-        send(mq, [number, number + 10], queue)
-    stream = reader(group="delays", startingoffsets="earliest", maxoffsetspertrigger="5")
+    for ten in (0, 10, 20):
+        for number, queue in enumerate(QUEUES):
+            send(mq, [ten + number], queue)
+        later_ms = mq.clock.now_ms() + 5
+        mq.wait_until(lambda: mq.clock.now_ms() > later_ms)  # noqa: B023
+    stream = reader(group="delays", startingoffsets="earliest", maxoffsetspertrigger="6")
     end, rows = first_batch(stream)
+    stream._poller.bounds()  # which does not tell the times again
     lag = source_lag([("{}", json.dumps(end), json.dumps(stream.reportLatestOffset()))])
     assert lag is not None
     times_ms = {(one.message_queue, one.queue_offset): one.store_timestamp_ms for one in stored(mq)}
-    unread = {queue: 2 - count for queue, count in lag.by_queue.items() if count}
-    assert lag.ms_by_queue == {queue: times_ms[queue, 1] - times_ms[queue, at] for queue, at in unread.items()}
+    unread = {queue: 3 - count for queue, count in lag.by_queue.items() if count}
+    assert max(lag.ms_by_queue.values()) > 0
+    assert lag.ms_by_queue == {queue: times_ms[queue, 2] - times_ms[queue, at] for queue, at in unread.items()}
     assert lag.oldest_unread_ms == min(times_ms[place] for place in unread.items())
     end, more = next_batch(stream, end)
-    assert (len(rows), sorted(rows + more)) == (5, [0, 1, 2, 3, 10, 11, 12, 13])
+    assert (len(rows), sorted(rows + more)) == (6, [ten + number for ten in (0, 10, 20) for number in range(4)])
     ask(stream, end)
     with mq.admin() as admin:
-        assert {queue: admin.consumer_offset("delays", queue) for queue in QUEUES} == dict.fromkeys(QUEUES, 2)
+        assert {queue: admin.consumer_offset("delays", queue) for queue in QUEUES} == dict.fromkeys(QUEUES, 3)
 
 
 def test_a_start_by_time(mq: EmbeddedRocketMQ, reader: Callable[..., StreamReader]) -> None:
@@ -204,6 +209,12 @@ def test_a_queue_is_gone_if_its_own_master_says_so(
             )
         raise TopicNotExist(17, f"no route of {queue}")
 
+    addresses = {"broker-c": [{0: "127.0.0.1:1"}, {}]}  # it is deregistered in between
+
+    async def broker_addresses(name: str) -> dict[int, str]:
+        return addresses[name].pop(0) if name in addresses else {0: "127.0.0.1:1"}
+
+    monkeypatch.setattr(cluster.api, "broker_addresses", broker_addresses)
     monkeypatch.setattr(cluster.api, "read_queue", answer)
     cluster.queues(["flights"])
     assert gone_queues(cluster, [gone, beyond, away, unknown], "delays") == {gone: "topic gone", beyond: "queue gone"}
@@ -314,12 +325,12 @@ def test_rows_with_a_sharding_key_go_to_topics_of_both_types(
 
 
 def test_a_type_that_neither_form_has_is_told_as_the_first_was(mq: EmbeddedRocketMQ) -> None:
-    remark = "TopicMessageType validate failed, the expected type is TRANSACTION, but actual type is NORMAL"
-    both = (RequestCode.SEND_BATCH_MESSAGE, RequestCode.SEND_MESSAGE_V2)
-    mq.faults.fail(both, ResponseCode.MESSAGE_ILLEGAL, remark, times=None)
+    remark = "TopicMessageType validate failed, the expected type is TRANSACTION, but actual type is "
+    for code, seen in ((RequestCode.SEND_BATCH_MESSAGE, "NORMAL"), (RequestCode.SEND_MESSAGE_V2, "FIFO")):
+        mq.faults.fail(code, ResponseCode.MESSAGE_ILLEGAL, remark + seen, times=None)
     sender = MessageSender(sink_options({"namesrvAddr": mq.namesrv_addr, "topic": "flights"}))
     batch = {"body": [b"1", b"2"], "shardingKey": ["N14228"] * 2}
-    with pytest.raises(RemoteError, match=r"the topic takes TRANSACTION messages \(its attribute message.type\)"):
+    with pytest.raises(RemoteError, match=r"the topic takes TRANSACTION messages \(.*\), and this one is NORMAL"):
         sender.send(pa.RecordBatch.from_pydict(batch, pa.schema({"body": pa.binary(), "shardingKey": pa.string()})))
 
 
