@@ -16,7 +16,8 @@ class Recorded:
 
     def __init__(self, name: str, events: list[str], *, fails: str = "", then_signal: int | None = None) -> None:
         self.name, self._events, self._fails, self._then_signal = name, events, fails, then_signal
-        self.ended = asyncio.Event()
+        self.ready, self.ended = asyncio.Event(), asyncio.Event()
+        self.ready.set()
 
     async def astart(self) -> None:
         if self._fails == "start":
