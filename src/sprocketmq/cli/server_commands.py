@@ -22,6 +22,27 @@ _store = click.option(
     type=click.Path(path_type=Path),
     help="Store directory; without it, messages are only kept in memory.",
 )
+_process_options = options(
+    click.option(
+        "--until-stdin-closes",
+        is_flag=True,
+        help="Also stop at the end of stdin, that is, when the program that started the server ends.",
+    ),
+    click.option(
+        "--log-level",
+        metavar="LEVEL",
+        default="warning",
+        show_default=True,
+        help="debug, info, warning or error; log lines go to stderr.",
+    ),
+    click.option(
+        "--log-format",
+        metavar="FORMAT",
+        default="text",
+        show_default=True,
+        help="text, or json: one JSON object a line, for log collectors.",
+    ),
+)
 _server_options = options(
     click.option("--host", metavar="ADDRESS", help="Address to listen on; default: bindAddress, or 127.0.0.1."),
     click.option(
@@ -46,25 +67,7 @@ _server_options = options(
         help="A setting whose value is in a file, such as a password, which --set would show to other users in ps. "
         "Repeatable. Environment variables SPROCKETMQ_SET_KEY are settings, too.",
     ),
-    click.option(
-        "--until-stdin-closes",
-        is_flag=True,
-        help="Also stop at the end of stdin, that is, when the program that started the server ends.",
-    ),
-    click.option(
-        "--log-level",
-        metavar="LEVEL",
-        default="warning",
-        show_default=True,
-        help="debug, info, warning or error; log lines go to stderr.",
-    ),
-    click.option(
-        "--log-format",
-        metavar="FORMAT",
-        default="text",
-        show_default=True,
-        help="text, or json: one JSON object a line, for log collectors.",
-    ),
+    _process_options,
 )
 
 _console_options = options(
@@ -139,6 +142,7 @@ def serve(**settings: Any) -> None:
     show_default=True,
     help="Time between two looks at the cluster.",
 )
+@_process_options
 @connects
 def console(target: Target, host: str, port: int, interval_ms: int, **given: Any) -> None:
     """Serve web pages about a cluster: what is wrong, and why.

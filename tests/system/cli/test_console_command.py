@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import httpx
+import pytest
 
 if TYPE_CHECKING:
     from .conftest import Cli
@@ -67,3 +69,31 @@ def test_mistakes_are_one_sentence(cli: Cli, tmp_path: Path) -> None:
         assert (ended.code, ended.out) == (2, ""), ended
         assert wanted in ended.err
         assert len(ended.err.splitlines()) == 1, ended.err
+
+
+def test_the_console_of_a_broker_is_a_process_of_its_own_that_ends_with_it(cli: Cli) -> None:
+    server = cli.serve("--console", "0")
+    link = server.ready_line.partition("console=")[2].split()[0]
+    with httpx.Client(timeout=30) as browser:
+        assert browser.get(link).status_code == 200
+        server.process.kill()
+        server.wait()  # its console has the other end of stderr, so it has ended, too
+        with pytest.raises(httpx.TransportError):
+            browser.get(link)
+
+
+def test_servers_do_not_start_without_their_console(cli: Cli) -> None:
+    ended = cli.run("serve", "--namesrv-port", "0", "--broker-port", "0", "--console", "0", "--mask", "(")
+    assert (ended.code, ended.out) == (2, "")
+    assert "no regular expression" in ended.err
+    assert len(ended.err.splitlines()) == 1, ended.err
+
+
+def test_servers_go_on_without_their_console(cli: Cli) -> None:
+    server = cli.serve("--console", "0")
+    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text().split()
+    assert len(children) == 1
+    os.kill(int(children[0]), signal.SIGKILL)
+    assert "the console ended with exit code -9" in server.log_line()
+    assert cli.run("topic", "list", "-n", server.addresses["namesrv"]).code == 0
+    assert server.end().code == 0

@@ -98,6 +98,39 @@ def test_the_doctor_starts_and_stops_as_before_after_the_clock_was_set_back():
     assert watcher._next_group() == "g"
 
 
+def test_nothing_is_requested_while_nobody_looks():
+    async def run() -> None:
+        clock, updated = Clock(), asyncio.Event()
+        watcher = watcher_of(clock)
+
+        async def update() -> None:
+            updates.append(clock())
+            updated.set()
+
+        updates: list[int] = []
+        watcher.update = update  # type: ignore[method-assign]
+        watcher._interval_s = 0
+        watcher.start()
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert updates == []
+        watcher.page_loaded()
+        await updated.wait()
+        clock.now_ms += 120_000
+        await asyncio.sleep(0)
+        before = len(updates)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert len(updates) <= before + 1  # one was about to begin
+        updated.clear()
+        watcher.page_loaded()
+        await updated.wait()
+        await watcher.close()
+        await watcher._cluster.shutdown()
+
+    asyncio.run(run())
+
+
 def test_a_request_for_an_unknown_group_stores_nothing():
     """Any name may be in an address."""
 

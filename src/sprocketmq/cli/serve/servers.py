@@ -6,13 +6,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from sprocketmq.broker import Broker, BrokerConfig, NameServer, NameServerConfig
 from sprocketmq.broker.settings.config import NetworkConfig
-from sprocketmq.cli.serve.console import console_beside
+from sprocketmq.cli.serve.console import ConsoleProcess
 from sprocketmq.cli.serve.log_lines import set_up_logging
 from sprocketmq.cli.serve.serving import Part, StatusDisplay, serve_until_stopped
 from sprocketmq.cli.serve.settings import settings_of
@@ -35,9 +34,13 @@ def serve(
     log_level: str,
     log_format: str,
     console_port: int | None,
-    **console_options: Any,
+    allow_changes: bool,
+    masks: Sequence[str],
+    audit_file: Path | None,
+    allowed_hosts: Sequence[str],
+    token_file: Path | None,
 ) -> None:
-    """Name server and broker in one process, and the console if a port is given for it.
+    """Name server and broker in one process, and beside it the console if a port is given for it.
 
     ``listenPort`` in the settings is the broker's port, as in a broker.conf.
     """
@@ -64,8 +67,17 @@ def serve(
         return _broker(addresses, broker_port, store, host, broker_config, config)
 
     def make_console() -> Part:
-        assert console_port is not None
-        return console_beside(name_server.address, console_port, **console_options)
+        return ConsoleProcess(
+            [
+                *("--namesrv-addr", name_server.address, "--port", str(console_port)),
+                *("--log-level", log_level, "--log-format", log_format),
+                *(["--allow-changes"] if allow_changes else []),
+                *(f"--mask={mask}" for mask in masks),
+                *(f"--allow-host={name}" for name in allowed_hosts),
+                *([f"--audit-file={audit_file}"] if audit_file is not None else []),
+                *([f"--token-file={token_file}"] if token_file is not None else []),
+            ]
+        )
 
     serve_until_stopped(
         [lambda: name_server, make_broker, *([make_console] if console_port is not None else [])],

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Queries the cluster periodically: brokers, lag of all groups, and, while the console is in use, the doctor's verdict for each group.
+"""Queries the cluster periodically while somebody looks: brokers, lag of all groups, and the doctor's verdict for each group.
 
     each interval   the brokers, and from each master that answers, with one request, the progress of all its groups
     each minute     the names of its groups, because some have no progress yet
-    if a page was loaded in the last two minutes: the doctor, for a few groups at once; healthy groups once a minute, others each 15 s
+    always          the doctor, for a few groups at once; healthy groups once a minute, others each 15 s
 
-A proxy lists no brokers and no groups. There the groups are those whose pages were opened last, and their progress, for which a proxy needs
-requests about each queue, is requested only while the console is in use.
+Somebody looks while a page is open that waits for events, and for two minutes after a page was loaded. At other times nothing is requested:
+the progress of all groups costs a broker time, and the doctor requests the stacks of members' threads. So lag over time has gaps.
 
-The doctor requests the stacks of members' threads, which costs the members time. So it runs only while the console is in use.
+A proxy lists no brokers and no groups. There the groups are those whose pages were opened last; a proxy needs requests about each queue.
 
 Laws
     1. A broker that is slow or dead does not delay the others: all are queried concurrently, each with a timeout.
@@ -104,6 +104,7 @@ class Watcher:
             str, str | None
         ] = {}  # groups -> the topic that the user named; the last one was opened last
         self._changed = asyncio.Condition()
+        self._looked_at = asyncio.Event()
         self._version = 0
         self.is_closed = False
         self._tasks: list[asyncio.Task[None]] = []
@@ -128,8 +129,9 @@ class Watcher:
             self._changed.notify_all()
 
     def page_loaded(self) -> None:
-        """Record that a page was loaded: the doctor runs for the next two minutes."""
+        """Record that a page was loaded: the cluster is queried for the next two minutes."""
         self._page_loaded_ms = self._now_ms()
+        self._looked_at.set()
 
     def group_opened(self, group: str, topic: str | None) -> None:
         """Record that the page of a group was loaded, with the name of a topic that the group reads, if the user gave one."""
@@ -150,12 +152,21 @@ class Watcher:
     async def _update_periodically(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
+            await self._until_looked_at()
             begun_s = loop.time()
             try:
                 await self.update()
             except Exception:  # the next update may succeed, and the page shows the age of this one
                 log.exception("looking at the cluster failed")
             await asyncio.sleep(max(0.0, self._interval_s - (loop.time() - begun_s)))
+
+    async def _until_looked_at(self) -> None:
+        while not self._is_in_use():
+            self._looked_at.clear()
+            await self._looked_at.wait()
+
+    def _is_in_use(self) -> bool:
+        return _is_within(self._page_loaded_ms, self._now_ms(), _IN_USE_FOR_MS)
 
     async def update(self) -> None:
         """Query the cluster once, and replace ``view``."""
@@ -190,18 +201,16 @@ class Watcher:
         """Replace ``view`` by what a proxy tells of the groups that were opened."""
         opened = dict(self._opened)
         self._names = {proxy: set(opened)}
-        in_use = _is_within(self._page_loaded_ms, self._now_ms(), _IN_USE_FOR_MS)
-        asked = opened if in_use else {}
         ask, admin = self._cluster.ask, self._cluster.admin
         found = await asyncio.gather(
-            *(ask("its lag", admin.consumer_progress(group, topic), limits=3) for group, topic in asked.items())
+            *(ask("its lag", admin.consumer_progress(group, topic), limits=3) for group, topic in opened.items())
         )
-        known = {group: one.value for group, one in zip(asked, found, strict=True) if one.value is not None}
+        known = {group: one.value for group, one in zip(opened, found, strict=True) if one.value is not None}
         progress = {
             group: {queue: _queue_lag(at.broker_offset, at.consumer_offset) for queue, at in queues.items()}
             for group, queues in known.items()
         }
-        why = {group: one.missing for group, one in zip(asked, found, strict=True) if one.missing is not None}
+        why = {group: one.missing for group, one in zip(opened, found, strict=True) if one.missing is not None}
         await self._show(ClusterView(self._now_ms(), (), self._states([progress], (), why), (), proxy))
 
     async def _progress_at(self, broker: str) -> _Progress | str:
@@ -329,7 +338,7 @@ class Watcher:
         """The next group to diagnose: first those without a verdict, then those with lag, then the oldest verdict. None if the console is
         not in use, or if no group is due."""
         now_ms = self._now_ms()
-        if not _is_within(self._page_loaded_ms, now_ms, _IN_USE_FOR_MS):
+        if not self._is_in_use():
             return None
         due = [
             (
