@@ -7,12 +7,22 @@ import asyncio
 from collections.abc import Collection, Mapping
 
 from sprocketmq.client.admin.session import AdminSession
+from sprocketmq.client.answer_bodies import answer_body, decoded
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire import bodies, headers, requests
+from sprocketmq.wire.frames.command import Buffer
 from sprocketmq.wire.requests.declaration import A, B, H, Request
 from sprocketmq.wire.text import fastjson
 
 __all__ = ["AccessRequests"]
+
+
+def _users(body: Buffer) -> list[bodies.UserInfo]:
+    return fastjson.decode(body, list[bodies.UserInfo])
+
+
+def _acls(body: Buffer) -> list[bodies.AclInfo]:
+    return fastjson.decode(body, list[bodies.AclInfo])
 
 
 class AccessRequests(AdminSession):
@@ -116,7 +126,7 @@ class AccessRequests(AdminSession):
         """
         header = headers.UserRequestHeader(username=username)
         answer = await self._ask(await self._one(broker), requests.accounts.AUTH_GET_USER, header)
-        return requests.accounts.AUTH_GET_USER.answer_body_in(answer) if answer.body else None
+        return await answer_body(requests.accounts.AUTH_GET_USER, answer) if answer.body else None
 
     async def users(self, broker: str, name_filter: str | None = None) -> list[bodies.UserInfo]:
         """The users of one broker whose name contains ``name_filter`` (mqadmin: listUser; 5.x).
@@ -135,7 +145,7 @@ class AccessRequests(AdminSession):
         """
         header = headers.ListUsersRequestHeader(filter=name_filter)
         answer = await self._ask(await self._one(broker), requests.accounts.AUTH_LIST_USER, header)
-        return fastjson.decode(answer.body, list[bodies.UserInfo]) if answer.body else []
+        return await decoded(answer.body, _users) if answer.body else []
 
     async def copy_users(self, source: str, destination: str, usernames: Collection[str] | None = None) -> list[str]:
         """Copy users from one broker to another, all or some (mqadmin: copyUser; 5.x).
@@ -266,7 +276,7 @@ class AccessRequests(AdminSession):
         """
         header = headers.AclSubjectRequestHeader(subject=subject)
         answer = await self._ask(await self._one(broker), requests.accounts.AUTH_GET_ACL, header)
-        return requests.accounts.AUTH_GET_ACL.answer_body_in(answer) if answer.body else None
+        return await answer_body(requests.accounts.AUTH_GET_ACL, answer) if answer.body else None
 
     async def acls(
         self, broker: str, subject_filter: str | None = None, resource_filter: str | None = None
@@ -288,7 +298,7 @@ class AccessRequests(AdminSession):
         """
         header = headers.ListAclsRequestHeader(subject_filter=subject_filter, resource_filter=resource_filter)
         answer = await self._ask(await self._one(broker), requests.accounts.AUTH_LIST_ACL, header)
-        return fastjson.decode(answer.body, list[bodies.AclInfo]) if answer.body else []
+        return await decoded(answer.body, _acls) if answer.body else []
 
     async def copy_acls(self, source: str, destination: str, subjects: Collection[str] | None = None) -> list[str]:
         """Copy policies from one broker to another, of all subjects or some (mqadmin: copyAcl; 5.x).

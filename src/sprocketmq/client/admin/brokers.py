@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sprocketmq.client.admin.session import AdminSession
+from sprocketmq.client.answer_bodies import answer_body
 from sprocketmq.client.settings.namesrv_addr import parse_addresses
 from sprocketmq.core.produce.route_table import DEFAULT_TOPIC
 from sprocketmq.errors import (
@@ -412,7 +413,7 @@ class BrokerRequests(AdminSession):
             if error.code == ResponseCode.QUERY_NOT_FOUND:
                 return {}
             raise
-        return dict(sorted(requests.name_servers.GET_KVLIST_BY_NAMESPACE.answer_body_in(answer).table.items()))
+        return dict(sorted((await answer_body(requests.name_servers.GET_KVLIST_BY_NAMESPACE, answer)).table.items()))
 
     async def delete_kv_config(self, namespace: str, key: str) -> None:
         """Delete a value stored at the name servers (mqadmin: deleteKvConfig).

@@ -7,6 +7,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from sprocketmq.client.admin.session import NO_DATA, AdminSession
+from sprocketmq.client.answer_bodies import answer_body
 from sprocketmq.client.settings.validators import check_group
 from sprocketmq.errors import RemoteError, RequestNotServed
 from sprocketmq.wire import bodies, headers, requests
@@ -156,7 +157,9 @@ class GroupMemberRequests(AdminSession):
         for address in (await self._masters_of(topic)).values():
             answer = await self._ask_if_any(address, requests.consumers.GET_PRODUCER_CONNECTION_LIST, header)
             if answer is not None:
-                connections = requests.consumers.GET_PRODUCER_CONNECTION_LIST.answer_body_in(answer).connection_set
+                connections = (
+                    await answer_body(requests.consumers.GET_PRODUCER_CONNECTION_LIST, answer)
+                ).connection_set
                 found.update({connection.client_id: connection for connection in connections})
         return [found[client_id] for client_id in sorted(found)]
 

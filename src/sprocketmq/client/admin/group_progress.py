@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sprocketmq.client.admin.group_members import GroupMemberRequests
+from sprocketmq.client.answer_bodies import answer_body, off_loop
 from sprocketmq.client.remoting.server_kind import not_served
 from sprocketmq.client.settings.validators import check_group
 from sprocketmq.errors import RequestNotServed
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["GroupProgressRequests", "GroupSummary", "QueueProgress"]
 
 _RETRY: Final = "%RETRY%"
+_MANY_ROWS: Final = 500  # two milliseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,18 @@ class GroupSummary:
     lag: int
 
 
+def _progress(answers: Iterable[bodies.ConsumeStats]) -> dict[MessageQueue, QueueProgress]:
+    return {
+        queue: QueueProgress(offsets.broker_offset, offsets.consumer_offset, offsets.last_timestamp)
+        for stats in answers
+        for queue, offsets in sorted(stats.offset_table.items(), key=lambda pair: pair[0])
+    }
+
+
+def _rows(stats: bodies.ConsumeStats) -> int:
+    return len(stats.offset_table)
+
+
 class GroupProgressRequests(GroupMemberRequests):
     """The part of AsyncAdmin about the progress of groups."""
 
@@ -81,11 +96,8 @@ class GroupProgressRequests(GroupMemberRequests):
             NetworkError, RequestTimeout: a server did not answer.
         """
         check_group(group)
-        found = {
-            queue: QueueProgress(offsets.broker_offset, offsets.consumer_offset, offsets.last_timestamp)
-            for stats in await self._consume_stats(group, topic)
-            for queue, offsets in sorted(stats.offset_table.items(), key=lambda pair: pair[0])
-        }
+        stats = await self._consume_stats(group, topic)
+        found = await off_loop(lambda: _progress(stats)) if sum(map(_rows, stats)) > _MANY_ROWS else _progress(stats)
         if not any(progress.consumer_offset > 0 for progress in found.values()):
             await self._check_exists(group)  # brokers answer with all queues of a topic for any group
             if topic is not None and not found:
@@ -102,7 +114,8 @@ class GroupProgressRequests(GroupMemberRequests):
         answers = await asyncio.gather(
             *(self._ask_if_any(address, requests.offsets.GET_CONSUME_STATS, header) for address in masters)
         )
-        return [requests.offsets.GET_CONSUME_STATS.answer_body_in(answer) for answer in answers if answer is not None]
+        asked = requests.offsets.GET_CONSUME_STATS
+        return [await answer_body(asked, answer) for answer in answers if answer is not None]
 
     async def _topics_of_members(self, group: str, proxy: str) -> list[str]:
         """The topics that members of a group read which are connected to this proxy."""

@@ -11,6 +11,7 @@ from typing import Final
 
 from sprocketmq.client.admin.offsets import OffsetRequests
 from sprocketmq.client.admin.topic_traffic import TopicTrafficRequests
+from sprocketmq.client.answer_bodies import answer_body
 from sprocketmq.client.read.pull_loop import decode_pull
 from sprocketmq.client.remoting.api import TOOLS_GROUP
 from sprocketmq.client.remoting.server_kind import not_served
@@ -413,7 +414,7 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
             consumer_group=check_group(group), client_id=client_id, msg_id=message_id, topic=topic
         )
         asked = requests.consumers.CONSUME_MESSAGE_DIRECTLY
-        return asked.answer_body_in(await self._ask_where_stored(address, asked, header, _CALL_TIMEOUT_MS))
+        return await answer_body(asked, await self._ask_where_stored(address, asked, header, _CALL_TIMEOUT_MS))
 
     async def consume_queue(
         self, queue: MessageQueue, index: int = 0, count: int = 10, group: str | None = None

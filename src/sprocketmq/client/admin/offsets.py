@@ -16,6 +16,7 @@ from typing import Final
 
 from sprocketmq.client.admin.group_progress import GroupProgressRequests
 from sprocketmq.client.admin.session import is_older_than_5
+from sprocketmq.client.answer_bodies import answer_body
 from sprocketmq.client.remoting.server_kind import not_served
 from sprocketmq.client.settings.validators import check_group, check_range, check_time_ms
 from sprocketmq.errors import ConfigurationError, RemoteError, RequestNotServed
@@ -203,7 +204,7 @@ class OffsetRequests(GroupProgressRequests):
                     await self._check_exists(group)
                     return await self._reset_stored(name, address, group, topic, timestamp_ms, force)
                 raise
-            return requests.offsets.INVOKE_BROKER_TO_RESET_OFFSET.answer_body_in(answer).offset_table
+            return (await answer_body(requests.offsets.INVOKE_BROKER_TO_RESET_OFFSET, answer)).offset_table
 
         masters = await self._masters_of(topic)
         try:

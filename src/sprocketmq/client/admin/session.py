@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from sprocketmq.client.admin.checked_arguments import checked
+from sprocketmq.client.answer_bodies import answer_body
 from sprocketmq.client.async_client import AsyncClient, in_order
 from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.client.remoting.name_servers import NameServers
@@ -255,7 +256,7 @@ class AdminSession(AsyncClient[AdminParts]):
                 group_seq=first, data_version=version, max_group_num=PAGE
             )
             answer = await self._ask(address, requests.topics.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, header)
-            body = requests.topics.GET_ALL_SUBSCRIPTIONGROUP_CONFIG.answer_body_in(answer)
+            body = await answer_body(requests.topics.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, answer)
             total = int(answer.ext_fields.get("totalGroupNum") or 0)
             return body.subscription_group_table, body.data_version.encode().decode(), total
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from sprocketmq.client.admin.session import NO_DATA
 from sprocketmq.client.admin.topics import TopicRequests
+from sprocketmq.client.answer_bodies import answer_body
 from sprocketmq.core.resource_names import is_system_topic
 from sprocketmq.errors import RemoteError
 from sprocketmq.wire import bodies, headers, requests
@@ -168,7 +169,7 @@ class TopicTrafficRequests(TopicRequests):
                 header = headers.GetConsumeStatsRequestHeader(consumer_group=group, topic=topic)
                 answer = await self._ask_if_any(address, requests.offsets.GET_CONSUME_STATS, header)
                 if answer is not None:
-                    offsets = requests.offsets.GET_CONSUME_STATS.answer_body_in(answer).offset_table.values()
+                    offsets = (await answer_body(requests.offsets.GET_CONSUME_STATS, answer)).offset_table.values()
                     behind += sum(max(0, one.broker_offset - max(0, one.consumer_offset)) for one in offsets)
             rows.append(TopicTraffic(topic, group, behind, incoming[0], outgoing[0], incoming[1], outgoing[1]))
         return rows or [TopicTraffic(topic, None, 0, incoming[0], 0.0, incoming[1], 0)]
@@ -180,7 +181,7 @@ class TopicTrafficRequests(TopicRequests):
         for address in addresses:
             answer = await self._ask_if_any(address, requests.brokers.VIEW_BROKER_STATS_DATA, header)
             if answer is not None:
-                data = requests.brokers.VIEW_BROKER_STATS_DATA.answer_body_in(answer)
+                data = await answer_body(requests.brokers.VIEW_BROKER_STATS_DATA, answer)
                 tps += data.stats_minute.tps
                 count += data.stats_day.sum or data.stats_hour.sum or data.stats_minute.sum
         return tps, count

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from sprocketmq.client.admin.session import PAGE, AdminSession, all_pages, is_older_than_5, queue_count
+from sprocketmq.client.answer_bodies import answer_body
 from sprocketmq.client.settings.validators import check_range, check_topic
 from sprocketmq.core.group import allocation
 from sprocketmq.core.produce.route_table import DEFAULT_TOPIC
@@ -237,7 +238,7 @@ class TopicRequests(AdminSession):
             return sorted(await self._api.topic_list())
         header = headers.GetTopicsByClusterRequestHeader(cluster=cluster)
         answer = await self._ask_name_server(requests.name_servers.GET_TOPICS_BY_CLUSTER, header)
-        found = sorted(requests.name_servers.GET_TOPICS_BY_CLUSTER.answer_body_in(answer).topic_list)
+        found = sorted((await answer_body(requests.name_servers.GET_TOPICS_BY_CLUSTER, answer)).topic_list)
         if not found:
             self._names(await self._api.cluster_info(), cluster)  # raises for a cluster that does not exist
         return found
@@ -254,7 +255,7 @@ class TopicRequests(AdminSession):
             NetworkError, RequestTimeout: a server did not answer.
         """
         answer = await self._ask_name_server(requests.name_servers.GET_SYSTEM_TOPIC_LIST_FROM_NS)
-        found = set(requests.name_servers.GET_SYSTEM_TOPIC_LIST_FROM_NS.answer_body_in(answer).topic_list)
+        found = set((await answer_body(requests.name_servers.GET_SYSTEM_TOPIC_LIST_FROM_NS, answer)).topic_list)
         for address in (await self._masters(None, None)).values():
             mine = await self._ask_body(address, requests.topics.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
             found.update(mine.topic_list)
@@ -409,7 +410,7 @@ class TopicRequests(AdminSession):
         async def page(first: int, version: str) -> tuple[dict[str, bodies.TopicConfig], str, int]:
             header = headers.GetAllTopicConfigRequestHeader(topic_seq=first, data_version=version, max_topic_num=PAGE)
             answer = await self._ask(address, requests.topics.GET_ALL_TOPIC_CONFIG, header)
-            body = requests.topics.GET_ALL_TOPIC_CONFIG.answer_body_in(answer)
+            body = await answer_body(requests.topics.GET_ALL_TOPIC_CONFIG, answer)
             total = int(answer.ext_fields.get("totalTopicNum") or 0)
             return body.topic_config_table, body.data_version.encode().decode(), total
 
@@ -426,7 +427,7 @@ class TopicRequests(AdminSession):
                 if error.code == ResponseCode.TOPIC_NOT_EXIST:
                     return None
                 raise
-            return requests.topics.GET_TOPIC_CONFIG.answer_body_in(answer)
+            return await answer_body(requests.topics.GET_TOPIC_CONFIG, answer)
 
         found = await asyncio.gather(*map(ask, masters.values()))
         configs = {name: config for name, config in zip(masters, found, strict=True) if config is not None}

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from sprocketmq.client.answer_bodies import decoded
 from sprocketmq.client.consume.running_info import InspectedConsumer, running_info_of
 from sprocketmq.client.listen.listener_call import described_failure
 from sprocketmq.client.listener_signals import ListenerSignal
@@ -40,7 +41,7 @@ class ConsumerRequests:
     async def serve(self, command: Command) -> Command:
         """The answer. Raises RocketMQError where the request cannot be carried out."""
         if command.code == RequestCode.RESET_CONSUMER_CLIENT_OFFSET:
-            await self._reset(_offsets_of_reset(command.body))
+            await self._reset(await decoded(command.body, _offsets_of_reset))
             return response(command)
         if command.code == RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT:
             offsets = self._running.member.offset_store.progress.snapshot()

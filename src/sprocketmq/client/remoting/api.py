@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from typing import Any, Final
 
+from sprocketmq.client.answer_bodies import answer_body
 from sprocketmq.client.remoting.name_servers import NameServers
 from sprocketmq.client.remoting.server_kind import ServerKinds
 from sprocketmq.client.results import SEND_STATUS_BY_CODE, PullResult, SendStatus
@@ -64,12 +65,12 @@ class RemotingApi:
         if answer.code == ResponseCode.TOPIC_NOT_EXIST:
             return None
         await self._expect_success(answer, self.name_servers.chosen, asked)
-        return checked_route(topic, asked.answer_body_in(answer))
+        return checked_route(topic, await answer_body(asked, answer))
 
     async def cluster_info(self) -> bodies.ClusterInfo:
         """GET_BROKER_CLUSTER_INFO."""
         answer = await self.ask_name_server(requests.name_servers.GET_BROKER_CLUSTER_INFO)
-        return requests.name_servers.GET_BROKER_CLUSTER_INFO.answer_body_in(answer)
+        return await answer_body(requests.name_servers.GET_BROKER_CLUSTER_INFO, answer)
 
     async def broker_addresses(self, broker_name: str) -> dict[int, str]:
         """The addresses of a broker by the numbers of its replicas; empty if it is not registered now.
@@ -88,7 +89,7 @@ class RemotingApi:
     async def topic_list(self) -> list[str]:
         """GET_ALL_TOPIC_LIST_FROM_NAMESERVER."""
         answer = await self.ask_name_server(requests.name_servers.GET_ALL_TOPIC_LIST_FROM_NAMESERVER)
-        return list(requests.name_servers.GET_ALL_TOPIC_LIST_FROM_NAMESERVER.answer_body_in(answer).topic_list)
+        return list((await answer_body(requests.name_servers.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, answer)).topic_list)
 
     async def delete_topic_in_namesrv(self, topic: str) -> None:
         """DELETE_TOPIC_IN_NAMESRV, at every name server, because they share no state."""
@@ -282,7 +283,7 @@ class RemotingApi:
         if answer.code == ResponseCode.SYSTEM_ERROR:
             return []
         await self._expect_success(answer, address, asked)
-        return list(asked.answer_body_in(answer).consumer_id_list)
+        return list((await answer_body(asked, answer)).consumer_id_list)
 
     async def query_assignment(
         self, address: str, body: bodies.QueryAssignmentRequestBody
@@ -353,7 +354,7 @@ class RemotingApi:
 
     async def topic_stats(self, address: str, topic: str) -> bodies.TopicStatsTable:
         """GET_TOPIC_STATS_INFO."""
-        return bodies.TopicStatsTable.decode((await self.topic_stats_answer(address, topic)).body)
+        return await answer_body(requests.topics.GET_TOPIC_STATS_INFO, await self.topic_stats_answer(address, topic))
 
     async def topic_stats_answer(self, address: str, topic: str) -> Command:
         """``topic_stats`` with the undecoded answer, from which the kind of broker can be seen."""
@@ -368,7 +369,7 @@ class RemotingApi:
         if answer.code == ResponseCode.CONSUMER_NOT_ONLINE:
             return None
         await self._expect_success(answer, address, asked)
-        return asked.answer_body_in(answer)
+        return await answer_body(asked, answer)
 
     async def broker_runtime_info(self, address: str) -> dict[str, str]:
         """GET_BROKER_RUNTIME_INFO."""
@@ -416,7 +417,7 @@ class RemotingApi:
         timeout_ms: int | None = None,
     ) -> B:
         """As ``ask``: the body of the answer."""
-        return asked.answer_body_in(await self.ask(address, asked, header, body, timeout_ms))
+        return await answer_body(asked, await self.ask(address, asked, header, body, timeout_ms))
 
     async def ask_name_server(self, asked: Request[H, A, B], header: H | None = None) -> Command:
         """As ``ask``, of the chosen name server, or of the next one that answers."""

@@ -11,6 +11,7 @@ import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
+from sprocketmq.client.answer_bodies import answer_body
 from sprocketmq.errors import RocketMQError
 from sprocketmq.spark.cluster.cluster import Cluster, is_apache_4, is_transient
 from sprocketmq.wire import requests
@@ -46,7 +47,7 @@ async def query_committed(cluster: Cluster, group: str, queues: Sequence[Message
         )
         if answer.code != ResponseCode.SUCCESS or not is_apache_4(answer):
             return None  # its answer 0 is right
-        return requests.offsets.GET_ALL_CONSUMER_OFFSET.answer_body_in(answer).offset_table
+        return (await answer_body(requests.offsets.GET_ALL_CONSUMER_OFFSET, answer)).offset_table
 
     answers = dict(zip(queues, await cluster.gather(map(one, queues)), strict=True))
     found = {queue: at for queue, at in answers.items() if at is not None and at >= 0}

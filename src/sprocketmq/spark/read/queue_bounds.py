@@ -21,11 +21,12 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final
 
+from sprocketmq.client.answer_bodies import answer_body
 from sprocketmq.client.remoting.masters import MASTER
 from sprocketmq.errors import RemoteError, RequestNotServed, RocketMQError, TopicNotExist
 from sprocketmq.spark.cluster.cluster import Cluster, is_apache_4, is_transient
 from sprocketmq.spark.losses import QueueBounds, Reason
-from sprocketmq.wire import bodies
+from sprocketmq.wire import bodies, requests
 from sprocketmq.wire.codes import Version
 from sprocketmq.wire.records.message import MessageQueue
 
@@ -166,7 +167,7 @@ async def _held(
         there = [queue for queue in await cluster.readable_queues(topic) if queue in wanted]
         is_old = False
         return dict(zip(there, await cluster.gather(map(one, there)), strict=True))
-    table, is_old = bodies.TopicStatsTable.decode(answer.body).offset_table, is_apache_4(answer)
+    table, is_old = (await answer_body(requests.topics.GET_TOPIC_STATS_INFO, answer)).offset_table, is_apache_4(answer)
     held = {}
     for queue in wanted & table.keys():
         offsets = table[queue]

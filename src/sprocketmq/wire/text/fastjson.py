@@ -8,8 +8,10 @@ Beyond standard JSON the dialect knows::
     {"a":{...},"b":{"$ref":"$.a"}}                           a repeated object, named by its path from the root ("$", "@", ".." too)
 
 Fields are sorted by name and absent when null; enums go by name. The reader accepts both dialects: standard JSON takes a fast path,
-anything else a parser of our own, which is linear, limits its depth, and says at which character it gave up. A Java reader accepts
-integer keys with or without quotes, but a MessageQueue key only as an object.
+anything else a parser of our own, which is linear, limits its depth, and says at which character it gave up. It leaves small objects of
+standard JSON, such as the rows of a table, to msgspec, and reads long texts of either dialect in such pieces: no single call takes long,
+so that a thread that decodes lets other threads have the GIL. A Java reader accepts integer keys with or without quotes, but a MessageQueue
+key only as an object.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import re
 from collections.abc import Iterator, Mapping
 from enum import Enum
 from functools import lru_cache
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Any, Final, NoReturn, TypeVar, cast, get_args, get_origin
 
 import msgspec
 
@@ -51,6 +53,9 @@ _FREE_NODES: Final = 10_000
 MAX_ODD_REQUEST_BYTES: Final = 8 * 1024
 MAX_REQUEST_BYTES: Final = 1024 * 1024
 """The limit of a JSON body that a server reads in one step."""
+_MOST_PIECES: Final = (
+    1_000_000  # values that the parser reads one by one: some two seconds. 70,000 rows fill the largest frame.
+)
 
 
 class ObjectKey(tuple[tuple[str, Any], ...]):
@@ -77,6 +82,11 @@ def loads(data: Buffer) -> Any:
             return msgspec.json.decode(raw)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             pass
+    return _parsed(raw)
+
+
+def _parsed(raw: bytes) -> Any:
+    """As ``loads``, by the parser alone."""
     try:
         text = raw.decode()
     except UnicodeDecodeError as error:
@@ -111,7 +121,8 @@ def decode(data: Buffer, as_type: type[T], max_odd_bytes: int | None = None) -> 
         ProtocolError: no such text, or a required field is missing or of the wrong kind.
     """
     problem: Exception | str = "it has references ($ref)"
-    if b'"$ref"' not in bytes(data):
+    is_long = len(data) > MAX_REQUEST_BYTES
+    if not is_long and b'"$ref"' not in bytes(data):
         try:
             decoder: msgspec.json.Decoder[T] = _decoder(as_type)  # type: ignore[arg-type]
             return decoder.decode(data)
@@ -122,11 +133,61 @@ def decode(data: Buffer, as_type: type[T], max_odd_bytes: int | None = None) -> 
             f"a JSON body of {len(data)} bytes is not standard JSON of a {as_type.__name__} ({problem}); "
             f"in fastjson's own dialect at most {max_odd_bytes} bytes are allowed"
         )
-    plain = loads(data)
+    plain = _without_nulls(_parsed(bytes(data)) if is_long else loads(data), _FREE_NODES + 4 * len(data))
     try:
-        return msgspec.convert(_without_nulls(plain, _FREE_NODES + 4 * len(data)), as_type, strict=False)
+        return cast("T", _in_pieces(plain, as_type)) if is_long else msgspec.convert(plain, as_type, strict=False)
     except msgspec.ValidationError as error:
         raise ProtocolError(f"a JSON body is not a {as_type.__name__}: {error}") from error
+
+
+_ROWS: Final = 256
+_ROW_VALUES: Final = 64
+
+
+def _in_pieces(value: Any, as_type: Any) -> Any:
+    """As ``msgspec.convert`` of what was parsed, some rows of a table or list with each call."""
+    of, parts = get_origin(as_type), get_args(as_type)
+    if isinstance(value, dict) and of is dict and len(parts) == 2:
+        keys: list[Any] = []
+        for share in _shares(list(value)):
+            keys += msgspec.convert(share, list[parts[0]], strict=False)  # type: ignore[valid-type]
+        return dict(zip(keys, _in_pieces(list(value.values()), list[parts[1]]), strict=True))  # type: ignore[valid-type]
+    if isinstance(value, list) and of is list and len(parts) == 1:
+        rows: list[Any] = []
+        for share in _shares(value):
+            if all(map(_is_row, share)):
+                rows += msgspec.convert(share, as_type, strict=False)
+            else:
+                rows += [_in_pieces(item, parts[0]) for item in share]
+        return rows
+    if isinstance(value, dict) and isinstance(as_type, type) and issubclass(as_type, msgspec.Struct):
+        long = {
+            field.encode_name: field
+            for field in msgspec.structs.fields(as_type)
+            if not _is_row(value.get(field.encode_name))
+        }
+        made = msgspec.convert({**value, **{name: type(value[name])() for name in long}}, as_type, strict=False)
+        for name, field in long.items():
+            setattr(made, field.name, _in_pieces(value[name], field.type))
+        return made
+    return msgspec.convert(value, as_type, strict=False)
+
+
+def _shares(items: list[Any]) -> Iterator[list[Any]]:
+    return (items[at : at + _ROWS] for at in range(0, len(items), _ROWS))
+
+
+def _is_row(value: Any) -> bool:
+    """Whether a value is small, with all that is in it."""
+    left, within = _ROW_VALUES, [value]
+    while within:
+        one = within.pop()
+        if isinstance(one, dict | list):
+            left -= len(one)
+            if left < 0:
+                return False
+            within += one.values() if isinstance(one, dict) else one
+    return True
 
 
 @lru_cache(maxsize=256)
@@ -152,6 +213,10 @@ def _without_nulls(value: Any, budget: int) -> Any:
     return copy(value, 0)
 
 
+# An object of standard JSON, or what looks like one, with objects in it that have none: one step of msgspec reads it.
+_FLAT: Final = r'\{[^{}"\\]*+(?:"[^"\\]*+"[^{}"\\]*+)*+\}'
+_SMALL_OBJECT: Final = re.compile(rf'\{{[^{{}}"\\]*+(?:(?:"[^"\\]*+"|{_FLAT})[^{{}}"\\]*+)*+\}}')
+_SMALL_CHARS: Final = 4_096
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 _NUMBER: Final = re.compile(r"-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?")
 _UNESCAPED: Final = re.compile(r'[^"\\]*')
@@ -171,7 +236,7 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self.text = text
         self.at, self.end = 0, len(text)
-        self.depth = 0
+        self.depth = self.pieces = 0
 
     def pairs(self, field: str, most_chars: int) -> Iterator[tuple[Any, Any]]:
         """See :func:`pairs`."""
@@ -225,6 +290,9 @@ class _Parser:
         return self.text[self.at : self.at + 1] if self.at < self.end else ""
 
     def value(self) -> Any:
+        self.pieces += 1
+        if self.pieces > _MOST_PIECES:
+            self.fail(f"at most {_MOST_PIECES:,} values are allowed")
         char = self.skip()
         if char == '"':
             return self.string()
@@ -244,6 +312,15 @@ class _Parser:
         return _LITERALS[word]
 
     def object(self) -> dict[Any, Any]:
+        small = _SMALL_OBJECT.match(self.text, self.at, min(self.end, self.at + _SMALL_CHARS))
+        if small is not None:
+            try:
+                found: dict[Any, Any] = msgspec.json.decode(small[0])
+            except (msgspec.DecodeError, UnicodeEncodeError):
+                pass
+            else:
+                self.at = small.end()
+                return found
         self.at += 1
         result: dict[Any, Any] = {}
         if self.skip() == "}":

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sprocketmq.errors import ProtocolError
+from sprocketmq.wire import bodies
 from sprocketmq.wire.records.message import MessageQueue
 from sprocketmq.wire.text import fastjson
 from sprocketmq.wire.text.fastjson import MAX_DEPTH, ObjectKey
@@ -267,3 +268,44 @@ def test_a_pair_is_no_longer_than_it_may_be(long: str) -> None:
         list(fastjson.pairs(f'{{"table":{{"ok":1,{long}}}}}'.encode(), "table", 60))
     with pytest.raises(ProtocolError):
         list(fastjson.pairs(f'{{{long},"table":{{}}}}'.encode(), "table", 60))
+
+
+STATS = bodies.ConsumeStatsList(
+    consume_stats_list=[
+        {
+            f"g{group}": [
+                bodies.ConsumeStats({MessageQueue(f"t{n}", "b", n): bodies.OffsetWrapper(n) for n in range(40)})
+            ]
+        }
+        for group in range(20)
+    ]
+)
+TOPICS = bodies.TopicConfigSerializeWrapper({f"t{n}": bodies.TopicConfig(topic_name=f"t{n}") for n in range(800)})
+
+
+@pytest.mark.parametrize("body", [STATS, TOPICS, bodies.TopicList([f"t{n}" for n in range(800)])])
+def test_a_long_text_is_read_in_pieces_to_the_same(body: bodies.Body, monkeypatch: pytest.MonkeyPatch) -> None:
+    text, pieces = body.encode(), []
+    decode, convert = msgspec.json.decode, msgspec.convert
+
+    def decode_piece(piece: str, *rest: Any) -> Any:
+        pieces.append(len(piece))
+        return decode(piece, *rest)
+
+    def convert_piece(piece: Any, *rest: Any, **options: Any) -> Any:
+        pieces.append(len(str(piece)))
+        return convert(piece, *rest, **options)
+
+    monkeypatch.setattr(msgspec.json, "decode", decode_piece)
+    monkeypatch.setattr(msgspec, "convert", convert_piece)
+    monkeypatch.setattr(fastjson, "MAX_REQUEST_BYTES", 100)
+    monkeypatch.setattr(fastjson, "_ROWS", 8)
+    assert type(body).decode(text) == body
+    assert max(pieces) <= fastjson._SMALL_CHARS < len(text)
+
+
+def test_a_text_has_no_more_values_than_are_read_in_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fastjson, "_MOST_PIECES", 1_000)
+    assert len(fastjson.loads(b"{%b}" % b",".join(b"%d:1" % n for n in range(490)))) == 490
+    with pytest.raises(ProtocolError, match="at most 1,000 values"):
+        fastjson.loads(b"{%b}" % b",".join(b"%d:1" % n for n in range(600)))
