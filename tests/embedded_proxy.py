@@ -15,6 +15,7 @@ from sprocketmq.wire.bodies import LockBatchRequestBody, TopicRouteData
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.sys_flag import PULL_SUBSCRIPTION
 
 __all__ = ["embedded_proxy", "second_broker_of"]
 
@@ -29,6 +30,7 @@ _OF_CLIENTS: Final = frozenset(
         RequestCode.SEND_MESSAGE,  # names no broker
     }
 )
+_PULLS: Final = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})
 _LOCKS: Final = frozenset({RequestCode.LOCK_BATCH_MQ, RequestCode.UNLOCK_BATCH_MQ})
 _FORWARDED: Final = frozenset(
     {
@@ -82,6 +84,21 @@ def embedded_proxy(rocketmq: EmbeddedRocketMQ, brokers: Sequence[Broker]) -> Ite
             answer.body = found.encode()
         return answer
 
+    def with_subscription(command: Command) -> Command | None:
+        """A pull without a filter gets that of the newest heartbeat, whatever the version (PullMessageActivity.processRequest0)."""
+        fields = command.ext_fields
+        if int(fields["sysFlag"]) & PULL_SUBSCRIPTION:
+            return None
+        group = brokers[0].consumers.get(fields["consumerGroup"])
+        if group is None:
+            return response(command, ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest")
+        known = group.subscriptions.get(fields["topic"])
+        if known is None:
+            return response(command, ResponseCode.SUBSCRIPTION_NOT_EXIST, "the consumer's subscription not exist")
+        fields["sysFlag"] = str(int(fields["sysFlag"]) | PULL_SUBSCRIPTION)
+        fields["subscription"], fields["expressionType"] = known.sub_string, known.expression_type
+        return None
+
     def forward(connection: Connection, command: Command) -> Command | None:
         if command.code in _LOCKS:
             name = LockBatchRequestBody.decode(command.body).mq_set[0].broker_name
@@ -89,6 +106,8 @@ def embedded_proxy(rocketmq: EmbeddedRocketMQ, brokers: Sequence[Broker]) -> Ite
             name = command.ext_fields.get("bname") or command.ext_fields.get("n") or ""
         if not name:  # AbstractRemotingActivity.request
             return response(command, ResponseCode.VERSION_NOT_SUPPORTED, "Request doesn't have field bname")
+        if command.code in _PULLS and (refusal := with_subscription(command)) is not None:
+            return refusal
         if name not in by_name:
             return response(command, ResponseCode.SYSTEM_ERROR, f"broker {name} has no address")
         return by_name[name]._handle(connection, command)

@@ -79,6 +79,8 @@ class ConnectionPool:
     Args:
         credentials: used to sign requests. With RenewableCredentials a refused request is signed again if the keys have changed.
         namespace: added to requests (version 2 of namespaces).
+        on_close: called with the address of a connection that was lost.
+        on_reopen: called with the address of one that is there again after it was lost.
     """
 
     def __init__(
@@ -90,6 +92,7 @@ class ConnectionPool:
         credentials: Credentials | RenewableCredentials | None = None,
         namespace: str | None = None,
         on_close: Callable[[str], None] | None = None,
+        on_reopen: Callable[[str], None] | None = None,
     ) -> None:
         self._handler = handler
         self._connect_timeout_ms = connect_timeout_ms
@@ -103,7 +106,8 @@ class ConnectionPool:
             # 5.x; Java: NamespaceRpcHook
             self.added_fields = {"nsd": "true", "ns": namespace}
             self._signer = _adding(self.added_fields, self._signer)
-        self._on_close = on_close
+        self._on_close, self._on_reopen = on_close, on_reopen
+        self._lost: set[str] = set()
         self._open: dict[str, Connection] = {}
         self._opening: dict[str, _Opening] = {}  # connecting, or with callers that have not continued yet
         self._closed = False
@@ -241,9 +245,11 @@ class ConnectionPool:
         if connection.last_read_s <= started_s:
             if self._open.get(address) is connection:
                 del self._open[address]
+                self._lost.add(address)
             connection.abort()
 
     def close_connection(self, address: str) -> None:
+        self._lost.discard(address)
         connection = self._open.pop(address, None)
         if connection is not None:
             connection.close()
@@ -316,12 +322,17 @@ class ConnectionPool:
                 connection.close()
             elif not connection.is_closed:
                 self._open[address] = connection
+                if address in self._lost:
+                    self._lost.discard(address)
+                    if self._on_reopen is not None:
+                        self._on_reopen(address)
         opening.line.open()
         self._end(address, opening)
 
     def _forget(self, address: str, connection: Connection) -> None:
         if self._open.get(address) is connection:
             del self._open[address]
+            self._lost.add(address)
             if self._on_close is not None:
                 self._on_close(address)
 

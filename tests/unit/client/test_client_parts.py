@@ -441,7 +441,7 @@ def test_a_pull_is_asked_again_when_its_subscription_changes_and_changes_back_at
             await asyncio.Event().wait()
 
         group: Any = SimpleNamespace(name="delays", settings=PushSettings(group="delays"), clustering=False)
-        api: Any = SimpleNamespace(pull_message=pull_message)
+        api: Any = SimpleNamespace(pull_message=pull_message, behind_proxy=False)
         routes: Any = SimpleNamespace(pull_address=lambda *_: SimpleNamespace(address="a:1", is_slave=False))
         owner: Any = SimpleNamespace(subscription=lambda topic: in_force[0], suspend_ms=0, timeout_ms=0)
         nothing: Any = None
@@ -451,7 +451,7 @@ def test_a_pull_is_asked_again_when_its_subscription_changes_and_changes_back_at
         await asyncio.wait_for(asked.wait(), 20)
         for now in (second, second, first):
             in_force[0] = now
-            loop.subscription_changed()
+            loop.subscription_announced()
         assert await answering is None
         assert answering.cancelling() == 0
 

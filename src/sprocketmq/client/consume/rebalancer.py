@@ -56,6 +56,7 @@ class Rebalancer:
 
     Args:
         start_loop: begins to pull a process queue at an offset.
+        renew_subscriptions: called in a round before the first queue is added or dropped, and when the members changed.
         changed: called with a topic when this member's queues of it changed, or the members that share it.
         heartbeat: sends a heartbeat to the broker at this address.
         record_ended: records progress of the listener calls that have ended; after a drop it would be too late.
@@ -72,6 +73,7 @@ class Rebalancer:
         *,
         orderly: bool,
         start_loop: Callable[[ProcessQueue, int], None],
+        renew_subscriptions: Callable[[], None],
         changed: Callable[[str], None],
         heartbeat: Callable[[str], Awaitable[None]],
         record_ended: Callable[[], None],
@@ -82,6 +84,7 @@ class Rebalancer:
         self._group, self._api, self._routes = group, api, routes
         self._locks_needed = orderly and group.clustering
         self._start_loop, self._changed, self._heartbeat = start_loop, changed, heartbeat
+        self._renew_subscriptions, self._renewed = renew_subscriptions, False  # in this round
         self._record_ended, self._locked_again, self._spawn = record_ended, locked_again, spawn
         self._start_timestamp_ms = start_timestamp_ms
         self._process_queues: dict[MessageQueue, ProcessQueue] = {}  # read, or being given up
@@ -102,6 +105,7 @@ class Rebalancer:
         """One round over all topics, several at a time. True: this member has exactly the queues that it should have."""
         async with self._gate:
             topics = sorted(topics)
+            self._renewed = False
             self._record_ended()
             await self._run(self.table.subscribed(topics), _QUEUES_AT_ONCE)
             queues_at_once = _QUEUES_AT_ONCE // max(1, min(_TOPICS_AT_ONCE, len(topics)))
@@ -179,6 +183,9 @@ class Rebalancer:
             )  # a retry topic appears with the first heartbeat: nothing is missing until then
         self._record_ended()
         effects = self.table.assigned(topic, allocated, self._group.clock.now_ms())
+        if not self._renewed and (effects or topic in self._regrouped):
+            self._renewed = True
+            self._renew_subscriptions()
         if effects:
             log.info("group %s: topic %s: %s", self._group.name, topic, effects)
             await self._run(effects, queues_at_once)

@@ -99,8 +99,7 @@ class RunningConsumer:
         self.trace: MessageTrace | None = None
         self._loops: dict[ProcessQueue, PullLoop] = {}
         self._limits = settings.flow_limits  # of each queue
-        self._latest_subscriptions: dict[str, bodies.SubscriptionData] = {}  # the newest version in any heartbeat
-        self._announced: dict[str, bodies.SubscriptionData] = {}  # as last sent to the brokers: pulls use it
+        self._latest_subscriptions: dict[str, bodies.SubscriptionData] = {}  # of each topic, in any heartbeat or pull
         clustering = self._settings.clustering
         # Broadcasting progress lives in a file named after the client id, which must stay the same over restarts.
         client_id = self.options.client_id(keep_default_name=not clustering)
@@ -161,6 +160,7 @@ class RunningConsumer:
             instance.routes,
             orderly=orderly,
             start_loop=self._start_loop,
+            renew_subscriptions=self.members_changed,
             changed=self._queues_changed,
             heartbeat=instance.heartbeats.send_to,
             record_ended=self.service.record_ended,
@@ -198,7 +198,7 @@ class RunningConsumer:
 
             self.trace = MessageTrace(instance, self.options, self.member.name, "CONSUME")
             self.member.hooks = self.member.hooks.with_hook(self.trace)
-        wanted = dict(self.subscriptions)
+        wanted = {topic: subscription.sub_string for topic, subscription in self.subscriptions.items()}
         await self.member.offset_store.load()
         self.service.start()
         self._service_started = True
@@ -215,7 +215,7 @@ class RunningConsumer:
         if self.service.orderly and settings.clustering:
             self._spawn(self._renew_locks())
         self._spawn(self._log_statistics())
-        if self.subscriptions == wanted:
+        if {topic: subscription.sub_string for topic, subscription in self.subscriptions.items()} == wanted:
             instance.rebalance_soon()
         else:  # by another task meanwhile, so the brokers may not have it yet
             self.subscription_changed()
@@ -337,6 +337,7 @@ class RunningConsumer:
         return set(self.subscriptions)
 
     def consumer_data(self) -> bodies.ConsumerData:
+        self._raise_versions()
         return bodies.ConsumerData(
             group_name=self._settings.group,
             consume_type=self._consume_type.value,
@@ -347,6 +348,15 @@ class RunningConsumer:
             subscription_data_set=list(self.subscriptions.values()) if self.rebalancer.fixed is None else [],
             unit_mode=self.options.unit_mode,
         )
+
+    def members_changed(self) -> None:
+        # A member that came or went may have sent another subscription, and brokers use the newest: send ours again. Pulls that they answer
+        # before it is there are refused, or asked again. (Java does it after a rebalance: RebalancePushImpl.messageQueueChanged.)
+        now_ms = self.member.clock.now_ms()
+        for topic, subscription in self.subscriptions.items():
+            self.subscriptions[topic] = renewed(subscription, now_ms)
+        if not self.stopping:
+            self._spawn(self.announce())
 
     async def rebalance(self) -> bool:
         if self.stopping:
@@ -389,20 +399,11 @@ class RunningConsumer:
     # -- between the parts -----------------------------------------------------------------------------------------------------
 
     async def announce(self) -> None:
-        """Send the subscriptions to the brokers. Then pulls use them, and pulls that a broker holds with another filter end.
-
-        A broker accepts only newer versions, so each change gets a higher one, even if the clock stands still or was set back.
-        """
-        for topic, wanted in self.subscriptions.items():
-            latest = self._latest_subscriptions.get(topic)
-            if latest is not None and latest is not wanted and wanted.sub_version <= latest.sub_version:
-                self.subscriptions[topic] = renewed(wanted, latest.sub_version + 1)
-        announced = dict(self.subscriptions)
-        self._latest_subscriptions.update(announced)
+        """Send the subscriptions to the brokers. Pulls that were refused before go again, and those that a broker holds with another filter
+        end."""
         await self.instance.heartbeats.send_to_all()
-        self._announced.update(announced)
         for loop in self._loops.values():
-            loop.subscription_changed()
+            loop.subscription_announced()
 
     def subscription_changed(self) -> None:
         async def announce_and_rebalance() -> None:
@@ -459,9 +460,19 @@ class RunningConsumer:
         return PullDue(not self.stopping, self.paused or watcher.paused(queue), subscribed, watcher.full())
 
     def _subscription(self, topic: str) -> bodies.SubscriptionData | None:
-        """The subscription for pulls: the last one that was sent to the brokers, because they refuse a newer one (code 25)."""
+        """The subscription for pulls. Brokers refuse it (code 25) before its heartbeat, so that no older filter passes over a message."""
         wanted = self.subscriptions.get(topic)
-        return None if wanted is None else self._announced.get(topic, wanted)
+        if wanted is not None and wanted is not self._latest_subscriptions.get(topic):
+            self._raise_versions()
+        return self.subscriptions.get(topic)
+
+    def _raise_versions(self) -> None:
+        """A broker accepts only newer versions, so each change gets a higher one, even if the clock stands still or was set back."""
+        for topic, wanted in self.subscriptions.items():
+            latest = self._latest_subscriptions.get(topic)
+            if latest is not None and latest is not wanted and wanted.sub_version <= latest.sub_version:
+                self.subscriptions[topic] = renewed(wanted, latest.sub_version + 1)
+            self._latest_subscriptions[topic] = self.subscriptions[topic]
 
     async def _read_offset(self, queue: MessageQueue) -> int:
         """The offset for the first locked pull: what the owner before us committed last. If nothing is stored, the computed start
@@ -503,13 +514,6 @@ class RunningConsumer:
         self._share_limits()
         if self.watcher is not None:
             self.watcher.changed(topic)
-        # A member that came or went may have sent another subscription, and the broker uses the newest: send ours again.
-        subscription = self.subscriptions.get(topic)
-        if subscription is not None:
-            self._latest_subscriptions[topic] = self.subscriptions[topic] = renewed(
-                subscription, self.member.clock.now_ms()
-            )
-        self.instance.heartbeats.soon()
 
     def _share_limits(self) -> None:
         limits = flow_control.per_queue_limits(self._settings.flow_limits, len(self._loops))

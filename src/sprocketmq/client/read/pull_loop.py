@@ -53,7 +53,12 @@ _ANY_COUNT: Final = 1 << 31
 _LOG_INTERVAL_MS: Final = 60_000
 # Such a pull is refused until an administrator or the user changes something.
 _REFUSALS: Final = (ResponseCode.NO_PERMISSION, ResponseCode.SUBSCRIPTION_PARSE_FAILED)
-_UNKNOWN_TO_BROKER: Final = (ResponseCode.SUBSCRIPTION_NOT_EXIST, ResponseCode.SUBSCRIPTION_NOT_LATEST)
+# The broker has not got the heartbeat with this subscription yet, or has restarted and has none.
+_UNKNOWN_TO_BROKER: Final = (
+    ResponseCode.SUBSCRIPTION_NOT_EXIST,
+    ResponseCode.SUBSCRIPTION_NOT_LATEST,
+    ResponseCode.FILTER_DATA_NOT_LATEST,
+)
 
 
 class PullOwner(msgspec.Struct, frozen=True):
@@ -134,6 +139,8 @@ class PullLoop:
         self._stuck_at: int | None = -1  # no offset has this value
         self._resume_count = _ANY_COUNT
         self._asked_under: SubscriptionData | None = None  # while the broker has our pull
+        self._announcements = 0  # heartbeats of a changed subscription, sent to all brokers
+        self._awaits_heartbeat = False  # the last pull was refused because the broker does not know our subscription
         self._is_cut = False  # this pull: ``_end_outdated`` has cancelled it
         self._stopped = False
         self._complaint = ""
@@ -163,8 +170,11 @@ class PullLoop:
         if self._pause is not None and not self._pause.done():
             self._pause.set_result(None)
 
-    def subscription_changed(self) -> None:
-        """The filter changed: a pull that the broker holds is sent again with the new one."""
+    def subscription_announced(self) -> None:
+        """The brokers have the subscription: a pull that was refused is sent again, and one that a broker holds with another filter."""
+        self._announcements += 1
+        if self._awaits_heartbeat:
+            self.wake()
         self._end_outdated()
 
     def locked_again(self) -> None:
@@ -174,7 +184,11 @@ class PullLoop:
 
     def _end_outdated(self) -> None:
         asked_under = self._asked_under
-        if self._task is not None and asked_under is not None and not self._is_cut and self._is_outdated(asked_under):
+        if self._task is None or asked_under is None or self._is_cut:
+            return
+        now = self._owner.subscription(self.queue.topic)
+        # Not for a newer version alone: a broker would hold one more pull of each queue whenever a member joins or leaves.
+        if self._awaits_offset or now is None or not same_subscription(asked_under, now):
             self._is_cut = True  # so that ``_answer`` knows why
             self._task.cancel()
 
@@ -250,7 +264,8 @@ class PullLoop:
         if subscription is None:
             return pull_cursor.PullFailed("the topic is not subscribed any more")
         clock = self._group.clock
-        asked_ms = clock.now_ms()
+        asked_ms, announcements = clock.now_ms(), self._announcements
+        self._awaits_heartbeat = False
         try:
             result = await self._answer(offset, subscription)
             if result is None:
@@ -273,7 +288,10 @@ class PullLoop:
                 self.process_queue.broker_backlog = result.max_offset - next_offset
         except RemoteError as error:
             if error.code in _UNKNOWN_TO_BROKER:
-                self._owner.heartbeat()  # the broker restarted and has no heartbeat from us yet
+                if announcements != self._announcements:
+                    return pull_cursor.PullOutdated()
+                self._awaits_heartbeat = True
+                self._owner.heartbeat()
             self._log_unreadable(offset, error, lasting=error.code in _REFUSALS)
             return pull_cursor.PullFailed(str(error), broker_flow_control=error.code == ResponseCode.FLOW_CONTROL)
         except (ProtocolError, ConfigurationError) as error:
@@ -324,10 +342,12 @@ class PullLoop:
         return None if self._is_outdated(subscription) else result
 
     def _is_outdated(self, subscription: SubscriptionData) -> bool:
-        if self.cursor.orderly and self.process_queue.awaits_offset:
-            return True
-        now = self._owner.subscription(self.queue.topic)
-        return now is not subscription and (now is None or not same_subscription(subscription, now))
+        # Also under the same filter in an older version: the broker may have filtered by a newer one, of another member.
+        return self._awaits_offset or self._owner.subscription(self.queue.topic) is not subscription
+
+    @property
+    def _awaits_offset(self) -> bool:
+        return self.cursor.orderly and self.process_queue.awaits_offset
 
     async def _ask(self, offset: int, subscription: SubscriptionData) -> PullResult:
         queue, settings = self.queue, self._group.settings
@@ -338,7 +358,9 @@ class PullLoop:
         if broker is None:
             raise NetworkError(f"no route names an address of broker {queue.broker_name!r}")
         progress = self._group.offset_store.progress.read(queue) if self._group.clustering else 0
-        post, size = settings.post_subscription_when_pull, settings.pull_batch_size_in_bytes
+        # A proxy would put in the filter of its newest heartbeat, whatever the version (PullMessageActivity.processRequest0).
+        post = settings.post_subscription_when_pull or self._api.behind_proxy
+        size = settings.pull_batch_size_in_bytes
         header = headers.PullMessageRequestHeader(
             consumer_group=self._group.name,
             topic=queue.topic,

@@ -78,6 +78,10 @@ class ConsumerMember(Protocol):
         """Its part of the heartbeat."""
         ...
 
+    def members_changed(self) -> None:
+        """A broker says that a member joined or left."""
+        ...
+
     async def rebalance(self) -> bool:
         """Add and drop queues. True: it has exactly the queues that it should have."""
         ...
@@ -110,6 +114,7 @@ class ClientInstance:
             ssl_context=options.new_ssl_context(),
             credentials=options.credentials,
             namespace=options.namespace_v2,
+            on_reopen=self._reconnected,
         )
         watch(self.clock, self.pool)
         self.name_servers = NameServers(
@@ -366,6 +371,12 @@ class ClientInstance:
             consumer_data_set=[consumer.consumer_data() for consumer in self._consumers.values()],
         )
 
+    def _reconnected(self, address: str) -> None:
+        # A server that restarted does not know this client any more, and answers pulls that carry their filter all the same (Java:
+        # ClientConfig.enableHeartbeatChannelEventListener).
+        if address in self._heartbeat_targets():
+            self.heartbeats.begin(address)
+
     def _heartbeat_targets(self) -> set[str]:
         """All brokers of all topics in use; slaves get heartbeats of consumers only."""
         return {address for _, broker_id, address in self._broker_addresses() if broker_id == 0 or self._consumers}
@@ -393,7 +404,10 @@ class ClientInstance:
 
     def _handle(self, connection: Connection, command: Command) -> Command | None:
         if command.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
-            log.info("group %s changed, says %s", command.ext_fields.get("consumerGroup"), connection.remote_address)
+            group = command.ext_fields.get("consumerGroup") or ""
+            log.info("group %s changed, says %s", group, connection.remote_address)
+            if (consumer := self._consumers.get(group)) is not None:
+                consumer.members_changed()
             self.rebalance_soon()
             return None
         handler = self.handlers.get(command.code)

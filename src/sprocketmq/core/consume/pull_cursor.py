@@ -27,9 +27,9 @@ Laws
        the progress past ours, we continue with the cached messages. Otherwise they are removed and reading starts where the other member
        ended, so that no message comes after a later one. Until then no message of the queue is consumed (core.orderly_turn). So this is
        done before pauses and flow control: otherwise a full queue would stay full.
-    6. An answer to a pull that was asked under another subscription than the one in force, or under an earlier tenure of the lock, changes
-       nothing: it is asked again from the same offset. (Java filters it by the old subscription and continues after it, so messages that
-       match only the new one are skipped.)
+    6. An answer to a pull that was asked under another subscription than the one in force, or an older version of it, or under an earlier
+       tenure of the lock, changes nothing: it is asked again from the same offset. (Java filters it by the old subscription and continues
+       after it, so messages that match only the new one are skipped.)
 """
 
 from __future__ import annotations
