@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ROWS ?=
 
-.PHONY: help setup demo test test-all test-old-spark test-pythons lint format mixed-groups soak spark-soak transaction-soak bench bench-random bench-client bench-spark bench-shapes bench-delay bench-proxy crash outage full-disk spark-kills hostile loop-share fuzz docs interop lock packages mechanisms mutants mutation coverage clean
+.PHONY: help setup demo test test-all nightly test-old-spark test-pythons lint format mixed-groups soak spark-soak transaction-soak bench bench-random bench-client bench-spark bench-shapes bench-delay bench-proxy crash outage full-disk spark-kills hostile loop-share fuzz docs interop lock packages mechanisms mutants mutation coverage clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
@@ -36,11 +36,14 @@ demo: setup ## run a year of flights through broker, consumers and Spark (ROWS=5
 # Two worker processes; WORKERS=0 runs all tests in one process. docs/decisions/0011 says which tests are run when.
 PYTEST := $(BIN)/python -m pytest -n $(or $(WORKERS),2) --durations=15 --durations-min=1
 
-test: setup ## run all tests that need no Apache server, and one Spark test for each Spark feature
-	@$(PYTEST) --ignore=tests/interop -m "not spark or smoke" $(PYTEST_ARGS)
+test: setup ## run the tests of a change: those that need no Apache server, and one Spark test for each Spark feature
+	@$(PYTEST) --ignore=tests/interop -m "not slow and not nightly and (not spark or smoke)" $(PYTEST_ARGS)
 
-test-all: setup ## run all tests
-	@$(PYTEST) $(PYTEST_ARGS)
+test-all: setup ## run the tests of a landing: with Apache's servers of one version, all of Spark, kills and browsers
+	@$(PYTEST) -m "not nightly" $(PYTEST_ARGS)
+
+nightly: setup ## run all other tests: Apache's other versions, storms, clusters (TESTS=tests/interop/test_client_proxy.py for a part)
+	@SPROCKETMQ_REQUIRE_PEERS=1 $(PYTEST) -m nightly $(TESTS) $(PYTEST_ARGS)
 
 test-old-spark: setup ## run the Spark tests with PySpark 4.2 in a separate environment (SPARK=4.2.0 for another version)
 	@SPARK=$(SPARK) scripts/test-old-spark $(PYTEST_ARGS)

@@ -6,6 +6,7 @@ SPROCKETMQ_REQUIRE_PEERS=1   a test of Apache's servers, of Spark or in a browse
 
 from __future__ import annotations
 
+import gc
 import importlib
 import itertools
 import os
@@ -57,6 +58,11 @@ def pytest_configure(config: pytest.Config) -> None:
             os.environ["SPARK_HOME"] = str(home)  # of every process that a test starts, too
 
 
+def pytest_collection_finish() -> None:
+    gc.freeze()  # half a million objects of modules and tests, which each gc.collect() of a test would visit again
+
+
+@pytest.hookimpl(optionalhook=True)  # there is no such hook without xdist (-p no:xdist)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
     from columns import Columns
 

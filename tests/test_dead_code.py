@@ -14,6 +14,8 @@ import pytest
 
 from dead_code import Definition, Sources
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[1]
 # Called by what is not here to be read: by lark, for a rule of the grammar; by prometheus_client; by pytest; by Spark; by
 # concurrent.futures.

@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -73,39 +71,6 @@ def test_mypy_checks_all_but_the_tests_themselves_and_ignores_nothing() -> None:
 
 def test_the_lock_names_no_registry() -> None:
     assert "://" not in (ROOT / "requirements.lock").read_text("utf-8")
-
-
-def test_documentation_fails_with_a_warning(tmp_path: Path) -> None:
-    """With the options that `make docs` gives: a page that no navigation names is a warning."""
-    (command,) = re.findall(r"-m sphinx (.*) docs docs/_build/html", (ROOT / "Makefile").read_text("utf-8"))
-    (tmp_path / "conf.py").write_text("")
-    (tmp_path / "index.rst").write_text("Index\n=====\n")
-    build = [sys.executable, "-m", "sphinx", *command.split(), str(tmp_path), str(tmp_path / "_build")]
-    assert subprocess.run(build, capture_output=True, timeout=90).returncode == 0
-    (tmp_path / "lost.rst").write_text("Lost\n====\n")
-    done = subprocess.run(build, capture_output=True, text=True, timeout=90)
-    assert done.returncode != 0
-    assert "lost.rst" in done.stderr
-    assert "make --no-print-directory docs" in (ROOT / ".ci/run").read_text("utf-8")
-
-
-def test_bytecode_of_tests_and_of_what_they_start_is_kept_in_a_container_that_forbids_it(tmp_path: Path) -> None:
-    conftest = f"import runpy\nrunpy.run_path({str(ROOT / 'tests/conftest.py')!r})\n"
-    test = "import subprocess, sys, beside\ndef test_it(): subprocess.run([sys.executable, '-c', 'import of_a_child'], check=True)\n"
-    files = {
-        "conftest.py": conftest,
-        "test_it.py": test,
-        "beside.py": "",
-        "of_a_child.py": "",
-        "pytest.ini": "[pytest]\n",
-    }
-    for name, text in files.items():
-        (tmp_path / name).write_text(text)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "tests"), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    environment["PYTHONDONTWRITEBYTECODE"] = "1"
-    subprocess.run([sys.executable, "-m", "pytest", "-q"], cwd=tmp_path, env=environment, check=True, timeout=90)
-    kept = {path.name.partition(".")[0] for path in (tmp_path / "__pycache__").iterdir()}
-    assert kept == {"test_it", "beside", "of_a_child"}
 
 
 def test_no_file_has_marks_of_an_unfinished_merge() -> None:

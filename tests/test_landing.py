@@ -13,6 +13,8 @@ from types import MappingProxyType
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[1]
 # Nothing of the run that this is a part of, and no plugins: they are most of what starting pytest costs.
 ENVIRONMENT = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "HYPOTHESIS_"))}

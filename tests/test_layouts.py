@@ -12,6 +12,8 @@ import pytest
 
 from sprocketmq.wire.records.record_layout import LAYOUTS, MIN_RECORD_BYTES
 
+pytestmark = pytest.mark.slow
+
 SOURCES = Path(__file__).resolve().parents[1] / "src/sprocketmq"
 STRUCT_CALLS = frozenset({"Struct", "pack", "pack_into", "unpack", "unpack_from", "iter_unpack", "calcsize"})
 NUMPY_TYPE = re.compile(r"[<>][iufV]\d+")

@@ -12,6 +12,8 @@ from mechanisms.public_face import ROOT, WHOLE, Source, scenarios
 from mechanisms.reach import BARRIERS, anchors_of, unreached
 from mutants.all_mutants import MUTANTS
 
+pytestmark = pytest.mark.slow
+
 PUBLIC = """
 import sprocketmq as rmq
 from sprocketmq.testing import EmbeddedRocketMQ

@@ -9,6 +9,8 @@ import pytest
 
 from walked_page import Walk, fences_of
 
+pytestmark = pytest.mark.slow
+
 PAGE = Path(__file__).resolve().parents[1] / "docs/tutorial.md"
 SPARK = "6. Read the orders as a table"
 

@@ -54,3 +54,14 @@ def test_options_that_the_page_on_performance_names_are_there() -> None:
     rows = re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)
     assert len(rows) >= 4
     assert set(rows) - BrokerConfig.keys() == set()
+
+
+@pytest.mark.parametrize(
+    ("source", "page"),
+    [("broker/observe/metrics.py", "broker.md"), ("client/metrics.py", "watching.md")],
+)
+def test_the_guide_names_every_metric(source: str, page: str) -> None:
+    named = set(re.findall(r'"((?:sprocketmq|rocketmq)_\w+)"', (ROOT / "src/sprocketmq" / source).read_text("utf-8")))
+    guide = (DOCS / "guides" / page).read_text("utf-8")
+    assert named, "no metric was found"
+    assert sorted(name for name in named if f"`{name}`" not in guide) == []

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import re
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -41,6 +42,7 @@ Server = ApacheCluster | SprocketServer
 StartProgram = Callable[..., JavaProgram]
 
 _numbers = itertools.count(1)
+_OTHER_VERSION = re.compile(rf"\[.*(?:{'|'.join(map(re.escape, {*ALL_VERSIONS} - {APACHE_5}))})")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -48,6 +50,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if here in item.path.parents:
             item.add_marker(pytest.mark.peer)
+            # One version of Apache's servers is enough for each change; all of them are run by `make nightly`.
+            if _OTHER_VERSION.search(item.name):
+                item.add_marker(pytest.mark.nightly)
             # A run's first test starts the servers and, in an empty cache, fetches the jars.
             item.add_marker(pytest.mark.timeout(900))
             # What docs/gaps.md lists: the test says what Apache does, and fails here the day our broker does it too.

@@ -6,6 +6,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
+from functools import cache
 
 import pytest
 
@@ -57,47 +59,54 @@ def _both(version: str) -> list[Compared]:
     return compared(theirs, mine)
 
 
+Found = Callable[[str], list[Judged]]
+
+
 @pytest.fixture(scope="module")
-def found(java_peers: None) -> dict[str, list[Judged]]:
-    """All comparisons of all versions, one Apache cluster after the other."""
-    newer = _both(APACHE_5)
-    as_5 = {one.asked.key: one for one in newer}
-    found = {version: newer if version == APACHE_5 else _both(version) for version in ALL_VERSIONS}
-    return {version: judged(version, all_of, as_5) for version, all_of in found.items()}
+def found(java_peers: None) -> Found:
+    """All comparisons with a version, made when they are first asked for."""
+    both = cache(_both)
+    return cache(lambda version: judged(version, both(version), {one.asked.key: one for one in both(APACHE_5)}))
 
 
-def _ours(found: dict[str, list[Judged]]) -> list[Seen]:
-    return [one.compared.ours for all_of in found.values() for one in all_of if one.compared.asked.to != "client"]
+@pytest.fixture(params=ALL_VERSIONS)
+def version(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
-@pytest.mark.parametrize("version", ALL_VERSIONS)
-def test_every_answer_is_apaches_or_differs_for_a_reason(found: dict[str, list[Judged]], version: str) -> None:
+@pytest.fixture
+def ours(found: Found, version: str) -> list[Seen]:
+    return [one.compared.ours for one in found(version) if one.compared.asked.to != "client"]
+
+
+def test_every_answer_is_apaches_or_differs_for_a_reason(found: Found, version: str) -> None:
     unexplained = [
         f"{one.compared.asked.key}: {one.compared.difference} (ours says {one.compared.ours.remark!r})"
-        for one in found[version]
+        for one in found(version)
         if one.reason is None
     ]
     assert not unexplained, f"{len(unexplained)} answers are not {version}'s:\n" + "\n".join(unexplained)
 
 
-def test_every_reason_still_explains_something(found: dict[str, list[Judged]]) -> None:
-    used = {one.reason for all_of in found.values() for one in all_of}
+@pytest.mark.nightly
+def test_every_reason_still_explains_something(found: Found) -> None:
+    used = {one.reason for version in ALL_VERSIONS for one in found(version)}
     assert not [known for known in KNOWN if known.reason not in used]
 
 
-def test_refused_requests_change_nothing(found: dict[str, list[Judged]]) -> None:
-    assert not [f"{seen.asked.key}: {seen.changed}" for seen in _ours(found) if seen.changed]
+def test_refused_requests_change_nothing(ours: list[Seen]) -> None:
+    assert not [f"{seen.asked.key}: {seen.changed}" for seen in ours if seen.changed]
 
 
-def test_a_refusal_is_one_sentence(found: dict[str, list[Judged]]) -> None:
-    wordless = [seen.asked.key for seen in _ours(found) if seen.shape.code > 0 and not seen.remark]
-    traced = [seen.asked.key for seen in _ours(found) if re.search(r"\n|Traceback|Exception|Error:", seen.remark)]
+def test_a_refusal_is_one_sentence(ours: list[Seen]) -> None:
+    wordless = [seen.asked.key for seen in ours if seen.shape.code > 0 and not seen.remark]
+    traced = [seen.asked.key for seen in ours if re.search(r"\n|Traceback|Exception|Error:", seen.remark)]
     assert not wordless
     assert not traced
 
 
-def test_no_request_goes_unanswered_or_costs_its_connection(found: dict[str, list[Judged]]) -> None:
-    lost = [seen.asked.key for seen in _ours(found) if seen.shape.code in (SILENT, CLOSED)]
+def test_no_request_goes_unanswered_or_costs_its_connection(ours: list[Seen]) -> None:
+    lost = [seen.asked.key for seen in ours if seen.shape.code in (SILENT, CLOSED)]
     # That the sender does not know yet how its transaction ends is never answered.
     assert lost == []
 
@@ -107,9 +116,10 @@ def test_codes_that_are_not_served_are_answered_with_code_3(java_peers: None) ->
         assert {ask(ours.broker_addr, known.code).code for known in NOT_SERVED} == {3}
 
 
-def test_the_page_is_what_was_found(found: dict[str, list[Judged]]) -> None:
+@pytest.mark.nightly
+def test_the_page_is_what_was_found(found: Found) -> None:
     before = PAGE.read_text("utf-8") if PAGE.exists() else ""
-    now = with_requests(before, sections(found))
+    now = with_requests(before, sections({version: found(version) for version in ALL_VERSIONS}))
     if WRITE:
         PAGE.write_text(now, "utf-8")
     assert now == before or WRITE, (

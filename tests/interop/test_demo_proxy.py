@@ -12,6 +12,8 @@ import pytest
 from interop.apache_proxy import ApacheProxy
 from interop.peers import APACHE_55, ApacheCluster
 
+pytestmark = pytest.mark.nightly
+
 ROWS = 2_000
 
 

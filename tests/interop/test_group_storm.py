@@ -10,6 +10,8 @@ from interop.group_history import History
 from interop.group_storm import Member
 from interop.java_program import JavaProgram
 
+pytestmark = pytest.mark.nightly
+
 READY = '{"event": "ready"}'
 NO_ANSWER = (
     '{"event": "failed", "why": "java.lang.IllegalStateException: '

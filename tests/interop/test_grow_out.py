@@ -23,7 +23,7 @@ from sprocketmq.wire.bodies import HARuntimeInfo
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.text import fastjson
 
-pytestmark = pytest.mark.usefixtures("java_peers")
+pytestmark = [pytest.mark.nightly, pytest.mark.usefixtures("java_peers")]
 
 TOPIC = "orders"
 FIRST = rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET

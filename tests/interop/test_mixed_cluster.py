@@ -17,7 +17,7 @@ from interop.peers import APACHE_4, VERSIONS, ApacheCluster, SprocketServer, pol
 from interop.remoting import ask
 from sprocketmq.wire.codes import RequestCode
 
-pytestmark = pytest.mark.usefixtures("java_peers")
+pytestmark = [pytest.mark.nightly, pytest.mark.usefixtures("java_peers")]
 
 TOPIC = "everywhere"
 

@@ -16,6 +16,8 @@ from interop.group_storm import GroupStorm
 from interop.peers import VERSIONS
 from interop.shared_servers import SharedServers
 
+pytestmark = pytest.mark.nightly
+
 STEPS = int(os.environ.get("SPROCKETMQ_STORM_STEPS", "6"))
 SEED = int(os.environ.get("SPROCKETMQ_STORM_SEED", "20"))
 QUEUES = 8

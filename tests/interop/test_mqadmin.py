@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -57,6 +57,7 @@ class Printed(NamedTuple):
 class Found(NamedTuple):
     """What one version's tools found."""
 
+    version: str
     printed: list[Printed]
     commands: list[str]
     codes: dict[str, int]
@@ -105,63 +106,65 @@ def _found(session: MqadminSession, folder: Path) -> Found:
     with SprocketServer(**SETTINGS) as server:
         ours = _run_all(session, server, folder / "ours")
     printed = [Printed(*one) for one in zip(asked, theirs, ours, strict=True)]
-    return Found(printed, session.commands(), session.request_codes())
+    return Found(session.version, printed, session.commands(), session.request_codes())
+
+
+Find = Callable[[str], Found]
 
 
 @pytest.fixture(scope="module")
-def found(tools: Callable[[str], MqadminSession], tmp_path_factory: pytest.TempPathFactory) -> dict[str, Found]:
-    """All commands of all versions, one Apache cluster after the other."""
-    return {version: _found(tools(version), tmp_path_factory.mktemp("mqadmin")) for version in ALL_VERSIONS}
+def find(tools: Callable[[str], MqadminSession], tmp_path_factory: pytest.TempPathFactory) -> Find:
+    """All commands of a version, at Apache's servers and at ours, run when they are first asked for."""
+    return cache(lambda version: _found(tools(version), tmp_path_factory.mktemp("mqadmin")))
 
 
-@pytest.mark.parametrize("version", ALL_VERSIONS)
-def test_every_command_prints_what_it_prints_at_apaches_servers(found: dict[str, Found], version: str) -> None:
+@pytest.fixture(params=ALL_VERSIONS)
+def found(request: pytest.FixtureRequest, find: Find) -> Found:
+    return find(request.param)
+
+
+def test_every_command_prints_what_it_prints_at_apaches_servers(found: Found) -> None:
     unexplained = [
-        f"{one.command.words}\n{one.difference}"
-        for one in found[version].printed
-        if one.difference and not one.command.reason
+        f"{one.command.words}\n{one.difference}" for one in found.printed if one.difference and not one.command.reason
     ]
     assert not unexplained, "\n\n".join(unexplained)
 
 
-def test_every_reason_still_explains_something(found: dict[str, Found]) -> None:
-    differing = {one.command for here in found.values() for one in here.printed if one.difference}
+@pytest.mark.nightly
+def test_every_reason_still_explains_something(find: Find) -> None:
+    differing = {one.command for version in ALL_VERSIONS for one in find(version).printed if one.difference}
     assert not [command.words for command in COMMANDS if command.reason and command not in differing]
 
 
-def test_a_command_that_works_at_apaches_works_at_ours(found: dict[str, Found]) -> None:
-    printed = [one for here in found.values() for one in here.printed]
+def test_a_command_that_works_at_apaches_works_at_ours(found: Found) -> None:
     assert not [
-        f"{one.command.words}\n{one.ours}" for one in printed if FAILED.search(one.ours) and not one.command.fails
+        f"{one.command.words}\n{one.ours}" for one in found.printed if FAILED.search(one.ours) and not one.command.fails
     ]
     # Otherwise two failures would count as the same output.
     assert not [
         f"{one.command.words}\n{one.theirs}"
-        for one in printed
+        for one in found.printed
         if bool(FAILED.search(one.theirs)) != bool(one.command.fails)
     ]
 
 
-@pytest.mark.parametrize("version", ALL_VERSIONS)
-def test_every_command_there_is_was_run_or_is_left_out_for_a_reason(found: dict[str, Found], version: str) -> None:
+def test_every_command_there_is_was_run_or_is_left_out_for_a_reason(found: Found) -> None:
     known = {command.name for command in COMMANDS} | SKIPPED.keys()
-    assert not set(found[version].commands) - known
+    assert not set(found.commands) - known
 
 
-@pytest.mark.parametrize("version", ALL_VERSIONS)
-def test_every_request_code_there_is_was_compared_or_is_not_served_for_a_reason(
-    found: dict[str, Found], version: str
-) -> None:
-    compared = {asked.code for asked in asked_in_order(version)} | {39, 40, 220, 221, 326}
+def test_every_request_code_there_is_was_compared_or_is_not_served_for_a_reason(found: Found) -> None:
+    compared = {asked.code for asked in asked_in_order(found.version)} | {39, 40, 220, 221, 326}
     known = compared | {known.code for known in NOT_SERVED}
-    assert not {name: code for name, code in found[version].codes.items() if code not in known}
+    assert not {name: code for name, code in found.codes.items() if code not in known}
     ours = {code.name: int(code) for code in RequestCode}
-    assert not {name: code for name, code in found[version].codes.items() if ours.get(name, code) != code}
+    assert not {name: code for name, code in found.codes.items() if ours.get(name, code) != code}
 
 
-def test_the_page_tells_which_commands_work(found: dict[str, Found]) -> None:
+@pytest.mark.nightly
+def test_the_page_tells_which_commands_work(find: Find) -> None:
     before = PAGE.read_text("utf-8")
-    now = with_commands(before, command_table(_rows(found)))
+    now = with_commands(before, command_table(_rows({version: find(version) for version in ALL_VERSIONS})))
     if WRITE:
         PAGE.write_text(now, "utf-8")
     assert now == before or WRITE, (

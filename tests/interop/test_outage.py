@@ -5,8 +5,12 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from interop.outage import Outage
 from interop.peers import APACHE_5
+
+pytestmark = pytest.mark.nightly
 
 
 def test_clients_keep_their_promises_while_apaches_servers_are_in_trouble_by_turns(java_peers: None) -> None:

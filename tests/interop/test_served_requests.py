@@ -19,6 +19,8 @@ from interop.remoting import ask
 from sprocketmq.wire.requests import declared
 from sprocketmq.wire.requests.declaration import AnyRequest, Peer
 
+pytestmark = pytest.mark.nightly
+
 WRITE: Final = os.environ.get("SPROCKETMQ_WRITE_PAGE") == "1"
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAGE: Final = ROOT / "docs/served-requests.md"

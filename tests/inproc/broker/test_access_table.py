@@ -25,6 +25,8 @@ from sprocketmq.wire.frames.acl_signature import signed_fields
 from sprocketmq.wire.records.record import RecordView
 from sprocketmq.wire.records.sys_flag import TRANSACTION_PREPARED_TYPE
 
+pytestmark = pytest.mark.slow
+
 SECRET = b"what only the readers of compared may see"
 KEYS = {"boss": ("Boss7777", "boss-secret"), "nobody": ("Nobody77", "nobody-secret"), "denied": ("Denied77", "denied-secret"),
         "other": ("Other777", "other-secret")}  # fmt: skip

@@ -20,7 +20,7 @@ from sprocketmq.wire.text import fastjson
 
 SIZES = Sizes(topics=2_000, groups=2_000, offsets=16_000, members=20)
 PROM = {"metrics_exporter_type": "PROM", "metrics_prom_exporter_port": 0}
-pytestmark = pytest.mark.parametrize("cluster", [PROM], indirect=True)
+pytestmark = [pytest.mark.slow, pytest.mark.parametrize("cluster", [PROM], indirect=True)]
 
 
 class Fields(dict[str, str]):

@@ -24,6 +24,8 @@ from sprocketmq.client import async_client
 from sprocketmq.net.process.engine import Engine
 from sprocketmq.testing import EmbeddedRocketMQ
 
+pytestmark = pytest.mark.slow
+
 LIMIT_S = 30.0
 TOPIC = "flights"
 ALLOWED = (rmq.RocketMQError, asyncio.CancelledError)

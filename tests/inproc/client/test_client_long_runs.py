@@ -34,7 +34,7 @@ HOURS = float(os.environ.get("SPROCKETMQ_SIMULATED_HOURS", "0.25"))
 SEED = int(os.environ.get("SPROCKETMQ_STORM_SEED", "3"))
 FIRST = rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 
-pytestmark = pytest.mark.timeout(120 if REBALANCES < 100 and HOURS < 2 else 7200)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(120 if REBALANCES < 100 and HOURS < 2 else 7200)]
 
 
 @pytest.fixture

@@ -24,6 +24,8 @@ from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.records.message import MessageQueue
 
+pytestmark = pytest.mark.slow
+
 LATE = MessageQueue("flights", "broker-b", 0)
 
 

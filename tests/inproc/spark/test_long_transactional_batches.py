@@ -44,6 +44,8 @@ from sprocketmq.spark.transactions.visible_rows import VisibleRows
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.records.message import MessageQueue
 
+pytestmark = pytest.mark.slow
+
 GIVEN_UP = "TRANS_CHECK_MAX_TIME_TOPIC"
 # A half is given up some two seconds after it was sent.
 ASKED_TWICE = {"transactionTimeOut": 300, "transactionCheckInterval": 500, "transactionCheckMax": 2}

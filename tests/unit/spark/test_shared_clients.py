@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import subprocess
 import sys
@@ -24,7 +23,6 @@ def _get(clients: SharedClients[str, _Client], key: str) -> _Client:
 
 
 def _names(clients: SharedClients[str, _Client]) -> list[str]:
-    gc.collect()
     return sorted(client.name for client in clients.values())
 
 

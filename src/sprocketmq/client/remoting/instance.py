@@ -59,7 +59,6 @@ log = logging.getLogger("sprocketmq.client")
 # MixAll.CLIENT_INNER_PRODUCER_GROUP: sends retry copies that a broker did not accept as a send-back.
 _INNER_PRODUCER_GROUP: Final = "CLIENT_INNER_PRODUCER"
 _FIRST_HEARTBEAT_MS: Final = 1_000
-_FIRST_PERSIST_MS: Final = 10_000
 _POOLS_MS: Final = 60_000
 
 
@@ -208,7 +207,9 @@ class ClientInstance:
         routes_ms = options.poll_name_server_interval_ms
         self._every("routes", routes_ms, routes_ms, self._refresh_routes)
         self._every("heartbeat", _FIRST_HEARTBEAT_MS, options.heartbeat_broker_interval_ms, self._clean_and_heartbeat)
-        self._every("offsets", _FIRST_PERSIST_MS, options.persist_consumer_offset_interval_ms, self._persist_offsets)
+        offsets_ms = options.persist_consumer_offset_interval_ms
+        # Java's first time is 10 s, and 5 s its default (MQClientInstance.startScheduledTask).
+        self._every("offsets", 2 * offsets_ms, offsets_ms, self._persist_offsets)
         self._every("pools", _POOLS_MS, _POOLS_MS, self._adjust_pools)
         if not self.name_servers.is_fixed:
             self._every("name server list", FIRST_REREAD_MS, REREAD_INTERVAL_MS, self.name_servers.reread)

@@ -79,6 +79,7 @@ def changed(**values: Any) -> bytes:
     return run(*{**dict(ORDINARY), **values}.items())
 
 
+@pytest.mark.slow
 @settings(max_examples=1500, deadline=None)
 @example([changed(), changed(g="12"), changed(g="9", i="p")])
 @example([changed(b="\x00\x01g\x00\x00\x00\x011", g="7"), changed(b="\x00\x01g\x00\x00\x00\x011", g="77")])
