@@ -14,6 +14,7 @@ from typing import Any, Final
 import uvicorn
 
 from sprocketmq.console.app import make_app
+from sprocketmq.console.bounded_http import BoundedHttp
 from sprocketmq.console.cluster.cluster import Cluster
 from sprocketmq.console.pages.page import ConsoleParts, now_ms
 from sprocketmq.console.safety.audit import Audit
@@ -136,6 +137,7 @@ class ConsoleServer:
                 server_header=False,
                 lifespan="off",
                 timeout_graceful_shutdown=_LEAVE_WITHIN_S,
+                http=BoundedHttp,
             )
         )
         self._serving = asyncio.ensure_future(self._serve(self._server))

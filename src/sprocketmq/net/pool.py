@@ -254,6 +254,19 @@ class ConnectionPool:
         if connection is not None:
             connection.close()
 
+    def close_unused(self, most: int, *, but: str) -> None:
+        """Close connections while more than ``most`` are open, except that to ``but``: those that were silent for the longest time, and no
+        connection that waits for an answer."""
+        if but in self._open or len(self._open) <= most:
+            return
+        unused = sorted(
+            (connection.last_read_s, address)
+            for address, connection in self._open.items()
+            if not connection.awaits_answer
+        )
+        for _, address in unused[: len(self._open) - most]:
+            self.close_connection(address)
+
     async def aclose(self) -> None:
         """Close all connections; later calls raise ClosedError."""
         self._closed = True

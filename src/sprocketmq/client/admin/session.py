@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from sprocketmq.client.admin.checked_arguments import checked
 from sprocketmq.client.answer_bodies import answer_body
 from sprocketmq.client.async_client import AsyncClient, in_order
+from sprocketmq.client.reach import Reach
 from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.client.remoting.name_servers import NameServers
 from sprocketmq.client.remoting.routes import Routes
@@ -64,13 +65,14 @@ class AdminParts:
 
     runs_caller = False
 
-    def __init__(self, options: ClientOptions) -> None:
+    def __init__(self, options: ClientOptions, reach: Reach) -> None:
         self.pool = ConnectionPool(
             ssl_context=options.new_ssl_context(), credentials=options.credentials, namespace=options.namespace_v2
         )
         watch(options.clock, self.pool)
         servers = NameServers(self.pool, parse_addresses(options.addresses))
         self.api = RemotingApi(self.pool, servers, options.mq_client_api_timeout_ms)
+        self.api.reach = reach
         self.routes = Routes(self.api)
         self.producer: AsyncProducer | None = None
 
@@ -88,6 +90,8 @@ class AdminSession(AsyncClient[AdminParts]):
     In all requests, ``broker`` is a broker's name (for its master) or ``host:port``; ``cluster`` means all
     its masters; without both, all masters.
     """
+
+    _leaves_silent = False  # see Reach
 
     def __init_subclass__(cls) -> None:
         """Wrap each request so that its arguments are checked."""
@@ -113,7 +117,7 @@ class AdminSession(AsyncClient[AdminParts]):
         return "the admin client"
 
     def _make(self) -> AdminParts:
-        return AdminParts(self._options)
+        return AdminParts(self._options, Reach(leaves_silent=self._leaves_silent))
 
     def _use(self, parts: AdminParts | None) -> None:
         """Do nothing; requests use the parts directly."""

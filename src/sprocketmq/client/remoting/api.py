@@ -12,6 +12,7 @@ import logging
 from typing import Any, Final
 
 from sprocketmq.client.answer_bodies import answer_body
+from sprocketmq.client.reach import Reach
 from sprocketmq.client.remoting.name_servers import NameServers
 from sprocketmq.client.remoting.server_kind import ServerKinds
 from sprocketmq.client.results import SEND_STATUS_BY_CODE, PullResult, SendStatus
@@ -52,6 +53,8 @@ class RemotingApi:
         self.timeout_ms = timeout_ms
         self.kinds = ServerKinds(pool, timeout_ms)
         self.behind_proxy = False
+        self.reach: Reach | None = None
+        """The limits of a client that asks all servers that are registered."""
 
     # -- name server -----------------------------------------------------------------------------------------------------------
 
@@ -379,6 +382,8 @@ class RemotingApi:
 
     async def invoke(self, address: str, command: Command, timeout_ms: int) -> Command:
         """Send a request and wait; ``timeout_ms`` covers connecting and the answer."""
+        if self.reach is not None:
+            return await self.reach.invoke(self.pool, address, command, timeout_ms)
         return await self.pool.invoke(address, command, timeout_ms)
 
     async def ask(

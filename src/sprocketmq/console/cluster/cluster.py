@@ -26,6 +26,10 @@ _MARGIN_S: Final = 0.5  # the request's own timeout, which comes first, has a be
 _PRODUCER_GROUP: Final = "sprocketmq-console"
 
 
+class _Admin(AsyncAdmin):
+    _leaves_silent = True  # the next page or round asks again
+
+
 class Cluster:
     """Args: ``options`` are for every client, ``limit_ms`` is the timeout of one request."""
 
@@ -33,7 +37,7 @@ class Cluster:
         # Single requests have the timeout, too, so that a call to several brokers gets the answers of the others.
         self._options: CommonOptions = {**options, "mq_client_api_timeout_ms": limit_ms}
         self._limit_s = limit_ms / 1000
-        self.admin = AsyncAdmin(**self._options)
+        self.admin: AsyncAdmin = _Admin(**self._options)
         self._producer: AsyncProducer | None = None
         self._starting = asyncio.Lock()
 

@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 from typing import Any, Final
 
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from sprocketmq.console.pages.entry import sign_in_by_link
-from sprocketmq.console.pages.page import ConsoleParts, page, parts_of
+from sprocketmq.console.pages.page import ConsoleParts, event_stream, page, parts_of
 from sprocketmq.console.safety.sessions import Session
 from sprocketmq.console.show.sparkline import sparkline
 from sprocketmq.console.watch.group_state import GroupState, Level
@@ -99,11 +99,7 @@ def urgency(view: ClusterView, groups: list[GroupState]) -> Level:
 
 async def events(request: Request) -> Response:
     """Server-sent events: ``tick`` whenever there is a new view."""
-    return StreamingResponse(
-        _ticks(parts_of(request), request.state.session),
-        media_type="text/event-stream",
-        headers={"X-Accel-Buffering": "no"},
-    )
+    return event_stream(request, _ticks(parts_of(request), request.state.session))
 
 
 async def _ticks(parts: ConsoleParts, session: Session) -> AsyncIterator[str]:

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode
 
 from starlette.datastructures import FormData
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import HTMLResponse
+from starlette.responses import HTMLResponse, StreamingResponse
 
 from sprocketmq.console.cluster.cluster import Cluster
 from sprocketmq.console.safety.audit import Audit
@@ -26,6 +27,7 @@ __all__ = [
     "Refused",
     "address",
     "change_of",
+    "event_stream",
     "fields_of",
     "form_of",
     "given",
@@ -92,6 +94,23 @@ def page(request: Request, template: str, *, code: int = 200, **context: Any) ->
     parts.watcher.page_loaded()
     common = {"path": request.url.path, "form_key": session.form_key, "proxy": parts.watcher.view.proxy}
     return parts.templates.response(template, code=code, **common, **context)
+
+
+def event_stream(request: Request, events: AsyncIterator[str]) -> StreamingResponse:
+    """Server-sent events, unless the session has too many such streams; then the browser tries again after a minute."""
+    sessions, session = parts_of(request).sessions, request.state.session
+
+    async def limited() -> AsyncIterator[str]:
+        if not sessions.take_stream(session):
+            yield "retry: 60000\n: too many pages wait for events\n\n"
+            return
+        try:
+            async for event in events:
+                yield event
+        finally:
+            sessions.give_stream_back(session)
+
+    return StreamingResponse(limited(), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
 
 async def fields_of(request: Request) -> FormData:

@@ -10,11 +10,11 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
 from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
 from sprocketmq.client.produce.async_producer import AsyncProducer
 from sprocketmq.console.pages.outcome import Outcome, body_facts, changing, outcome_response
-from sprocketmq.console.pages.page import ConsoleParts, address, change_of, given, page, parts_of
+from sprocketmq.console.pages.page import ConsoleParts, address, change_of, event_stream, given, page, parts_of
 from sprocketmq.console.safety.sessions import Session
 from sprocketmq.console.show.bodies import preview
 from sprocketmq.console.show.values import size, time_of_day
@@ -161,11 +161,7 @@ async def tail(request: Request) -> Response:
     """Server-sent events: one for each new message."""
     name, parts = given(request, "name"), parts_of(request)
     expression = request.query_params.get("tags", "").strip() or "*"
-    return StreamingResponse(
-        _Tail(parts, request.state.session, name, expression).events(),
-        media_type="text/event-stream",
-        headers={"X-Accel-Buffering": "no"},
-    )
+    return event_stream(request, _Tail(parts, request.state.session, name, expression).events())
 
 
 class _Tail:

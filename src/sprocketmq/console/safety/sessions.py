@@ -4,7 +4,9 @@
 Laws
     1. Token, session and form key are compared in constant time.
     2. There are at most ``MOST_SESSIONS``; a further one replaces the least recently used. Each ends after twelve hours without use.
-    3. Each session has a secret key for its forms, so that other sites cannot send them.
+    3. A session has at most ``MOST_STREAMS`` streams of events, all together have at most ``_ALL_STREAMS``, so that connections are left
+       for pages.
+    4. Each session has a secret key for its forms, so that other sites cannot send them.
 """
 
 from __future__ import annotations
@@ -16,9 +18,11 @@ from typing import Final
 
 from sprocketmq.errors import ConfigurationError
 
-__all__ = ["Session", "Sessions"]
+__all__ = ["MOST_STREAMS", "Session", "Sessions"]
 
 MOST_SESSIONS: Final = 64
+MOST_STREAMS: Final = 12  # a browser opens six connections to a host
+_ALL_STREAMS: Final = 64
 _IDLE_S: Final = 12 * 3600
 _LEAST_TOKEN: Final = 16
 
@@ -32,12 +36,14 @@ class Session:
         key: the value of its cookie.
         form_key: a hidden field of its forms.
         used_s: time of the last use.
+        streams: its pages that wait for events, see ``take_stream``.
     """
 
     number: int
     key: str
     form_key: str
     used_s: float
+    streams: int = 0
 
 
 class Sessions:
@@ -59,7 +65,7 @@ class Sessions:
         self.token = token or secrets.token_urlsafe(32)
         self._now_s = now_s
         self._sessions: dict[str, Session] = {}
-        self._count = 0
+        self._count = self._streams = 0
 
     def open(self, token: str) -> Session | None:
         """A new session, or None if the token is wrong."""
@@ -87,6 +93,18 @@ class Sessions:
     def is_open(self, session: Session) -> bool:
         """Whether the session has not ended. This does not count as a use, because streams check it periodically."""
         return self._sessions.get(session.key) is session and self._now_s() - session.used_s <= _IDLE_S
+
+    def take_stream(self, session: Session) -> bool:
+        """Count one more stream of the session; False, without counting it, if there are too many. ``give_stream_back`` at its end."""
+        if session.streams >= MOST_STREAMS or self._streams >= _ALL_STREAMS:
+            return False
+        session.streams += 1
+        self._streams += 1
+        return True
+
+    def give_stream_back(self, session: Session) -> None:
+        session.streams -= 1
+        self._streams -= 1
 
     def close(self, session: Session) -> None:
         """Sign out."""

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Limits for a client that asks all servers that are registered, which anybody can register at an open name server.
+
+Laws
+    1. Requests to at most ``MOST_AT_ONCE`` servers are under way; others wait for their turn, and their timeout begins with it.
+    2. At most ``MOST_OPEN`` connections stay open; the one that was used least recently is closed for a new one.
+    3. If it leaves silent servers alone: one that did not answer is asked again after 5 s, then 10 s, 20 s, 40 s and 80 s. Requests until
+       then fail at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from sprocketmq.errors import ConnectFailed, NetworkError, RequestTimeout
+from sprocketmq.net.pool import ConnectionPool
+from sprocketmq.wire.frames.command import Command
+
+__all__ = ["MOST_AT_ONCE", "MOST_OPEN", "Reach"]
+
+MOST_AT_ONCE: Final = 32
+MOST_OPEN: Final = 64
+_PAUSE_S: Final = 5.0
+_MOST_PAUSES: Final = 5
+_MOST_SILENT: Final = 4_096  # addresses that are remembered
+
+
+class Reach:
+    """Args: ``leaves_silent``: for clients that ask again and again."""
+
+    def __init__(self, *, leaves_silent: bool = False) -> None:
+        self._leaves_silent = leaves_silent
+        self._turns = asyncio.Semaphore(MOST_AT_ONCE)
+        self._silent: dict[
+            str, tuple[int, float]
+        ] = {}  # how often in sequence it did not answer, and when it is asked again
+
+    async def invoke(self, pool: ConnectionPool, address: str, command: Command, timeout_ms: int) -> Command:
+        """As ``pool.invoke``. Raises ConnectFailed for a server that is left alone."""
+        self._refuse_silent(address)
+        async with self._turns:
+            self._refuse_silent(address)
+            pool.close_unused(MOST_OPEN - 1, but=address)
+            try:
+                answer = await pool.invoke(address, command, timeout_ms)
+            except (NetworkError, RequestTimeout):
+                self._note_silent(address)
+                raise
+        self._silent.pop(address, None)
+        return answer
+
+    def _refuse_silent(self, address: str) -> None:
+        _, until_s = self._silent.get(address, (0, 0.0))
+        left_s = until_s - asyncio.get_running_loop().time()
+        if left_s > 0:
+            raise ConnectFailed(f"{address} did not answer; it is asked again in {left_s:.0f} s", address)
+
+    def _note_silent(self, address: str) -> None:
+        if self._leaves_silent:
+            count = self._silent.pop(address, (0, 0.0))[0]
+            while len(self._silent) >= _MOST_SILENT:
+                del self._silent[next(iter(self._silent))]
+            pause_s = _PAUSE_S * (1 << min(count, _MOST_PAUSES - 1))
+            self._silent[address] = count + 1, asyncio.get_running_loop().time() + pause_s

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A client that asks all registered servers connects to few of them at a time, and leaves those alone that do not answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from sprocketmq.client.reach import MOST_AT_ONCE, MOST_OPEN, Reach
+from sprocketmq.errors import ConnectFailed, RequestTimeout
+from sprocketmq.net.pool import ConnectionPool
+from sprocketmq.net.server import Server
+from sprocketmq.wire.frames.command import Command, request, response
+
+
+class SilentServers(ConnectionPool):
+    """Stands for connections to servers that never answer, except those that are ``honest``."""
+
+    def __init__(self, *honest: str) -> None:
+        super().__init__()
+        self.honest, self.under_way, self.most, self.asked = honest, 0, 0, Counter[str]()
+
+    async def invoke(self, address: str, command: Command, timeout_ms: int) -> Command:
+        self.asked[address] += 1
+        self.under_way += 1
+        self.most = max(self.most, self.under_way)
+        await asyncio.sleep(0)
+        self.under_way -= 1
+        if address in self.honest:
+            return response(command)
+        raise RequestTimeout(f"{address} did not answer")
+
+
+STRANGERS = [f"10.0.{number // 250}.{number % 250}:1" for number in range(999)]
+
+
+def test_strangers_are_asked_a_few_at_a_time_and_not_in_each_round() -> None:
+    pool = SilentServers("10.0.1.7:1")
+
+    async def run() -> None:
+        reach = Reach(leaves_silent=True)
+        for _ in range(3):
+            asked = (reach.invoke(pool, address, request(28, None), 1_000) for address in STRANGERS)
+            answers = await asyncio.gather(*asked, return_exceptions=True)
+            assert [one.code for one in answers if isinstance(one, Command)] == [0]
+        with pytest.raises(ConnectFailed, match="is asked again in 5 s"):
+            await reach.invoke(pool, STRANGERS[0], request(28, None), 1_000)
+
+    asyncio.run(run())
+    assert pool.most == MOST_AT_ONCE
+    assert pool.asked.pop("10.0.1.7:1") == 3
+    assert set(pool.asked.values()) == {1}
+
+
+def test_others_are_asked_each_time() -> None:
+    pool = SilentServers()
+
+    async def run() -> None:
+        reach = Reach()
+        for _ in range(3):
+            with pytest.raises(RequestTimeout):
+                await reach.invoke(pool, "a:1", request(28, None), 1_000)
+
+    asyncio.run(run())
+    assert pool.asked["a:1"] == 3
+
+
+def test_few_connections_stay_open() -> None:
+    async def run() -> None:
+        server, pool, reach = Server(lambda connection, command, *_: response(command)), ConnectionPool(), Reach()
+        port = await server.start("127.0.0.1", 0)
+        for number in range(1, MOST_OPEN + 20):
+            await reach.invoke(
+                pool, f"127.0.0.1:{port:0{number + 5}}", request(28, None), 10_000
+            )  # one peer, many names
+        assert len(pool.addresses) == MOST_OPEN
+        await reach.invoke(pool, pool.addresses[0], request(28, None), 10_000)
+        assert len(pool.addresses) == MOST_OPEN
+        await pool.aclose()
+        await server.stop()
+
+    asyncio.run(run())
