@@ -27,6 +27,7 @@ from typing import Final
 
 from sprocketmq.net.output.queued_bytes import COUNTED_IN_BYTES, COUNTED_OUT_BYTES, QueuedBytes
 from sprocketmq.net.output.write_turns import WriteTurns
+from sprocketmq.net.tls_reads import TLS_BUFFER_BYTES
 from sprocketmq.wire.frames.frame import FrameDecoder, Span
 
 __all__ = ["BoundedProtocol"]
@@ -45,8 +46,8 @@ class BoundedProtocol(asyncio.Protocol):
     # Slots, because attribute access is slow for objects with more than thirty attributes, and each read uses about thirty.
     __slots__ = (
         "_backlog_bytes", "_backlogs", "_counted_bytes", "_decoder", "_held_bytes", "_is_aborted", "_is_served", "_is_stopped",
-        "_long_answers", "_loop", "_most_out_bytes", "_newest", "_noted_held_bytes", "_noted_in", "_queued", "_transport", "_turns",
-        "_unread", "_when_writable", "backs_up", "is_congested", "now_s", "remote_address",
+        "_long_answers", "_loop", "_most_out_bytes", "_newest", "_noted_held_bytes", "_noted_in", "_queued", "_tls_bytes", "_transport",
+        "_turns", "_unread", "_when_writable", "backs_up", "is_congested", "now_s", "remote_address",
     )  # fmt: skip
 
     def __init__(self, queued: QueuedBytes, decoder: FrameDecoder, *, is_served: bool) -> None:
@@ -54,6 +55,7 @@ class BoundedProtocol(asyncio.Protocol):
         self._is_served = is_served  # made by a server, so law 1 applies
         self._transport: asyncio.Transport | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._tls_bytes = 0  # what the transport may keep besides
         self.now_s: Callable[[], float] = time.monotonic  # from connection_made on the loop's clock
         self.remote_address = ""
         self.backs_up = self.is_congested = False
@@ -81,6 +83,8 @@ class BoundedProtocol(asyncio.Protocol):
         self._transport, self._loop = transport, asyncio.get_running_loop()
         self.now_s = self._loop.time
         transport.set_write_buffer_limits(high=self._counted_bytes)
+        if transport.get_extra_info("sslcontext") is not None:
+            self._tls_bytes = TLS_BUFFER_BYTES
 
     def _gone(self) -> None:
         self._transport = self._unread = None
@@ -201,7 +205,10 @@ class BoundedProtocol(asyncio.Protocol):
         in_bytes = (
             self._decoder.pending_bytes + self._held_bytes + (0 if self._unread is None else len(self._unread[0]))
         )
-        return in_bytes if in_bytes >= COUNTED_IN_BYTES else 0, self.unsent_bytes if self.backs_up else 0
+        return (
+            in_bytes + self._tls_bytes if in_bytes >= COUNTED_IN_BYTES else 0,
+            self.unsent_bytes if self.backs_up else 0,
+        )
 
     @property
     def holds_much(self) -> bool:

@@ -24,7 +24,7 @@ from sprocketmq.errors import (
 )
 from sprocketmq.net.connection import CLIENT_ANSWER_READERS, Connection, RequestHandler, close_all
 from sprocketmq.net.process import fork
-from sprocketmq.net.process.malloc_settings import keep_blocks_of_tls_reads
+from sprocketmq.net.tls_reads import TlsReads, read_buffer
 from sprocketmq.net.waiting_line import WaitingLine
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Command
@@ -97,8 +97,7 @@ class ConnectionPool:
         self._handler = handler
         self._connect_timeout_ms = connect_timeout_ms
         self._ssl_context = ssl_context
-        if ssl_context is not None:
-            keep_blocks_of_tls_reads()
+        self._tls_buffer = None if ssl_context is None else read_buffer()
         self._renewable, self._signer = _signing(credentials)
         self._fixed = None if self._renewable is not None else cast("Credentials | None", credentials)
         self.added_fields: Mapping[str, str] = {}  # to each request, before it is signed
@@ -301,16 +300,16 @@ class ConnectionPool:
     async def _connect(self, address: str) -> Connection:
         host, port = split_address(address)
         loop = asyncio.get_running_loop()
-        opening = loop.create_connection(
-            lambda: Connection(
+
+        def make() -> Connection | TlsReads:
+            connection = Connection(
                 self._handler, on_close=lambda gone: self._forget(address, gone), answer_readers=CLIENT_ANSWER_READERS
-            ),
-            host,
-            port,
-            ssl=self._ssl_context,
-        )
+            )
+            return connection if self._tls_buffer is None else TlsReads(connection, self._tls_buffer)
+
+        opening = loop.create_connection(make, host, port, ssl=self._ssl_context)
         try:
-            _, connection = await asyncio.wait_for(opening, self._connect_timeout_ms / 1000)
+            _, protocol = await asyncio.wait_for(opening, self._connect_timeout_ms / 1000)
         except TimeoutError as error:
             speaks = "" if self._ssl_context is None else ", and does it speak TLS"
             raise ConnectFailed(
@@ -323,6 +322,7 @@ class ConnectionPool:
             ) from error
         except OSError as error:
             raise ConnectFailed(_connect_error(address, error, tls=self._ssl_context is not None), address) from error
+        connection = protocol.connection if isinstance(protocol, TlsReads) else protocol
         connection.signer = self._signer
         connection.state[_UNHEARD] = connection.last_read_s
         return connection

@@ -18,9 +18,10 @@ from collections.abc import Callable
 from typing import Final
 
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.net.process.malloc_settings import keep_blocks_of_tls_reads
+from sprocketmq.net.connection import Connection
 from sprocketmq.net.rate_limited_log import RateLimitedLog
 from sprocketmq.net.tls import HANDSHAKE_BYTE, ServerTls
+from sprocketmq.net.tls_reads import TlsReads, read_buffer
 
 __all__ = ["TlsListener"]
 
@@ -43,7 +44,7 @@ class TlsListener:
     def __init__(
         self,
         tls: ServerTls,
-        make_protocol: Callable[[], asyncio.BaseProtocol],
+        make_protocol: Callable[[], Connection],
         has_room: Callable[[int], bool],
         first_byte_timeout_s: float,
     ) -> None:
@@ -54,7 +55,7 @@ class TlsListener:
         self._silent: dict[socket.socket, asyncio.TimerHandle] = {}
         self._shaking: set[asyncio.Task[None]] = set()
         self._without_tls_log, self._handshake_log = RateLimitedLog(log), RateLimitedLog(log)
-        keep_blocks_of_tls_reads()
+        self._buffer = read_buffer()
 
     async def start(self, host: str, port: int, backlog: int) -> int:
         """Listen on all addresses of ``host`` and return the port. Raises OSError as binding does."""
@@ -151,11 +152,14 @@ class TlsListener:
         self._shaking.add(task)
         task.add_done_callback(self._shaking.discard)
 
+    def _make_protocol_of_tls(self) -> TlsReads:
+        return TlsReads(self._make_protocol(), self._buffer)
+
     async def _start_protocol(self, connection: socket.socket, context: ssl.SSLContext | None) -> None:
         peer = _peer(connection)
         try:
             await self._loop.connect_accepted_socket(
-                self._make_protocol,
+                self._make_protocol if context is None else self._make_protocol_of_tls,
                 connection,
                 ssl=context,
                 ssl_handshake_timeout=None if context is None else _HANDSHAKE_TIMEOUT_S,

@@ -10,6 +10,7 @@ import contextlib
 import json
 import select
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -31,12 +32,16 @@ READER, REQUESTER, HALVES = "a-reader", "a-requester", "halves"
 class Peer:
     """A connection with a small window. ``reads``: nothing, a little now and then, or all."""
 
-    def __init__(self, address: str, reads: str = "nothing") -> None:
+    def __init__(self, address: str, reads: str = "nothing", *, tls: bool = False) -> None:
         host, port = address.rsplit(":", 1)
         self.socket = socket.socket()
         if reads != "all":
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 * KIB)
         self.socket.connect((host, int(port)))
+        if tls:
+            context = ssl.create_default_context()
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+            self.socket = context.wrap_socket(self.socket)
         self.socket.settimeout(0.5)
         self.is_cut = False
         self._over = threading.Event()
@@ -81,15 +86,15 @@ class Stage:
         self.server, self.reads = server, reads
         self.peers: list[Peer] = []
 
-    def victim(self, address: str = "") -> Peer:
-        return self._open(address, self.reads)
+    def victim(self, address: str = "", *, tls: bool = False) -> Peer:
+        return self._open(address, self.reads, tls=tls)
 
     def helper(self) -> Peer:
         """Reads all of its answers."""
         return self._open("", "all")
 
-    def _open(self, address: str, reads: str) -> Peer:
-        self.peers.append(Peer(address or self.server.broker_addr, reads))
+    def _open(self, address: str, reads: str, *, tls: bool = False) -> Peer:
+        self.peers.append(Peer(address or self.server.broker_addr, reads, tls=tls))
         return self.peers[-1]
 
     def close(self) -> None:
@@ -261,6 +266,14 @@ def unfinished_frames(stage: Stage) -> Iterator[None]:
         yield
 
 
+def unfinished_frames_over_tls(stage: Stage) -> Iterator[None]:
+    begun = (16_000_000).to_bytes(4, "big") + bytes(4 * KIB * KIB)
+    for _ in range(40):
+        with contextlib.suppress(OSError):  # the server closes some before they have shaken hands
+            stage.victim(tls=True).write(begun)
+        yield
+
+
 def trickled_frames(stage: Stage) -> Iterator[None]:
     peers = [stage.victim() for _ in range(80)]
     for peer in peers:
@@ -284,6 +297,7 @@ FLOODS: Final[dict[str, Callable[[Stage], Iterator[None]]]] = {
         pushed_replies,
         notifications,
         unfinished_frames,
+        unfinished_frames_over_tls,
         trickled_frames,
         transaction_checks,
     )

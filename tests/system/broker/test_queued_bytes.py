@@ -92,6 +92,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
         transactionTimeOut=0,
         transactionCheckMax=12,
         mappedFileSizeCommitLog=64 * MIB,
+        **{"tls.test.mode.enable": True, "tls.server.mode": "permissive"},
     )
     with server:
         yield Watched(server, metrics_port)

@@ -18,10 +18,12 @@ import trustme
 
 from sprocketmq.errors import ConfigurationError, NetworkError
 from sprocketmq.net.connection import Connection
+from sprocketmq.net.output.queued_bytes import QueuedBytes
 from sprocketmq.net.pool import ConnectionPool
-from sprocketmq.net.process.engine import Engine
+from sprocketmq.net.process.engine import Engine, new_event_loop
 from sprocketmq.net.server import Limits, Server
 from sprocketmq.net.tls import ServerTls, TlsSettings
+from sprocketmq.net.tls_reads import TLS_BUFFER_BYTES, TlsReads
 from sprocketmq.wire.frames.command import Command, encode_command, request, response
 from sprocketmq.wire.frames.frame import MAX_FRAME_BYTES, FrameDecoder
 
@@ -368,3 +370,70 @@ def test_a_peer_that_never_reads_does_not_grow_our_memory(engine: Engine, tmp_pa
         await server.stop()
 
     engine.run(run(), timeout_s=60)
+
+
+@pytest.mark.parametrize("make_loop", [new_event_loop, asyncio.new_event_loop])
+def test_frames_that_never_end_are_limited_over_tls_as_they_are_without(
+    make_loop: Callable[[], asyncio.AbstractEventLoop], tmp_path: Path
+) -> None:
+    settings = write_certificate(tmp_path)
+
+    async def flood(tls: bool) -> tuple[int, int]:
+        queued = QueuedBytes(limit_bytes=8 << 20)
+        server = Server(echo, tls=ServerTls(settings), queued=queued)
+        port = await server.start("127.0.0.1", 0)
+        writers = []
+        for _ in range(10):
+            _, writer = await asyncio.open_connection("localhost", port, ssl=trusting() if tls else None)
+            writers.append(writer)
+            writer.write((8 << 20).to_bytes(4, "big") + bytes(2 << 20))
+            with contextlib.suppress(ConnectionError):
+                await writer.drain()
+        while queued.closed_connections < 7 - (not tls):
+            await asyncio.sleep(0.01)
+        kept_bytes, connections = queued.in_bytes, len(server.connections)
+        assert connections
+        for connection in server.connections:  # what TLS keeps besides is counted
+            besides = connection.queued_bytes()[0] - connection._decoder.pending_bytes
+            assert besides == (TLS_BUFFER_BYTES if tls else 0)
+        for writer in writers:
+            writer.transport.abort()
+        await server.stop()
+        return kept_bytes, connections
+
+    with asyncio.Runner(loop_factory=make_loop) as runner:
+        for tls in (False, True):
+            kept_bytes, _ = runner.run(flood(tls))
+            assert kept_bytes <= 8 << 20
+
+
+@pytest.mark.parametrize("make_loop", [new_event_loop, asyncio.new_event_loop])
+def test_records_are_read_into_one_buffer_and_not_into_blocks_of_their_own(
+    make_loop: Callable[[], asyncio.AbstractEventLoop], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tls = ServerTls(write_certificate(tmp_path))
+    buffers, reads = [], []
+    get_buffer, updated = TlsReads.get_buffer, TlsReads.buffer_updated
+
+    def noted(self: TlsReads, sizehint: int) -> memoryview:
+        buffers.append(get_buffer(self, sizehint))
+        return buffers[-1]
+
+    def noted_read(self: TlsReads, nbytes: int) -> None:
+        reads.append(nbytes)
+        updated(self, nbytes)
+
+    monkeypatch.setattr(TlsReads, "get_buffer", noted)
+    monkeypatch.setattr(TlsReads, "buffer_updated", noted_read)
+
+    async def run() -> None:
+        server = Server(echo, tls=tls)
+        address = f"localhost:{await server.start('127.0.0.1', 0)}"
+        body = bytes(range(256)) * 4_096
+        assert await asyncio.gather(*(ask(address, trusting(), body) for _ in range(3))) == [body] * 3
+        await server.stop()
+
+    with asyncio.Runner(loop_factory=make_loop) as runner:
+        runner.run(run())
+    assert len(set(map(id, buffers))) == 4  # of the server, and of each pool
+    assert sum(reads) > 6 * (1 << 20)  # all that was asked and answered came this way
