@@ -9,16 +9,13 @@ protocol with a buffer of its own gets its records in that buffer, and copies wh
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-if TYPE_CHECKING:
-    from sprocketmq.net.connection import Connection
+from sprocketmq.net.connection import Connection
 
-__all__ = ["TLS_BUFFER_BYTES", "TlsReads", "read_buffer"]
+__all__ = ["TlsReads", "read_buffer"]
 
 _READ_BYTES: Final = 256 * 1024
-TLS_BUFFER_BYTES: Final = 512 * 1024
-"""What asyncio and uvloop keep for a connection over TLS: encrypted bytes that were read, and OpenSSL's input (256 KiB each)."""
 
 
 class TlsReads(asyncio.BufferedProtocol):

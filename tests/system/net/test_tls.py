@@ -17,13 +17,14 @@ import pytest
 import trustme
 
 from sprocketmq.errors import ConfigurationError, NetworkError
+from sprocketmq.net.bounded_protocol import TLS_BUFFER_BYTES
 from sprocketmq.net.connection import Connection
 from sprocketmq.net.output.queued_bytes import QueuedBytes
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.net.process.engine import Engine, new_event_loop
 from sprocketmq.net.server import Limits, Server
 from sprocketmq.net.tls import ServerTls, TlsSettings
-from sprocketmq.net.tls_reads import TLS_BUFFER_BYTES, TlsReads
+from sprocketmq.net.tls_reads import TlsReads
 from sprocketmq.wire.frames.command import Command, encode_command, request, response
 from sprocketmq.wire.frames.frame import MAX_FRAME_BYTES, FrameDecoder
 
