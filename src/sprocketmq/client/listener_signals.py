@@ -61,9 +61,9 @@ class RetryLater(ListenerSignal):
         self.delay_level = check_range("delay_level", delay_level, 0, MOST_DELAY_LEVELS)
         if delay_ms is not None:
             self.suspend_ms = check_range("delay_ms", delay_ms, 1, _LONGEST_MS)
-            self.delay_level = delay_level or levels.level_for(delay_ms)
-        elif delay_level:
-            self.suspend_ms = levels.delay_ms(delay_level)
+            self.delay_level = self.delay_level or levels.level_for(self.suspend_ms)
+        elif self.delay_level:
+            self.suspend_ms = levels.delay_ms(self.delay_level)
 
 
 class DeadLetter(ListenerSignal):

@@ -21,6 +21,7 @@ from sprocketmq.core.resource_names import topic_name_problem
 from sprocketmq.errors import ClosedError, ConfigurationError
 from sprocketmq.net.process.clock import Clock, ManualClock, SystemClock
 from sprocketmq.net.process.engine import Engine
+from sprocketmq.plain_values import plain_value
 from sprocketmq.testing.faults import FaultInjector
 from sprocketmq.wire.bodies import TopicConfig
 from sprocketmq.wire.records.message import MessageExt
@@ -130,7 +131,7 @@ class EmbeddedRocketMQ(Generic[C]):
             )
         self._config = BrokerConfig.from_properties(
             {
-                key: str(value).lower() if isinstance(value, bool) else str(value)
+                key: str(value).lower() if isinstance(value, bool) else str(plain_value(value))
                 for key, value in {"enablePropertyFilter": True, **config}.items()
             }
         )

@@ -66,3 +66,42 @@ def second_broker(rocketmq: EmbeddedRocketMQ) -> Iterator[Broker]:
     broker.start()
     yield broker
     broker.stop()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[EmbeddedRocketMQ]:
+    """For ``public_verbs``."""
+    with EmbeddedRocketMQ() as started:
+        started.create_topic("flights", queues=1)
+        yield started
+
+
+@pytest.fixture(scope="module")
+def clients(server: EmbeddedRocketMQ) -> Iterator[dict[str, Any]]:
+    """A started client of each class, by the owner of a verb."""
+    options: dict[str, Any] = {"namesrv_addr": server.namesrv_addr, "clock": server.clock}
+    push = server.push_consumer("push", await_termination_ms=0)
+    push.subscribe("flights")
+    push.on_message(lambda message: None)
+    with (
+        server.producer("ops", value_serializer=rmq.json_serializer) as producer,
+        rmq.TransactionProducer(
+            "t",
+            check=lambda message: rmq.LocalTransactionState.UNKNOWN,
+            value_serializer=rmq.json_serializer,
+            **options,
+        ) as transactions,
+        push,
+        server.pull_consumer("pull", poll_timeout_ms=0) as pull,
+        rmq.DeadLetters("pull", **options) as dead_letters,
+        server.admin() as admin,
+    ):
+        pull.subscribe("flights")
+        yield {
+            "producer": producer,
+            "transactions": transactions,
+            "push": push,
+            "pull": pull,
+            "dead letters": dead_letters,
+            "admin": admin,
+        }

@@ -6,14 +6,13 @@ The parameters are read from the signatures, so a new one is tried without being
 
 from __future__ import annotations
 
-import inspect
 import math
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 import pytest
+from public_verbs import Verb, caller, parameters_of, verbs
 
 import sprocketmq as rmq
 from sprocketmq.client.settings.options import ClientOptions
@@ -68,8 +67,6 @@ ALLOWED: Final[dict[str, tuple[Any, ...]]] = {
 }
 # What the sentence calls them.
 CALLED: Final = {"limit_ms": "consume_timeout_ms", "offsets": "queue"}
-# For who knows the package from within.
-PASSED: Final = frozenset({"engine", "api", "credentials", "ssl_context"})
 # A serializer decides what it may be.
 ANYTHING: Final = frozenset({"value"})
 
@@ -134,161 +131,13 @@ def _tried(name: str, annotation: str, call: Callable[[Any], Any]) -> list[str]:
     return faults
 
 
-@dataclass
-class Verb:
-    """A public method, and where its clients come from."""
-
-    owner: str
-    name: str
-    parameters: dict[str, str]
-
-
-OWNERS: Final[dict[str, type]] = {
-    "producer": rmq.Producer,
-    "transactions": rmq.TransactionProducer,
-    "push": rmq.PushConsumer,
-    "pull": rmq.PullConsumer,
-    "dead letters": rmq.DeadLetters,
-    "admin": rmq.Admin,
-}
-_SKIPPED: Final = frozenset({"after_fork_in_child", "start", "shutdown", "run_forever"})
-
-
-def _parameters(function: Callable[..., Any]) -> dict[str, str]:
-    return {
-        name: str(parameter.annotation)
-        for name, parameter in inspect.signature(function).parameters.items()
-        if name not in ("self", *PASSED) and parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
-    }
-
-
-def _verbs() -> Iterator[Verb]:
-    for owner, cls in OWNERS.items():
-        source = rmq.AsyncPushConsumer if owner == "push" else cls
-        for name in dir(source):
-            function = inspect.getattr_static(source, name)
-            function = getattr(function, "__func__", function)
-            if name.startswith("_") or name in _SKIPPED or not inspect.isfunction(function):
-                continue
-            if parameters := _parameters(function):
-                yield Verb(owner, name, parameters)
-            if name in ("send_async", "request_async"):
-                own = {**_parameters(rmq.Producer.send if name == "send_async" else rmq.Producer.request)}
-                yield Verb(owner, name, own)
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[EmbeddedRocketMQ]:
-    with EmbeddedRocketMQ() as started:
-        started.create_topic("flights", queues=1)
-        yield started
-
-
-@pytest.fixture(scope="module")
-def clients(server: EmbeddedRocketMQ) -> Iterator[dict[str, Any]]:
-    options = {"namesrv_addr": server.namesrv_addr, "clock": server.clock}
-    push = server.push_consumer("push", await_termination_ms=0)
-    push.subscribe("flights")
-    push.on_message(lambda message: None)
-    with (
-        server.producer("ops", value_serializer=rmq.json_serializer) as producer,
-        rmq.TransactionProducer(
-            "t",
-            check=lambda message: rmq.LocalTransactionState.UNKNOWN,
-            value_serializer=rmq.json_serializer,
-            **options,
-        ) as transactions,
-        push,
-        server.pull_consumer("pull", poll_timeout_ms=0) as pull,
-        rmq.DeadLetters("pull", **options) as dead_letters,
-        server.admin() as admin,
-    ):
-        pull.subscribe("flights")
-        yield {
-            "producer": producer,
-            "transactions": transactions,
-            "push": push,
-            "pull": pull,
-            "dead letters": dead_letters,
-            "admin": admin,
-        }
-
-
-def _asked() -> rmq.Message:
-    """A request as a consumer receives it."""
-    message = rmq.MessageExt("flights", b"x", broker_name="broker-a")
-    message.properties.update({"CLUSTER": "DefaultCluster", "REPLY_TO_CLIENT": "nobody", "CORRELATION_ID": "1"})
-    return message
-
-
-def _valid(name: str, server: EmbeddedRocketMQ) -> Any:
-    """What a parameter may be given that has no default."""
-    known: dict[str, Any] = {
-        "message": rmq.MessageExt("flights", b"x", broker_name="broker-a"),
-        "messages": [rmq.Message("flights", b"x")],
-        "request": _asked(),
-        "subject": "User:name",
-        "body": b"x",
-        "topic": "flights",
-        "queue": rmq.MessageQueue("flights", "broker-a", 0),
-        "queues": [rmq.MessageQueue("flights", "broker-a", 0)],
-        "positions": {rmq.MessageQueue("flights", "broker-a", 0): 0},
-        "broker": "broker-a",
-        "listener": print,
-        "callback": print,
-        "hook": object(),
-        "execute": lambda message: rmq.LocalTransactionState.COMMIT_MESSAGE,
-        "namesrv_addr": server.namesrv_addr,
-        "letter": None,
-        "perm": 6,
-        "configs": [],
-        "client_ids": ["a"],
-        "queues_by_broker": {"broker-a": 1},
-        "settings": {},
-        "resources": ["Topic:flights"],
-        "actions": ["Pub"],
-        "addresses": [],
-        "mode": "PULL",
-        "timestamp_ms": 0,
-    }
-    if name in known:
-        return known[name]
-    return 1 if re.search("_ms$|offset$|count$|limit|num", name) else "name"
-
-
-@pytest.mark.parametrize("verb", list(_verbs()), ids=lambda verb: f"{verb.owner}-{verb.name}-{len(verb.parameters)}")
+@pytest.mark.parametrize("verb", list(verbs()), ids=lambda verb: f"{verb.owner}-{verb.name}-{len(verb.parameters)}")
 def test_each_argument_of_each_verb(server: EmbeddedRocketMQ, clients: dict[str, Any], verb: Verb) -> None:
-    client = clients[verb.owner]
-    if verb.name in ("on_message", "concurrent_listener", "orderly_listener", "messages", "add_hook", "assign"):
-        new = {"push": server.push_consumer, "pull": server.pull_consumer}.get(verb.owner, server.producer)
-        client = new("new")  # these are for clients that do not run, or that were not subscribed
-    function = getattr(client, verb.name)
-    positional = [
-        name
-        for name, parameter in inspect.signature(function).parameters.items()
-        if parameter.kind is parameter.POSITIONAL_ONLY
-    ]
-    required = {
-        name: _valid(name, server)
-        for name in verb.parameters
-        if (parameter := inspect.signature(function).parameters.get(name)) is None
-        or parameter.default is parameter.empty
-        if name != "how" and (parameter is not None or name in ("message",))
-    }
-
-    def call(name: str, value: Any) -> Any:
-        given = {**required, name: value}
-        if verb.name == "send_in_transaction":
-            given.setdefault("execute", lambda message: rmq.LocalTransactionState.COMMIT_MESSAGE)
-        answer = function(*[given.pop(one) for one in positional if one in given], **given)
-        if hasattr(answer, "result"):
-            answer = answer.result(20)
-        return list(answer) if inspect.isgenerator(answer) else answer
-
+    call = caller(verb, clients, server)
     faults: list[str] = []
     for name, annotation in verb.parameters.items():
         if name not in ANYTHING:
-            faults += _tried(name, annotation, lambda value, name=name: call(name, value))
+            faults += _tried(name, annotation, lambda value, name=name: call({name: value}))
     assert not faults, f"{verb.owner}.{verb.name}:\n" + "\n".join(faults)
 
 
@@ -314,7 +163,7 @@ def test_each_argument_of_each_constructor(made: str) -> None:
     build, base, sources = MADE[made]
     parameters: dict[str, str] = {}
     for source in sources:
-        parameters |= dict(source.__annotations__) if hasattr(source, "__struct_fields__") else _parameters(source)
+        parameters |= dict(source.__annotations__) if hasattr(source, "__struct_fields__") else parameters_of(source)
     faults: list[str] = []
     for name, annotation in parameters.items():
         if name != "from_environment" and (made, name) != ("Message", "topic"):  # looked at when it is sent

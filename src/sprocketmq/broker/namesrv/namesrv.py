@@ -29,6 +29,7 @@ from sprocketmq.net.process.clock import Clock, SystemClock, watch
 from sprocketmq.net.process.engine import Engine
 from sprocketmq.net.rate_limited_log import RateLimitedLog
 from sprocketmq.net.server import Server
+from sprocketmq.plain_values import plain_int, plain_text
 from sprocketmq.store.config_files import ConfigFile
 from sprocketmq.wire import requests
 from sprocketmq.wire.codes import ResponseCode
@@ -71,8 +72,8 @@ class NameServer(Service):
     ) -> None:
         super().__init__("sprocketmq-namesrv", engine)
         self.config = config or NameServerConfig()
-        self.host = host or self.config.bind_address or "127.0.0.1"
-        self.port = self.config.listen_port if port is None else port
+        self.host = plain_text(host or self.config.bind_address or "127.0.0.1")
+        self.port = self.config.listen_port if port is None else plain_int(port)
         self.clock: Clock = clock or SystemClock()
         self.table = NamesrvTable()
         self._handlers, self._changing = handler_table(), changing_codes()

@@ -18,11 +18,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Literal, TypeVar
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from sprocketmq.broker.settings.key_names import nearest_key
 from sprocketmq.core.access.addresses import AddressPattern, address_patterns
 from sprocketmq.core.retry.retry_schedule import DEFAULT_DELAY_LEVELS, DelayLevels
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.plain_values import plain_value
 from sprocketmq.store.message_store import FlushDiskType, StoreConfig
 from sprocketmq.store.queue.unit import UNIT_SIZE_BYTES
 
@@ -241,6 +243,10 @@ class NetworkConfig(_Config, kw_only=True, frozen=True, rename=_wire_name):
     server_socket_rcv_buf_size: int = 0
 
     def __post_init__(self) -> None:
+        for field in self.__struct_fields__:
+            value = getattr(self, field)
+            if (plain := plain_value(value)) is not value:
+                force_setattr(self, field, plain)
         self._check("frame_max_length", lambda size: 1024 <= size <= _GIB, "a size from 1024 to 1073741824 bytes")
         self._check("max_connections", lambda number: number > 0, "1 or more")
         for field in ("server_socket_snd_buf_size", "server_socket_rcv_buf_size"):

@@ -34,6 +34,7 @@ from sprocketmq.client.settings.split_options import split_options
 from sprocketmq.client.settings.validators import (
     MAX_OFFSET,
     check_duration,
+    check_group,
     check_queue,
     check_range,
     check_time_ms,
@@ -77,6 +78,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
     def __init__(self, group: str, **options: Unpack[PullConsumerOptions]) -> None:
         super().__init__()
         self._options, settings = split_options(options, ClientOptions, PullSettings, "a pull consumer")
+        group = check_group(group, "the consumer group")
         self._settings = PullSettings(group=wrap(self._options.namespace, group), **settings)
         self._group = group
         self._auto_commit = self._settings.auto_commit
@@ -349,11 +351,11 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
 
     async def _poll(self, max_messages: int, timeout_ms: float | None) -> list[HandedOut]:
         running = self._started()
-        check_range("max_messages", max_messages, 1, 1 << 20)
+        max_messages = check_range("max_messages", max_messages, 1, 1 << 20)
         if timeout_ms is None:
             timeout_ms = self._settings.poll_timeout_ms
         else:
-            check_duration("timeout_ms", timeout_ms)
+            timeout_ms = check_duration("timeout_ms", timeout_ms)
         service = self._service(running)
         if self._auto_commit:
             service.commit()
@@ -434,7 +436,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
             ConfigurationError: the queue is not read by this consumer, or the offset is not between its oldest message and its end.
         """
         running = self._started()
-        check_range("offset", offset, 0, MAX_OFFSET)
+        offset = check_range("offset", offset, 0, MAX_OFFSET)
         queue = self._inside(queue)
         self._ours(running, [queue])
         low, high = await asyncio.gather(self.min_offset(queue), self.max_offset(queue))

@@ -104,7 +104,7 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
     def __init__(self, group: str, **options: Unpack[PushConsumerOptions]) -> None:
         super().__init__()
         self._options, settings = split_options(options, ClientOptions, PushSettings, "a push consumer")
-        check_group(group, "the consumer group")
+        group = check_group(group, "the consumer group")
         self._settings = PushSettings(group=wrap(self._options.namespace, group), **settings)
         self._group = group
         self._made_at = calling_line()
@@ -292,7 +292,7 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
 
     def _register(self, listener: Callable[..., Any] | None, batch_size: int | None, *, orderly: bool) -> Any:
         if batch_size is not None:
-            check_range("batch_size", batch_size, 1, 1024)
+            batch_size = check_range("batch_size", batch_size, 1, 1024)
         if listener is not None:
             self._set_listener(listener, orderly=orderly, batch_size=batch_size)
             return listener
@@ -475,7 +475,7 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
             ConfigurationError: it is out of range.
             ClosedError: the consumer is not started, or was shut down.
         """
-        check_range("consume_timeout_ms", limit_ms, 0, 0x7FFFFFFF)
+        limit_ms = check_range("consume_timeout_ms", limit_ms, 0, 0x7FFFFFFF)
         from sprocketmq.client.listen.concurrent_service import ConcurrentService
         from sprocketmq.client.listen.orderly_service import OrderlyService
 

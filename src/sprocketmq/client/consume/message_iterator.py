@@ -83,9 +83,9 @@ class AsyncMessageIterator:
             ConfigurationError: an argument is out of range.
             ClosedError: the consumer is not started, or no more messages come: ``stop`` was called, or it was shut down.
         """
-        check_range("max_messages", max_messages, 1, 1 << 20)
+        max_messages = check_range("max_messages", max_messages, 1, 1 << 20)
         if timeout_ms is not None:
-            check_duration("timeout_ms", timeout_ms)
+            timeout_ms = check_duration("timeout_ms", timeout_ms)
         messages = await self._receive(max_messages, timeout_ms)
         if not messages and self._stream.is_over:
             raise ClosedError(

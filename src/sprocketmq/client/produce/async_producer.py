@@ -63,7 +63,7 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
     def __init__(self, group: str, **options: Unpack[ProducerOptions]) -> None:
         super().__init__()
         self._options, settings = split_options(options, ClientOptions, SendSettings, "a producer")
-        check_group(group, "the producer group")
+        group = check_group(group, "the producer group")
         self._settings = SendSettings(group=wrap(self._options.namespace, group), **settings)
         self._group = group
         self._instance: ClientInstance | None = None  # these four are set while it runs
@@ -186,7 +186,7 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         Raises:
             ConfigurationError: there is no ``value_serializer`` for the topic, it failed or returned no bytes, or an argument is wrong.
         """
-        check_sendable_topic(topic)
+        topic = check_sendable_topic(topic)
         body = serialized(self._settings.value_serializer, topic, value, self._name)
         return Message(topic, body, tags=tags, keys=keys, properties=properties, delay_level=delay_level)
 

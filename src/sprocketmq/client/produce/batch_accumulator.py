@@ -267,14 +267,16 @@ class BatchAccumulator:
         topic = self._topics.get(message.topic)
         if (
             topic is None
+            or type(message.topic) is not str
             or type(message.body) is not bytes
             or not 0 < len(message.body) <= self._max_body_bytes
             or message.flag is not _NO_FLAG
         ):
-            topic = self._topics[message.topic] = sender.writer.checked_topic(message)
+            topic = sender.writer.checked_topic(message)
+            self._topics[message.topic] = topic
             sender.queue_choice.turn(topic)
         if timeout_ms is not None:
-            check_range("timeout_ms", timeout_ms, 1, 86_400_000)
+            timeout_ms = check_range("timeout_ms", timeout_ms, 1, 86_400_000)
         key = sender.writer.identify(message)
         text = sender.writer.text_of_send(message.properties_text, sharding_key)
         is_free = queue is None and selector is None and sharding_key is None
@@ -290,7 +292,8 @@ class BatchAccumulator:
                 "more than one of queue, selector and sharding_key is given, at most one is allowed"
             )
         if queue is not None:
-            if wrap(sender.namespace, check_queue(queue).topic) != topic:
+            queue = check_queue(queue)
+            if wrap(sender.namespace, queue.topic) != topic:
                 raise ConfigurationError(f"queue is {queue}, a MessageQueue of topic {message.topic!r} is allowed")
             self._put(wrap_queue(sender.namespace, queue), kind, send, ordered=True)
             return

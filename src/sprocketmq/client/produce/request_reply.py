@@ -138,7 +138,7 @@ class RequestFutures:
         sharding_key: str | None,
     ) -> MessageExt:
         """See ``AsyncProducer.request``."""
-        check_range("timeout_ms", timeout_ms, 1, 86_400_000)
+        timeout_ms = check_range("timeout_ms", timeout_ms, 1, 86_400_000)
         loop = asyncio.get_running_loop()
         end_s = loop.time() + timeout_ms / 1000
         sender.check(message)

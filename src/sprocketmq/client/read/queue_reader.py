@@ -42,7 +42,7 @@ from sprocketmq.client.settings.namesrv_addr import parse_addresses, resolve_nam
 from sprocketmq.client.settings.validators import MAX_OFFSET, check_group, check_queue, check_range
 from sprocketmq.core.callbacks import check_callback
 from sprocketmq.core.consume.pull_cursor import PullStatus
-from sprocketmq.core.group.subscription import FilterExpression, build_subscription
+from sprocketmq.core.group.subscription import TAG, FilterExpression, build_subscription
 from sprocketmq.errors import (
     ClosedError,
     ConfigurationError,
@@ -112,17 +112,18 @@ class _Range:
 
 
 def _checked_ranges(ranges: Sequence[tuple[MessageQueue, int, int]]) -> Sequence[tuple[MessageQueue, int, int]]:
-    """The ranges themselves. Raises ConfigurationError for what is none."""
+    """The ranges. Raises ConfigurationError for what is none."""
     given: object = ranges
     if isinstance(given, str | bytes) or not isinstance(given, Collection):
         raise ConfigurationError(f"ranges is {ranges!r}, a list of (queue, first offset, end offset) is allowed")
+    checked = []
     for one in ranges:
         if not isinstance(one, tuple) or len(one) != 3:
             raise ConfigurationError(f"one of ranges is {one!r}, (queue, first offset, end offset) is allowed")
-        check_queue(one[0], "the queue of one of ranges")
-        for offset in one[1:]:
-            check_range(f"an offset of {one[0]} in ranges", offset, 0, MAX_OFFSET)
-    return ranges
+        queue = check_queue(one[0], "the queue of one of ranges")
+        start, end = (check_range(f"an offset of {queue} in ranges", offset, 0, MAX_OFFSET) for offset in one[1:])
+        checked.append((queue, start, end))
+    return checked
 
 
 class QueueReader:
@@ -171,17 +172,9 @@ class QueueReader:
         credentials: Credentials | None = None,
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
-        check_group(group)
-        build_subscription(
-            "QUEUE_READER", FilterExpression(expression, expression_type), 0
-        )  # refuses what is no filter
-        for name, value in (
-            ("max_messages", max_messages),
-            ("pulls_in_flight", pulls_in_flight),
-            ("timeout_ms", timeout_ms),
-            ("retry_timeout_ms", retry_timeout_ms),
-        ):
-            check_range(name, value, 0 if name == "retry_timeout_ms" else 1, 0x7FFFFFFF)
+        wanted = build_subscription("QUEUE_READER", FilterExpression(expression, expression_type), 0)
+        self._group = check_group(group)
+        max_messages = check_range("max_messages", max_messages, 1, 0x7FFFFFFF)
         if on_offset_moved is not None:
             check_callback("on_offset_moved", on_offset_moved, "queue, wanted, min, max")
         self._addresses = resolve_namesrv_addr(namesrv_addr) if api is None else ""
@@ -189,12 +182,12 @@ class QueueReader:
         self._api = api
         self._credentials, self._ssl_context = credentials, ssl_context
         self._pool: ConnectionPool | None = None
-        self._group = group
-        self._expression, self._expression_type = expression, expression_type
-        self._filtered = expression_type != "TAG" or expression.strip() != "*"
+        self._expression, self._expression_type = wanted.sub_string, wanted.expression_type or TAG
+        self._filtered = self._expression_type != TAG or self._expression.strip() != "*"
         self._max_messages = max_messages
-        self._pulls_in_flight = pulls_in_flight
-        self._timeout_ms, self._retry_timeout_ms = timeout_ms, retry_timeout_ms
+        self._pulls_in_flight = check_range("pulls_in_flight", pulls_in_flight, 1, 0x7FFFFFFF)
+        self._timeout_ms = check_range("timeout_ms", timeout_ms, 1, 0x7FFFFFFF)
+        self._retry_timeout_ms = check_range("retry_timeout_ms", retry_timeout_ms, 0, 0x7FFFFFFF)
         self._on_offset_moved = on_offset_moved or _raise_moved
         self._ranges = deque(
             _Range(queue, start, end, min(max_messages, _LONGEST_SEGMENT))

@@ -15,6 +15,7 @@ from sprocketmq.client.settings.send_settings import SendSettings
 from sprocketmq.client.settings.validators import check_message, check_range, check_time_ms
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.process.clock import Clock
+from sprocketmq.plain_values import plain_int
 from sprocketmq.wire import headers
 from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.frames.command import Command, request
@@ -124,7 +125,8 @@ class MessageWriter:
             or not 0 < len(message.body) <= self._max_body_bytes
         ):
             check_message(message, self._max_body_bytes)
-            topic = self._topics[message.topic] = wrap(self.namespace, message.topic)
+            topic = wrap(self.namespace, message.topic)
+            self._topics[message.topic] = topic
         return topic
 
     def identify(self, message: Message) -> str:
@@ -314,7 +316,8 @@ def _check_level(level: object, highest: int) -> str:
     Raises:
         ConfigurationError: the level is no number from 0 to ``highest``.
     """
-    if isinstance(level, int) and not isinstance(level, bool):
+    level = plain_int(level)
+    if type(level) is int:
         if 0 <= level <= highest:
             return str(level)
         hint = "; if the brokers have more levels (messageDelayLevel), give max_delay_level" if level > highest else ""

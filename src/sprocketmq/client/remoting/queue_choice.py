@@ -98,7 +98,8 @@ class QueueChoice:
             )
         self.turn(topic)
         if queue is not None:
-            if wrap(self._namespace, check_queue(queue).topic) != topic:
+            queue = check_queue(queue)
+            if wrap(self._namespace, queue.topic) != topic:
                 raise ConfigurationError(f"queue is {queue}, a MessageQueue of topic {message.topic!r} is allowed")
             return wrap_queue(self._namespace, queue)
         if sharding_key is not None:

@@ -267,8 +267,8 @@ class Sender:
 
     async def recall(self, topic: str, recall_handle: str) -> str:
         """See ``AsyncProducer.recall``."""
-        check_text("recall_handle", recall_handle)
-        if check_topic(topic).startswith(("%RETRY%", "%DLQ%")):
+        recall_handle, topic = check_text("recall_handle", recall_handle), check_topic(topic)
+        if topic.startswith(("%RETRY%", "%DLQ%")):
             raise ConfigurationError(f"topic is {topic!r}, messages of retry and dead-letter topics cannot be recalled")
         try:
             handle = RecallHandle.decode(recall_handle)

@@ -7,6 +7,7 @@ import os
 from collections.abc import Collection, Sequence
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from sprocketmq.client.settings.push_settings import PushSettings
 from sprocketmq.client.settings.unreadable_bodies import UnreadableBody
@@ -83,7 +84,9 @@ class PullSettings(msgspec.Struct, frozen=True, kw_only=True):
                 f"consumer_timeout_when_suspend_ms is {self.consumer_timeout_when_suspend_ms}, at least "
                 f"broker_suspend_max_time_ms ({self.broker_suspend_max_time_ms}) is allowed: the broker may hold a pull that long"
             )
-        self.as_push_settings()  # checks what both kinds of consumer share
+        shared = self.as_push_settings()  # checks what both kinds of consumer share
+        force_setattr(self, "allocate_queues", shared.allocate_queues)
+        force_setattr(self, "allocate_rooms", shared.allocate_rooms)
 
     def as_push_settings(self) -> PushSettings:
         """These settings for the parts that a pull consumer shares with a push consumer. The filter goes with each pull, as Java's lite

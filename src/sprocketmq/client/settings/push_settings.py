@@ -143,8 +143,8 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
     record_max_bytes: int = 64 * 1024 * 1024
 
     def __post_init__(self) -> None:
-        check_group(self.group, "the consumer group")
-        check_settings(self)
+        check_settings(self, frozenset(("group",)))
+        force_setattr(self, "group", check_group(self.group, "the consumer group"))
         force_setattr(self, "message_model", _member(MessageModel, "message_model", self.message_model))
         force_setattr(
             self, "consume_from_where", _member(ConsumeFromWhere, "consume_from_where", self.consume_from_where)
@@ -182,10 +182,13 @@ class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
         for name, given in (("allocate_queues", self.allocate_queues), ("allocate_rooms", self.allocate_rooms)):
             if given is not None and (isinstance(given, str | bytes) or not isinstance(given, Collection)):
                 raise ConfigurationError(f"{name} is {given!r}, a list is allowed")
-        for queue in self.allocate_queues or ():
-            check_queue(queue, "a queue of allocate_queues")
-        for room in self.allocate_rooms or ():
-            check_text("a room of allocate_rooms", room)
+        if self.allocate_queues is not None:
+            queues = [check_queue(queue, "a queue of allocate_queues") for queue in self.allocate_queues]
+            force_setattr(self, "allocate_queues", queues)
+        if self.allocate_rooms is not None:
+            force_setattr(
+                self, "allocate_rooms", [check_text("a room of allocate_rooms", room) for room in self.allocate_rooms]
+            )
         resolver = self.machine_room_resolver
         if resolver is not None:
             for method, parameter in (("broker_deploy_in", "queue"), ("consumer_deploy_in", "client_id")):

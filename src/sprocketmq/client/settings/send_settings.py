@@ -109,8 +109,8 @@ class SendSettings(msgspec.Struct, frozen=True, kw_only=True):
     value_serializer: Serializers | None = None
 
     def __post_init__(self) -> None:
-        check_group(self.group, "the producer group")
-        check_settings(self)
+        check_settings(self, frozenset(("group",)))
+        force_setattr(self, "group", check_group(self.group, "the producer group"))
         check_value_functions("value_serializer", self.value_serializer, "value")
         check_topic(self.create_topic_key, "create_topic_key")
         force_setattr(self, "topics", self._checked_topics())
@@ -133,10 +133,9 @@ class SendSettings(msgspec.Struct, frozen=True, kw_only=True):
             raise ConfigurationError(
                 f"retry_response_codes is {self.retry_response_codes!r}, a list of response codes is allowed, as in [1, 2]"
             )
-        codes = tuple(self.retry_response_codes)
-        for code in codes:
-            check_range("a code of retry_response_codes", code, 1, _MAX_INT)
-        return frozenset(codes)
+        return frozenset(
+            check_range("a code of retry_response_codes", code, 1, _MAX_INT) for code in self.retry_response_codes
+        )
 
 
 _RANGES: Final = (

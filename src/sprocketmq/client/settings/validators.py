@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of arguments and options before any I/O (Java: Validators, DefaultMQPushConsumerImpl.checkConfig).
+"""Checks of arguments and options before any I/O (Java: Validators, DefaultMQPushConsumerImpl.checkConfig). Each check returns the plain
+value (``plain_values``), with which its caller goes on.
 
 Names: ``% | a-z A-Z 0-9 _ -``; topics to 127 characters (255 for %RETRY% and %DLQ%, which carry a group name), groups to 120, the
 stricter limit of 5.x, so that a group made here can move to any cluster.
@@ -13,9 +14,11 @@ from datetime import UTC, datetime
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from sprocketmq.core.resource_names import control_character_problem
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.plain_values import plain_int, plain_text
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import Message, MessageQueue, check_flag, encoding_advice
 
@@ -61,7 +64,7 @@ _RESERVED_GROUPS: Final = frozenset({"DEFAULT_PRODUCER", "DEFAULT_CONSUMER"})
 
 
 def check_topic(topic: str, what: str = "topic") -> str:
-    """The topic itself; ``what`` is what the sentence calls it.
+    """The topic; ``what`` is what the sentence calls it.
 
     Raises:
         ConfigurationError: not text, empty, too long, or with other characters.
@@ -75,18 +78,19 @@ def check_topic(topic: str, what: str = "topic") -> str:
         raise ConfigurationError(
             f"{what} {topic!r} has characters that are not allowed; use letters, digits, '_', '-', '%' and '|'"
         )
+    return plain_text(topic)
+
+
+def check_sendable_topic(topic: str) -> str:
+    """The topic. Raises ConfigurationError: not the name of a topic, or of one that only brokers write to."""
+    topic = check_topic(topic)
+    if topic in _NOT_SENDABLE:
+        raise ConfigurationError(f"topic {topic!r} belongs to the broker, send to a topic of your own")
     return topic
 
 
-def check_sendable_topic(topic: str) -> None:
-    """Raises ConfigurationError: not the name of a topic, or of one that only brokers write to."""
-    check_topic(topic)
-    if topic in _NOT_SENDABLE:
-        raise ConfigurationError(f"topic {topic!r} belongs to the broker, send to a topic of your own")
-
-
 def check_group(group: str, what: str = "group") -> str:
-    """The group itself.
+    """The group.
 
     Raises:
         ConfigurationError: not text, blank, too long, with other characters, or one of Java's reserved default names.
@@ -103,7 +107,7 @@ def check_group(group: str, what: str = "group") -> str:
         )
     if group in _RESERVED_GROUPS:
         raise ConfigurationError(f"{what} {group!r} is reserved by RocketMQ, choose a name of your own")
-    return group
+    return plain_text(group)
 
 
 def check_message(message: Message, max_body_bytes: int = MAX_BODY_BYTES) -> Message:
@@ -114,13 +118,13 @@ def check_message(message: Message, max_body_bytes: int = MAX_BODY_BYTES) -> Mes
     """
     if not isinstance(message, Message):
         raise ConfigurationError(f"message is {type(message).__name__}, a sprocketmq.Message is needed")
-    check_sendable_topic(message.topic)
+    message.topic = check_sendable_topic(message.topic)
     if not isinstance(message.body, bytes):
         raise ConfigurationError(
             f"the body of the message to {message.topic!r} is {type(message.body).__name__}, bytes are allowed; "
             f"{encoding_advice(message.body)}"
         )
-    check_flag(message.flag)
+    message.flag = check_flag(message.flag)
     if not message.body:
         raise ConfigurationError(f"the body of the message to {message.topic!r} is empty, at least 1 byte is needed")
     if len(message.body) > max_body_bytes:
@@ -159,10 +163,11 @@ def check_batch(messages: Sequence[Message], max_body_bytes: int = MAX_BODY_BYTE
 
 
 def check_range(name: str, value: int, low: int, high: int) -> int:
-    """The value itself, when it is a whole number between ``low`` and ``high``; else ConfigurationError."""
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+    """The value, when it is a whole number between ``low`` and ``high``; else ConfigurationError."""
+    number = plain_int(value)
+    if type(number) is not int or not low <= number <= high:
         raise ConfigurationError(f"{name} is {value!r}, a whole number from {low} to {high} is allowed")
-    return value
+    return number
 
 
 def check_time_ms(name: str, value: int | datetime, *, or_zero: bool = False) -> int:
@@ -176,28 +181,28 @@ def check_time_ms(name: str, value: int | datetime, *, or_zero: bool = False) ->
     Raises:
         ConfigurationError: no time, one without a time zone, or one before 2001, which are seconds.
     """
-    if isinstance(value, datetime):
+    if isinstance(value, datetime) and value == value:  # pandas.NaT is a datetime, and no time
         if value.utcoffset() is None:
             raise ConfigurationError(
                 f"{name} is {value!r} without a time zone; a datetime with one is allowed, as value.astimezone() makes it of local time"
             )
         value = int(value.timestamp() * 1000)
-    check_range(name, value, 0, MAX_OFFSET)
-    if value < _EARLIEST_TIME_MS and not (or_zero and value == 0):
-        day = datetime.fromtimestamp(value / 1000, UTC).date()
+    value_ms = check_range(name, value, 0, MAX_OFFSET)  # type: ignore[arg-type]
+    if value_ms < _EARLIEST_TIME_MS and not (or_zero and value_ms == 0):
+        day = datetime.fromtimestamp(value_ms / 1000, UTC).date()
         raise ConfigurationError(
-            f"{name} is {value}, which is {day} in milliseconds since 1970; a time from 2001 on is allowed, seconds times 1000"
+            f"{name} is {value_ms}, which is {day} in milliseconds since 1970; a time from 2001 on is allowed, seconds times 1000"
         )
-    return value
+    return value_ms
 
 
 def int_option(name: str, value: int, low: int, high: int, off: int = -1) -> int:
     """Like check_range, with one more value that means "off"."""
-    return value if value == off else check_range(name, value, low, high)
+    return off if value == off else check_range(name, value, low, high)
 
 
 def check_text(name: str, value: str) -> str:
-    """The value itself, when it is text that can be sent, logged and read: not blank, no control characters, no lone surrogates."""
+    """The value, when it is text that can be sent, logged and read: not blank, no control characters, no lone surrogates."""
     if not isinstance(value, str):
         raise ConfigurationError(f"{name} is {value!r} ({type(value).__name__}), text (str) is allowed")
     if not value or value.isspace():
@@ -205,11 +210,11 @@ def check_text(name: str, value: str) -> str:
     problem = control_character_problem(name, value)
     if problem is not None:
         raise ConfigurationError(problem)
-    return value
+    return plain_text(value)
 
 
 def check_queue(queue: MessageQueue, name: str = "queue") -> MessageQueue:
-    """The queue itself; MessageQueue takes anything, for speed.
+    """The queue; MessageQueue takes anything, for speed.
 
     Raises:
         ConfigurationError: it is no MessageQueue, or a part of it is none.
@@ -218,17 +223,20 @@ def check_queue(queue: MessageQueue, name: str = "queue") -> MessageQueue:
         not isinstance(queue, MessageQueue)
         or not isinstance(queue.topic, str)
         or not isinstance(queue.broker_name, str)
-        or type(queue.queue_id) is not int
-        or not 0 <= queue.queue_id <= 0x7FFFFFFF
+        or type(number := plain_int(queue.queue_id)) is not int
+        or not 0 <= number <= 0x7FFFFFFF
     ):
         raise ConfigurationError(
             f"{name} is {queue!r}, a MessageQueue(topic, broker_name, queue_id) of text, text and a whole number is allowed"
         )
-    return queue
+    if type(queue.topic) is str and type(queue.broker_name) is str and number is queue.queue_id:
+        return queue
+    return MessageQueue(plain_text(queue.topic), plain_text(queue.broker_name), number)
 
 
 def check_settings(settings: Struct, own: frozenset[str] = frozenset()) -> None:
-    """The fields of ``settings`` that are a bool, an int or text have such a value; the settings check the ranges themselves.
+    """The fields of ``settings`` that are a bool, an int or text have such a value, and a plain one from now on; the settings check the
+    ranges themselves.
 
     Args:
         own: fields that the settings check in their own words.
@@ -240,18 +248,28 @@ def check_settings(settings: Struct, own: frozenset[str] = frozenset()) -> None:
     for name in settings.__struct_fields__:
         kind = annotations[name].removesuffix(" | None")
         value = getattr(settings, name)
+        plain = (
+            plain_text(value)
+            if kind == "str" and isinstance(value, str)
+            else plain_int(value)
+            if kind == "int"
+            else value
+        )
+        if plain is not value:
+            force_setattr(settings, name, value := plain)
         if name in own or (value is None and kind != annotations[name]):
             continue
         if kind == "bool" and not isinstance(value, bool):
             raise ConfigurationError(f"{name} is {value!r}, True or False is allowed")
-        if kind == "int" and (isinstance(value, bool) or not isinstance(value, int)):
+        if kind == "int" and type(value) is not int:
             raise ConfigurationError(f"{name} is {value!r}, a whole number is allowed")
         if kind == "str":
             check_text(name, value)
 
 
 def check_duration(name: str, value: float) -> float:
-    """The value itself, when it is a number of milliseconds, 0 at least, that a timer can wait for; else ConfigurationError."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 0x7FFFFFFF:
+    """The value, when it is a number of milliseconds, 0 at least, that a timer can wait for; else ConfigurationError."""
+    number = plain_int(value)
+    if isinstance(number, bool) or not isinstance(number, int | float) or not 0 <= number <= 0x7FFFFFFF:
         raise ConfigurationError(f"{name} is {value!r}, a number from 0 to {0x7FFFFFFF} is allowed")
-    return value
+    return float(number) if isinstance(number, float) else number

@@ -23,6 +23,7 @@ from typing import Final
 from msgspec import Struct, structs
 
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.plain_values import plain_text
 from sprocketmq.wire.bodies import SubscriptionData
 from sprocketmq.wire.hashing import tags_code
 
@@ -73,7 +74,7 @@ def sql92(expression: str) -> FilterExpression:
         raise ConfigurationError(
             "the SQL92 expression is blank; write a condition such as \"a > 5\", or subscribe with '*'"
         )
-    return FilterExpression(expression, SQL92)
+    return FilterExpression(plain_text(expression), SQL92)
 
 
 TAG_TYPES: Final[frozenset[str | None]] = frozenset((None, "", TAG))
@@ -120,18 +121,18 @@ def build_subscription(topic: str, expression: FilterExpression | str | None, no
         ConfigurationError: the expression or its type is not known.
     """
     if isinstance(expression, str):
+        expression = plain_text(expression)
         _check_readable(expression)
     if expression is None or isinstance(expression, str):
         return parse_tag_expression(topic, expression, now_ms)
     if not isinstance(expression, FilterExpression) or not isinstance(expression.expression, str):
         raise ConfigurationError(f"expression is {expression!r}, tags as in 'TagA || TagB', or sql92(...), are allowed")
-    _check_readable(expression.expression)
+    text = plain_text(expression.expression)
+    _check_readable(text)
     if expression.type == TAG:
-        return parse_tag_expression(topic, expression.expression, now_ms)
+        return parse_tag_expression(topic, text, now_ms)
     if expression.type == SQL92:
-        return SubscriptionData(
-            topic=topic, sub_string=expression.expression, sub_version=now_ms, expression_type=SQL92
-        )
+        return SubscriptionData(topic=topic, sub_string=text, sub_version=now_ms, expression_type=SQL92)
     raise ConfigurationError(f"the expression type is {expression.type!r}, TAG and SQL92 are allowed; use sql92(...)")
 
 

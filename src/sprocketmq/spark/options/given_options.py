@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Final, Literal, NoReturn
 
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.plain_values import plain_value
 from sprocketmq.spark.options.access import Access, access_from
 from sprocketmq.spark.options.option_table import OPTION_OF, SECRETS
 
@@ -72,7 +73,7 @@ class GivenOptions:
                 known = f"did you mean {near}?" if near else f"known are {', '.join(sorted(OPTION_OF))}"
                 known = _INSTEAD.get(key.lower(), known)
                 raise ConfigurationError(f"option {key!r} is unknown to the rocketmq data source; {known}")
-            self._values[name] = value
+            self._values[name] = plain_value(value)
 
     def has(self, name: str) -> bool:
         return name in self._values

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from sprocketmq.client.settings.namesrv_addr import resolve_namesrv_addr
 from sprocketmq.core.callbacks import check_callback
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.plain_values import plain_int, plain_text
 from sprocketmq.spark.columns.fetched_rows import fetched_rows
 from sprocketmq.spark.options.access import Access
 from sprocketmq.spark.options.given_options import GivenOptions
@@ -108,6 +109,7 @@ def foreach_batch(
         raise ConfigurationError(f"on_error is {on_error!r}; allowed is retry, dlq or drop")
     check_callback("process", process, "rows, batch_id")
     check_callback("write", write, "good_rows, batch_id", _WRITE)
+    max_reconsume, retry_timeout_ms = plain_int(max_reconsume), plain_int(retry_timeout_ms)
     if max_reconsume < 0:
         raise ConfigurationError(f"max_reconsume is {max_reconsume}; a whole number from 0 is allowed")
     given = GivenOptions(dict(options or {}))
@@ -118,9 +120,13 @@ def foreach_batch(
             "that sent it back, give both the same"
         )
     address = resolve_namesrv_addr(namesrv_addr or given.text("namesrvAddr"))
-    settings = (group, address, given.access(), max_reconsume, retry_timeout_ms)
+    settings = (named, address, given.access(), max_reconsume, retry_timeout_ms)
     check_delay_level(delay_level)
-    return RowRetry(process, write, on_error, delay_level, settings, (name or group, checkpoint_location))
+    where = (
+        plain_text(name or named),
+        checkpoint_location if checkpoint_location is None else plain_text(checkpoint_location),
+    )
+    return RowRetry(process, write, plain_text(on_error), plain_int(delay_level), settings, where)
 
 
 def each_try_once(rows: DataFrame, within: str = "3 hours") -> DataFrame:

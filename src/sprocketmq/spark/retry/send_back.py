@@ -8,12 +8,14 @@ rows are sent back, and what happens to those that a broker refuses. Users call 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import islice
 from typing import Final
 
 from sprocketmq.client.settings.namesrv_addr import resolve_namesrv_addr
+from sprocketmq.client.settings.validators import check_group
 from sprocketmq.errors import RemoteError
+from sprocketmq.plain_values import plain_int, plain_value
 from sprocketmq.spark.cluster.cluster import Cluster, is_transient
 from sprocketmq.spark.options.access import ANONYMOUS, Access
 from sprocketmq.wire import headers
@@ -35,6 +37,10 @@ class SendBackRequest:
     topic: str = ""
     message_id: str = ""
     delay_level: int = 0
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            object.__setattr__(self, field.name, plain_value(getattr(self, field.name)))
 
 
 def send_back(
@@ -58,7 +64,8 @@ def send_back(
     Raises:
         NetworkError, RequestTimeout, SystemBusy: a broker did not answer within ``retry_timeout_ms``; some messages may be stored.
     """
-    cluster = Cluster.at(resolve_namesrv_addr(namesrv_addr), retry_timeout_ms, access)
+    group, max_reconsume = check_group(group), plain_int(max_reconsume)
+    cluster = Cluster.at(resolve_namesrv_addr(namesrv_addr), plain_int(retry_timeout_ms), access)
     rest, refused = iter(messages), []
     while chunk := list(islice(rest, _CHUNK)):
         refused += cluster.engine.run(_sent_back(cluster, group, chunk, max_reconsume))

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, cast
 import msgspec
 
 from sprocketmq.errors import ConfigurationError, ValueDeserializationError, described
+from sprocketmq.plain_values import plain_int, plain_text, plain_value
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message_id import offset_message_id
 from sprocketmq.wire.records.record_head import LazyField, LazyHost
@@ -94,7 +95,7 @@ class Message:
                 raise ConfigurationError(f"body is {type(body).__name__}, bytes are allowed; {encoding_advice(body)}")
             body = bytes(body)
         if type(topic) is not str or flag is not _NONE or delay_level is not _NONE or wait_store_msg_ok is not True:
-            _check_rare(topic, flag, delay_level, wait_store_msg_ok)
+            topic, flag, delay_level = _check_rare(topic, flag, delay_level, wait_store_msg_ok)
         self.topic = topic
         self.body: bytes = body
         self.flag = flag
@@ -147,7 +148,10 @@ class Message:
     @property
     def unique_key(self) -> str | None:
         """The id that a producer gave it when it was first sent (UNIQ_KEY); None before."""
-        return self.properties.get(_UNIQ_KEY) if self._text is None else self._unique_key
+        if self._text is not None:
+            return self._unique_key
+        key = self.properties.get(_UNIQ_KEY)
+        return plain_text(key) if isinstance(key, str) else key
 
     def identify(self, unique_key: str) -> None:
         """Give it its id. Called by producers, for a message without one.
@@ -197,17 +201,19 @@ class Message:
         return f"{type(self).__name__}(topic={self.topic!r}, tags={self.tags!r}, keys={self.keys!r}, body={len(self.body)} bytes)"
 
 
-def _check_rare(topic: object, flag: object, delay_level: object, wait_store_msg_ok: object) -> None:
-    """Check the arguments if one of them has an unusual value. Topic and body can still change; the sender checks them."""
+def _check_rare(topic: object, flag: object, delay_level: object, wait_store_msg_ok: object) -> tuple[str, int, int]:
+    """Check the arguments if one of them has an unusual value, and return topic, flag and delay level as plain values. Topic and body can
+    still change; the sender checks them."""
     if not isinstance(topic, str):
         raise ConfigurationError(f"topic is {topic!r}, a name (str) is allowed")
-    check_flag(flag)
-    if isinstance(delay_level, bool) or not isinstance(delay_level, int) or not 0 <= delay_level <= _INT32:
+    level = plain_int(delay_level)
+    if type(level) is not int or not 0 <= level <= _INT32:
         raise ConfigurationError(
             f"delay_level is {delay_level!r}, a whole number from 0 to {_INT32} is allowed; 0 means at once"
         )
     if not isinstance(wait_store_msg_ok, bool):
         raise ConfigurationError(f"wait_store_msg_ok is {wait_store_msg_ok!r}, True or False is allowed")
+    return plain_text(topic), check_flag(flag), level
 
 
 def encoding_advice(body: object) -> str:
@@ -221,10 +227,12 @@ def encoding_advice(body: object) -> str:
     return "encode it first, as in str(value).encode()"
 
 
-def check_flag(flag: object) -> None:
-    """Raises ConfigurationError if ``flag`` is not an int32."""
-    if isinstance(flag, bool) or not isinstance(flag, int) or not -_INT32 - 1 <= flag <= _INT32:
+def check_flag(flag: object) -> int:
+    """The flag. Raises ConfigurationError if it is not an int32."""
+    number = plain_int(flag)
+    if type(number) is not int or not -_INT32 - 1 <= number <= _INT32:
         raise ConfigurationError(f"flag is {flag!r}, a whole number from {-_INT32 - 1} to {_INT32} is allowed")
+    return number
 
 
 def format_host(address: bytes, port: int) -> str:
@@ -283,6 +291,7 @@ class MessageExt(Message, Generic[V]):
         self._store_host = _parse_host("store_host", store_host)
         for name, default in _EXT_DEFAULTS.items():
             value = own.get(name, default)
+            value = plain_value(value)
             if type(value) is not type(default):
                 raise ConfigurationError(f"{name} is {value!r}, {type(default).__name__} is allowed")
             setattr(self, name, value)

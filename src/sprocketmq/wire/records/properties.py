@@ -17,6 +17,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.plain_values import plain_text
 
 # Set by the attributes of a message.
 KEYS: Final = "KEYS"
@@ -221,7 +222,7 @@ def _joined_one_by_one(properties: Mapping[str, str]) -> str:
             raise ConfigurationError(
                 f"property {name!r} is {value!r}; the characters \\x01 and \\x02 separate properties, remove them"
             )
-        parts.append(f"{name}\x01{value}\x02")
+        parts.append(f"{plain_text(name)}\x01{plain_text(value)}\x02")
     return "".join(parts)
 
 
@@ -343,7 +344,7 @@ def _checked_user_property(name: object, value: object) -> tuple[str, str]:
         raise ConfigurationError(
             f"the property name {name!r} is empty or contains \\x01 or \\x02, which separate properties"
         )
-    return str.__str__(name), checked_value(f"property {name!r}", value)
+    return plain_text(name), checked_value(f"property {name!r}", value)
 
 
 def checked_value(name: str, value: Any) -> str:
@@ -366,7 +367,7 @@ def checked_value(name: str, value: Any) -> str:
         raise ConfigurationError(
             f"{name} is {value!r}; the characters \\x01 and \\x02 separate properties, remove them"
         )
-    return str.__str__(value)  # a subclass may have a text of its own for formatting
+    return plain_text(value)
 
 
 def _not_text(name: object, value: object) -> str:
@@ -395,7 +396,7 @@ def join_keys(keys: str | Iterable[str]) -> str:
     """
     if isinstance(keys, str):
         if keys.isprintable() and keys and KEY_SEPARATOR not in keys:
-            return keys
+            return plain_text(keys)
         return KEY_SEPARATOR.join(checked_value("keys", keys).split())
     words: list[str] = []
     if not isinstance(keys, Iterable) or isinstance(keys, (*_BYTES, Mapping)):
