@@ -41,6 +41,7 @@ from sprocketmq.errors import (
     GroupNotExist,
     NetworkError,
     NoPermission,
+    RemoteError,
     RocketMQError,
     SignatureRefused,
 )
@@ -88,7 +89,7 @@ class AsyncDeadLetters(AdminSession):
         self._group = check_group(group, "the consumer group")
         self._given = options
         super().__init__(**options)
-        self._reader = wrap(self._options.namespace, self._group)
+        self._reader = TOOLS_GROUP
 
     @property
     def topic(self) -> str:
@@ -227,15 +228,22 @@ class AsyncDeadLetters(AdminSession):
         return ends
 
     async def _pull(self, queue: MessageQueue, at: int) -> PullResult:
-        """Pull in the name of the group, which needs the permission; in the name of the brokers' tools if the group was deleted or
-        disabled."""
+        """Pull in the name of the brokers' tools: a pull in the name of a group creates it. In the name of the group only for an account
+        that is given that group alone, and if it is there as far as the account may see."""
         try:
             return await self._pull_as(self._reader, queue, at)
         except (GroupNotExist, NoPermission) as error:
-            if self._reader == TOOLS_GROUP or isinstance(error, SignatureRefused):
+            group = wrap(self._options.namespace, self._group)
+            if self._reader == group or isinstance(error, SignatureRefused):
                 raise
-            result = await self._pull_as(TOOLS_GROUP, queue, at)
-            self._reader = TOOLS_GROUP
+            try:
+                is_there = group in await self._groups_at(self._address_at(queue))
+            except RemoteError:  # the account may not list groups
+                is_there = True
+            if not is_there:
+                raise
+            result = await self._pull_as(group, queue, at)
+            self._reader = group
             return result
 
     async def _pull_as(self, reader: str, queue: MessageQueue, at: int) -> PullResult:
