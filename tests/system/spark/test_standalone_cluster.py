@@ -11,7 +11,7 @@ from interop.child import poll_until
 from system.spark.spark_processes import kill
 from system.spark.standalone_cluster import StandaloneCluster
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.nightly, pytest.mark.spark, pytest.mark.timeout(300)]
 
 
 def test_a_killed_worker_registers_again_and_no_process_stays(tmp_path: Path) -> None:

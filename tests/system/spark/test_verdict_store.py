@@ -50,6 +50,7 @@ def written(directory: Path) -> list[list[int]]:
     return [json.loads(path.read_text()) for path in sorted(directory.glob("good-*"))]
 
 
+@pytest.mark.nightly  # a Spark cluster of four processes
 def test_executors_that_die_take_no_verdict_along(mq: EmbeddedRocketMQ, tmp_path: Path) -> None:
     mq.create_topic("flights", queues=4)
     publish(mq, 0, ROWS)
@@ -59,6 +60,7 @@ def test_executors_that_die_take_no_verdict_along(mq: EmbeddedRocketMQ, tmp_path
     assert sorted(good + sent_back(mq)) == list(range(ROWS))
 
 
+@pytest.mark.nightly  # a Spark cluster of four processes
 def test_a_batch_that_another_driver_repeats_keeps_its_verdicts(mq: EmbeddedRocketMQ, tmp_path: Path) -> None:
     mq.create_topic("flights", queues=4)
     publish(mq, 0, ROWS)
