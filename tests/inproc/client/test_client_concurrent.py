@@ -556,7 +556,9 @@ def test_a_pull_that_failed_is_repeated_after_a_second_and_sooner_after_flow_con
     recorder = Recorder()
     consumer = consumers(recorder)
     queue = rmq.MessageQueue("flights", "broker-a", 0)
-    rocketmq.wait_until(lambda: len(rocketmq.broker.parked) == 2)  # its pull, and that of the retry topic
+    rocketmq.wait_until(rocketmq.clock.is_at_rest)
+    send_all(producer, ["first"])  # the next pull has the version that the subscription has since the group's members are known
+    rocketmq.wait_until(lambda: recorder.bodies == ["first"] and len(rocketmq.broker.parked) == 2)  # and the retry topic's
 
     def concerns(command: Command) -> bool:
         return command.ext_fields["topic"] == "flights"
@@ -570,12 +572,12 @@ def test_a_pull_that_failed_is_repeated_after_a_second_and_sooner_after_flow_con
     assert running is not None
     (loop,) = [loop for loop in running._loops.values() if loop.queue == queue]
     send_all(producer, ["0"])  # answers the pull that waits; the next one fails
-    rocketmq.wait_until(lambda: len(recorder) == 1 and loop._pause is not None)
+    rocketmq.wait_until(lambda: len(recorder) == 2 and loop._pause is not None)
     send_all(producer, ["1"])
     rocketmq.advance(delay_ms - 1)
-    assert recorder.bodies == ["0"]
+    assert recorder.bodies == ["first", "0"]
     rocketmq.advance(1)
-    rocketmq.wait_until(lambda: recorder.bodies == ["0", "1"])
+    rocketmq.wait_until(lambda: recorder.bodies == ["first", "0", "1"])
 
 
 def test_a_paused_consumer_pulls_nothing_until_it_resumes(

@@ -30,7 +30,7 @@ HERE = Path(__file__).parent
 
 Start = Callable[..., Child]
 
-pytestmark = [pytest.mark.timeout(300 + BATCHES // 10)]
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(300 + BATCHES // 10)]
 
 
 @pytest.fixture
