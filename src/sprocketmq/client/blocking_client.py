@@ -8,6 +8,7 @@ in the child.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Coroutine
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -45,6 +46,12 @@ class BlockingClient:
 
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return self._engine.run(coroutine)
+
+    def _run_shutdown(self, client: AsyncClient[Any]) -> None:
+        if not (
+            sys.is_finalizing() and client.is_stopped
+        ):  # a ``__del__`` as the interpreter ends, which has shut it down already
+            self._run(client.shutdown())
 
     def start(self) -> None:
         """Connect. ``with`` does it too."""

@@ -62,7 +62,7 @@ class Admin(BlockingClient):
 
     def shutdown(self) -> None:
         """Close all connections; a later request opens new ones."""
-        self._run(self._async.shutdown())
+        self._run_shutdown(self._async)
 
     def create_topic(
         self,

@@ -82,7 +82,7 @@ class PullConsumer(BlockingClient):
 
     def shutdown(self) -> None:
         """Commit the returned messages (with ``auto_commit``), write progress, and leave the group. A second call does nothing."""
-        self._run(self._async.shutdown())
+        self._run_shutdown(self._async)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -258,7 +258,7 @@ class PushConsumer(BlockingClient):
         A listener may call it. Then it returns at once, and the result of that listener call still counts.
         """
         try:
-            self._run(self._async.shutdown())
+            self._run_shutdown(self._async)
         finally:
             # Also after an interrupt of the wait for listeners: the shutdown goes on, and ``run_forever`` of another thread must end, too.
             self._over.put(None)

@@ -55,7 +55,7 @@ class DeadLetters(BlockingClient):
 
     def shutdown(self) -> None:
         """Close all connections; a later request opens new ones."""
-        self._run(self._async.shutdown())
+        self._run_shutdown(self._async)
 
     def count(self) -> int:
         """The number of stored dead letters of the group.

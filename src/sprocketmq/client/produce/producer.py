@@ -92,7 +92,7 @@ class Producer(BlockingClient):
         """Stop the producer. Sends of ``send_async`` are completed first, or fail within their timeout; other sends that still
         run fail with ClosedError or ConnectionLost. Does nothing if the producer is not started.
         """
-        self._run(self._async.shutdown())
+        self._run_shutdown(self._async)
 
     def message(
         self,
@@ -214,7 +214,11 @@ class Producer(BlockingClient):
         return self._begin(producer.send(message, **how))
 
     def _begin(self, sending: Coroutine[Any, Any, SendResult]) -> concurrent.futures.Future[SendResult]:
-        return self._engine.submit(self._async._send_begun(sending))
+        try:
+            return self._engine.submit(self._async._send_begun(sending))
+        except ClosedError:
+            sending.close()
+            raise
 
     def flush(self) -> None:
         """Wait until everything that was given to ``send_async`` before is stored or has failed, each within its own timeout.

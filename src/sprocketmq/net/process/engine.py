@@ -4,6 +4,11 @@
 ``Engine.shared()`` serves all blocking clients of a process; a broker has an engine of its own, so that a busy client cannot delay it.
 A callback that raises SystemExit or KeyboardInterrupt ends ``run_forever``; that must end neither the loop, which other clients use, nor
 the process, so it is logged and the loop goes on. (asyncio handles all other exceptions itself.)
+End of the interpreter: after the functions of ``atexit`` no other thread runs any more. A ``__del__`` that runs then would wait for the
+engine for ever, so calls are refused.
+gevent and eventlet replace threads by greenlets of one thread, where the engine's loop would wait, and nothing else would run. A real
+thread beside them does not help: their locks, queues and selectors are everywhere in the standard library and fail, or wake nobody, when
+two threads use them (tried with gevent 26.9). So no engine is made there.
 Fork: a child process has the parent's objects but not its thread. So the shared engine is keyed by process id and created again there, and
 an inherited engine refuses calls.
 """
@@ -19,7 +24,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
-from sprocketmq.errors import ClosedError
+from sprocketmq.errors import ClosedError, ConfigurationError
 from sprocketmq.net.process import fork
 
 __all__ = ["Engine", "new_event_loop"]
@@ -29,6 +34,9 @@ log = logging.getLogger("sprocketmq.net")
 T = TypeVar("T")
 
 _CLOSED: Final = "this engine was closed; create the client with another one"
+_FINALIZING: Final = (
+    "the interpreter is ending, and the threads of clients and brokers have ended; make this call earlier"
+)
 # How long a caller waits at a time. A signal that arrives as the wait begins, or in another thread, does not end the wait, and on Windows
 # none does before Python 3.14; its handler (Ctrl-C) then runs when the wait is over.
 _WAIT_S: Final = 0.5
@@ -45,16 +53,39 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
     return loop
 
 
+def _check_threads() -> None:
+    """Raise ConfigurationError if threads were replaced by greenlets."""
+    gevent, eventlet = sys.modules.get("gevent.monkey"), sys.modules.get("eventlet.patcher")
+    if gevent is not None and gevent.is_module_patched("threading"):
+        name, instead = "gevent", "monkey.patch_all(thread=False)"
+    elif eventlet is not None and eventlet.is_monkey_patched("thread"):
+        name, instead = "eventlet", "eventlet.monkey_patch(thread=False)"
+    else:
+        return
+    raise ConfigurationError(
+        f"{name} has replaced the threads of this process, and clients need a real one; "
+        f"use {instead}, or workers with threads or processes (gunicorn -k gthread, celery --pool threads)"
+    )
+
+
 # Under its lock the shared engine is made. An engine could not renew it in a child: the first one registers itself while the lock is held.
 _shared_guard: Final = fork.LockAcrossForks(threading.Lock)
 
 
 class Engine:
-    """A running event loop on a daemon thread. Create, ``run``/``submit`` coroutines from any other thread, ``close`` at the end."""
+    """A running event loop on a daemon thread. Create, ``run``/``submit`` coroutines from any other thread, ``close`` at the end.
+
+    Raises:
+        ConfigurationError: gevent or eventlet has replaced threads.
+        ClosedError: the interpreter is ending.
+    """
 
     _shared: ClassVar[dict[int, Engine]] = {}
 
     def __init__(self, name: str = "sprocketmq-engine") -> None:
+        _check_threads()
+        if sys.is_finalizing():  # before Python 3.12 the start of the thread would wait for ever
+            raise ClosedError(_FINALIZING)
         self.loop = new_event_loop()
         self._is_closing = self._is_stuck = False
         self.is_inherited = False  # it runs in the parent of a fork, and not here; asking for the process id takes a system call each time
@@ -97,14 +128,20 @@ class Engine:
     def on_engine_thread(self) -> bool:
         return threading.current_thread() is self._thread
 
+    def _refusal(self) -> str | None:
+        """Why nothing can run here; None: it can."""
+        if self.is_inherited:
+            return fork.FORKED
+        if self._is_closing or self.loop.is_closed():
+            return _CLOSED
+        return _FINALIZING if sys.is_finalizing() else None
+
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
         """Start ``coroutine`` on the engine; any other thread can wait for the returned future."""
-        if self.is_inherited:
+        refusal = self._refusal()
+        if refusal is not None:
             coroutine.close()
-            raise ClosedError(fork.FORKED)
-        if self._is_closing or self.loop.is_closed():
-            coroutine.close()
-            raise ClosedError(_CLOSED)
+            raise ClosedError(refusal)
         return asyncio.run_coroutine_threadsafe(coroutine, self.loop)
 
     def run(
@@ -120,13 +157,13 @@ class Engine:
                 it is called before the next coroutine of this caller runs.
 
         Raises:
-            ClosedError: the engine is closed.
+            ClosedError: the engine is closed, or the interpreter is ending.
             RuntimeError: called on the engine's own thread, where waiting would never end.
         """
         if self.on_engine_thread:
             coroutine.close()
             raise RuntimeError("a blocking call was made on the engine's own thread; use the async client there")
-        if self.is_inherited or self._is_closing or self.loop.is_closed():
+        if self._refusal() is not None:
             self.submit(coroutine)  # raises
         call = _BlockingCall(self.loop, coroutine, unreceived)
         try:
@@ -137,9 +174,11 @@ class Engine:
             raise
 
     def call(self, callback: Callable[[], object]) -> None:
-        """Run ``callback()`` on the engine soon, without waiting. Raises ClosedError if the engine is closed."""
+        """Run ``callback()`` on the engine soon, without waiting. Raises ClosedError if the engine is closed or the interpreter ends."""
         if self._is_closing:
             raise ClosedError(_CLOSED)
+        if sys.is_finalizing():
+            raise ClosedError(_FINALIZING)
         try:
             self.loop.call_soon_threadsafe(callback)
         except RuntimeError as error:
@@ -147,7 +186,7 @@ class Engine:
 
     def close(self) -> None:
         """Cancel running tasks, stop the loop, join the thread. Does nothing if closed already."""
-        if self.loop.is_closed() or self.is_inherited:
+        if self.loop.is_closed() or self.is_inherited or sys.is_finalizing():
             return
         try:
             asyncio.run_coroutine_threadsafe(_cancel_all(), self.loop).result(5)
