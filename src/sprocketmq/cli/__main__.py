@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 
 from sprocketmq.errors import ConfigurationError
@@ -13,6 +15,11 @@ __all__ = ["main"]
 
 def main() -> None:
     """Run the command line, or name the extra to install: pip also installs the script when its libraries are missing."""
+    if (
+        os.getpid() == 1
+    ):  # in a container: the kernel drops a signal that PID 1 does not handle, and the imports take a second
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, lambda got, _frame: sys.exit(128 + got))
     try:
         needs_extra("the command line", "cli", "click", "rich")
     except ConfigurationError as error:

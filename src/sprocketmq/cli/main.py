@@ -4,7 +4,7 @@
 Laws
     1. Exit codes: 0 success; 1 the command failed (a server refused or did not answer, something was not found, a check found a
        fault); 2 wrong usage, and nothing was done (a wrong command line, option, name, setting or directory); 3 above the limit
-       of ``lag --fail-over``; 130 Ctrl-C.
+       of ``lag --fail-over``; 4 a part was done and the rest was not (``PartlyDone``); 130 Ctrl-C.
     2. An error is one sentence on stderr, ``sprocketmq: ...``. A traceback is always a bug.
     3. If the reader of stdout closes it (``| head``), the command ends without a message, with exit code 1, as click does.
 """
@@ -18,6 +18,7 @@ from typing import Final
 import click
 
 from sprocketmq.cli.frame.command_line import SectionedGroup
+from sprocketmq.cli.frame.partly_done import PartlyDone
 from sprocketmq.errors import ConfigurationError, RemoteError, RequestNotServed, RocketMQError, StoreError
 from sprocketmq.extras import extra_of, missing_extra
 from sprocketmq.logs import escaped
@@ -27,6 +28,7 @@ __all__ = ["app", "main"]
 
 FAILED: Final = 1
 USAGE: Final = 2
+PARTLY: Final = 4
 _NOT_SUPPORTED: Final = 3  # ResponseCode.REQUEST_CODE_NOT_SUPPORTED; this module loads nothing of the wire
 _SHELLS: Final = ("bash", "zsh", "fish")
 
@@ -122,6 +124,9 @@ def main() -> None:
     except click.ClickException as error:
         error.show()
         sys.exit(USAGE)
+    except PartlyDone as error:
+        print(escaped(f"sprocketmq: {error}"), file=sys.stderr)
+        sys.exit(PARTLY)
     except RocketMQError as error:
         print(escaped(f"sprocketmq: {_sentence(error)}"), file=sys.stderr)
         sys.exit(USAGE if isinstance(error, ConfigurationError | StoreError) else FAILED)

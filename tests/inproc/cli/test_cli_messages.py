@@ -62,8 +62,8 @@ def test_a_file_is_sent_in_batches_up_to_its_first_mistake(server: EmbeddedRocke
         {"n": number} for number in range(7)
     ]
     ended = line.run("send filed --file -", f"{rows[0]}\n\n{rows[1]}\nno json\n{rows[2]}\n".encode())
-    assert ended.code == 2
-    assert "line 4 is not a message" in ended.err
+    assert ended.code == 4
+    assert "2 messages were sent; those from line 4 on were not: line 4 is not a message" in ended.err
     assert len(server.messages("filed")) == 9
     ended = line.run("send filed --file -", b'{"body": "x", "colour": 1}')
     assert (ended.code, "a message has no 'colour'" in ended.err) == (2, True)
@@ -77,7 +77,7 @@ def test_a_line_that_the_broker_refuses_is_named(line: CommandLine) -> None:
         ended = line.run("send small --file -", "\n".join(rows).encode())
     finally:
         line.ok("broker config set broker-a maxMessageSize=4194304")
-    assert (ended.code, ended.out) == (1, "")
+    assert (ended.code, ended.out) == (4, "")
     assert "2 messages were sent; those from line 3 on were not" in ended.err
 
 

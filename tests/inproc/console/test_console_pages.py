@@ -392,6 +392,19 @@ def test_letters_are_counted_by_reason_and_sent_again_each_with_its_outcome(
     assert [line["letter"] for line in replayed] == [letters[0], letters[2]]
 
 
+def test_a_letter_is_sent_once_however_often_it_is_in_the_form_and_the_button_is_pressed(
+    console: RunningConsole, server: EmbeddedRocketMQ, names: Names
+):
+    (letter,) = dead_letters(server, console, names, b"1")
+    (once,) = re.findall(r'name="once" value="([^"]+)"', console.page("/dead-letters", group=names.group))
+    form = {"group": names.group, "letter": [letter, letter], "once": once}
+    assert console.post("/dead-letters/replay", **form, dry_run="1").text.count("would be sent to") == 1
+    assert console.post("/dead-letters/replay", **form).text.count(f"sent to {names.topic}/") == 1
+    again = console.post("/dead-letters/replay", **form)
+    assert (again.status_code, "was sent before" in again.text) == (409, True)
+    assert len(server.messages(names.topic)) == 2
+
+
 def test_a_letter_is_edited_and_sent_to_another_topic(console: RunningConsole, server: EmbeddedRocketMQ, names: Names):
     (letter,) = dead_letters(server, console, names, b"1\n2")
     broker, queue, offset = letter.split("/")

@@ -36,7 +36,7 @@ def ready(parts: list[Part]) -> str:
     return " ".join(part.name for part in parts if isinstance(part, Recorded))
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_parts_start_in_order_and_stop_in_reverse(number: int, capsys: pytest.CaptureFixture[str]) -> None:
     events: list[str] = []
     serve_until_stopped(
@@ -44,6 +44,23 @@ def test_parts_start_in_order_and_stop_in_reverse(number: int, capsys: pytest.Ca
     )
     assert events == ["start namesrv", "start broker", "stop broker", "stop namesrv"]
     assert capsys.readouterr().out == f"ready namesrv broker pid={os.getpid()}\n"
+
+
+def test_a_hangup_under_nohup_is_ignored() -> None:
+    events: list[str] = []
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        broker = Recorded("broker", events, then_signal=signal.SIGHUP)
+
+        def make() -> Recorded:
+            asyncio.get_running_loop().call_later(0.1, os.kill, os.getpid(), signal.SIGTERM)
+            return broker
+
+        serve_until_stopped([make], ready)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert events == ["start broker", "stop broker"]
 
 
 def test_a_part_that_cannot_start_stops_those_before_it_and_nothing_is_ready(

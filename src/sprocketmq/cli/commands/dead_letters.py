@@ -12,7 +12,8 @@ import click
 from sprocketmq.cli.frame.changes import Change, deletes
 from sprocketmq.cli.frame.command_line import CommandGroup, options
 from sprocketmq.cli.frame.messages import body_text
-from sprocketmq.cli.frame.output import UNKNOWN, Column, Output, at, note, shows
+from sprocketmq.cli.frame.output import UNKNOWN, Column, Output, at, shows
+from sprocketmq.cli.frame.partly_done import PartlyDone
 from sprocketmq.cli.frame.target import Target, connects, group_argument
 from sprocketmq.cli.frame.values import MOMENT, time_text
 from sprocketmq.core.quantities import counted
@@ -164,7 +165,7 @@ def replay_letters(
 
     Sends the letters with the given ids, or all that match the conditions, as they were first sent. Every group of the topic gets them.
     The dead letters themselves remain until the broker's retention deletes them. If one cannot be sent, the command stops there with exit
-    code 1.
+    code 4, or 1 if it was the first.
     """
     conditions = any(value is not None for value in where.values())
     if message_ids and (everything or conditions):
@@ -172,15 +173,21 @@ def replay_letters(
     if not message_ids and not everything and not conditions:
         raise ConfigurationError("no dead letters are chosen; give message ids, conditions such as --topic, or --all")
     with target.dead_letters(group) as letters:
-        chosen = [letters.get(message_id) for message_id in message_ids] if message_ids else letters.read(**where)
+        chosen = (
+            [letters.get(message_id) for message_id in dict.fromkeys(message_ids)]
+            if message_ids
+            else letters.read(**where)
+        )
         done = 0
         for letter in chosen:
             try:
                 place = _send_again(letters, letter, to_topic, dry_run)
             except RocketMQError as error:
-                note(f"sprocketmq: {letter.message_id} and the letters after it were not sent: {error}")
-                _print_total(output, done, dry_run)
-                sys.exit(1)
+                if not done or dry_run:
+                    raise
+                raise PartlyDone(
+                    f"{done:,} replayed; {letter.message_id} and the letters after it were not: {error}"
+                ) from error
             done += 1
             if output.is_json or message_ids or dry_run or done % _EVERY == 0:
                 output.line({"message_id": letter.message_id, "to": place}, escaped(f"{letter.message_id} -> {place}"))

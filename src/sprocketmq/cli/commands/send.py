@@ -13,6 +13,7 @@ import click
 
 from sprocketmq.cli.frame.messages import as_dict, body_text, message_of
 from sprocketmq.cli.frame.output import Output, note, shows
+from sprocketmq.cli.frame.partly_done import PartlyDone
 from sprocketmq.cli.frame.target import Target, connects, topic_argument
 from sprocketmq.cli.frame.values import DURATION, MOMENT_AHEAD, PAIR, now_ms, pairs
 from sprocketmq.errors import ConfigurationError, RocketMQError
@@ -154,24 +155,32 @@ def _send_all(
     sharding_key: str | None,
     delivery: dict[str, Any],
 ) -> None:
-    """Send the messages of a file in order. Stops at the first one that fails, and prints its line number."""
-    sent = 0
-    lines = enumerate(file, 1)
-    for chunk in iter(lambda: list(itertools.islice(_messages(topic, lines), batch)), []):
-        first, message, own_key = chunk[0]
-        try:
+    """Send the messages of a file in order. Stops at the first one that fails.
+
+    Raises:
+        PartlyDone: one failed after others were sent; the sentence has the number of its line.
+    """
+    sent = done_to = 0
+    messages = _messages(topic, enumerate(file, 1))
+    try:
+        while chunk := list(itertools.islice(messages, batch)):
+            _, message, own_key = chunk[0]
             if batch == 1:
                 result = producer.send(message, sharding_key=own_key or sharding_key, **delivery)
             else:
                 result = producer.send_batch([one for _, one, _ in chunk])
-        except RocketMQError:
-            note(f"sprocketmq: {sent:,} messages were sent; those from line {first} on were not:")
+            sent, done_to = sent + len(chunk), chunk[-1][0]
+            if output.is_json:
+                _print(output, result)
+            elif sent % _REPORT_EVERY == 0:
+                note(f"{sent:,} sent")
+    except RocketMQError as error:
+        if not sent:
             raise
-        sent += len(chunk)
-        if output.is_json:
-            _print(output, result)
-        elif sent % _REPORT_EVERY == 0:
-            note(f"{sent:,} sent")
+        raise PartlyDone(f"{sent:,} messages were sent; those from line {done_to + 1} on were not: {error}") from error
+    except KeyboardInterrupt:
+        note(f"sprocketmq: {sent:,} messages were sent")
+        raise
     if not output.is_json:
         print(f"{sent:,} sent to {topic}")
 

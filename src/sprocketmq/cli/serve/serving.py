@@ -60,8 +60,8 @@ def serve_until_stopped(
     until_stdin_closes: bool = False,
     show: Callable[[list[Part]], StatusDisplay | None] = lambda parts: None,
 ) -> None:
-    """Start each part in order and wait until clients find it; print ``ready(parts)`` with the process id, wait for SIGTERM or SIGINT, stop
-    the parts in reverse order.
+    """Start each part in order and wait until clients find it; print ``ready(parts)`` with the process id, wait for SIGTERM, SIGINT or
+    SIGHUP (the terminal was closed; not under ``nohup``), stop the parts in reverse order.
 
     Args:
         parts: create the parts. Each is called after the part before it has started, so that a broker can use its name server's port.
@@ -173,12 +173,14 @@ def _signals(stopping: asyncio.Event) -> Iterator[None]:
         log.info("%s: stopping", name)
         stopping.set()
 
-    numbers = (signal.SIGTERM, signal.SIGINT)
+    numbers = [signal.SIGTERM, signal.SIGINT]
     if sys.platform == "win32":  # no add_signal_handler there
         for number in numbers:
             signal.signal(number, lambda got, _frame: loop.call_soon_threadsafe(stop, signal.Signals(got).name))
         yield
         return
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # ``nohup`` ignores it
+        numbers.append(signal.SIGHUP)
     for number in numbers:
         loop.add_signal_handler(number, stop, number.name)
     try:

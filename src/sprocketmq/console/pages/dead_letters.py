@@ -4,12 +4,14 @@
 Laws
     1. A dry run makes the same checks, reports what would be sent, and sends nothing.
     2. Each letter has its own result; a failure does not stop the others.
-    3. A body that was not edited is sent byte for byte as it is stored.
+    3. A form is sent once, however often its button is pressed; a page that is loaded again has a new one.
+    4. A body that was not edited is sent byte for byte as it is stored.
 """
 
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections import Counter
 from typing import Any, Final
 
@@ -114,6 +116,7 @@ async def _letters_of(request: Request, group: str) -> Response:
     return page(
         request,
         "dead_letters_group.html",
+        once=secrets.token_urlsafe(9),
         group=group,
         held=held if stats or not missing else None,
         read=len(read),
@@ -159,6 +162,7 @@ async def dead_letter(request: Request) -> Response:
     return page(
         request,
         "dead_letter.html",
+        once=secrets.token_urlsafe(9),
         group=queue.topic.removeprefix(_DLQ),
         letter=letter,
         row=_row(letter, parts),
@@ -180,13 +184,19 @@ async def replay(request: Request) -> Response:
     form = await (form_of(request) if dry_run else change_of(request))
     parts = parts_of(request)
     group, to_topic = str(form.get("group", "")), str(form.get("to_topic", "")).strip() or None
-    places = [str(one) for one in form.getlist("letter")]
+    once = str(form.get("once", ""))
+    if not dry_run and once in request.state.session.sent_forms:
+        sentence = "This form was sent before, and its letters with it. Load the page again to send them once more."
+        raise Refused(409, "It was not sent again", sentence)
+    places = list(dict.fromkeys(str(one) for one in form.getlist("letter")))
     if not places:
         return outcome_response(request, [Outcome(False, "Nothing was sent", "no letter is selected")])
     if len(places) > _MOST_SELECTED:
         sentence = f"{len(places)} letters are selected; {_MOST_SELECTED} at once are allowed"
         return outcome_response(request, [Outcome(False, "Nothing was sent", sentence)])
     outcomes: list[Outcome] = []
+    if not dry_run and once:
+        request.state.session.sent_forms.append(once)  # before anything is awaited: a second press comes meanwhile
     try:
         async with parts.cluster.dead_letters(group) as letters:
             outcomes += [await _send_again(request, form, letters, place, to_topic, dry_run) for place in places]
@@ -238,7 +248,7 @@ async def _letter_at(parts: ConsoleParts, topic: str, place: str) -> DeadLetterM
 
 
 def _edit(letter: DeadLetterMessage, form: FormData, parts: ConsoleParts) -> bool:
-    """Replace the letter's body with the text of the form; return whether it changed (law 3).
+    """Replace the letter's body with the text of the form; return whether it changed (law 4).
 
     Raises:
         ConfigurationError: this body cannot be edited here.

@@ -12,8 +12,9 @@ Laws
 from __future__ import annotations
 
 import secrets
+from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from sprocketmq.errors import ConfigurationError
@@ -25,6 +26,7 @@ MOST_STREAMS: Final = 12  # a browser opens six connections to a host
 _ALL_STREAMS: Final = 64
 _IDLE_S: Final = 12 * 3600
 _LEAST_TOKEN: Final = 16
+_FORMS_KEPT: Final = 256
 
 
 @dataclass(slots=True)
@@ -37,6 +39,7 @@ class Session:
         form_key: a hidden field of its forms.
         used_s: time of the last use.
         streams: its pages that wait for events, see ``take_stream``.
+        sent_forms: the newest forms that may be sent once, by their hidden field ``once``.
     """
 
     number: int
@@ -44,6 +47,7 @@ class Session:
     form_key: str
     used_s: float
     streams: int = 0
+    sent_forms: deque[str] = field(default_factory=lambda: deque(maxlen=_FORMS_KEPT))
 
 
 class Sessions:
