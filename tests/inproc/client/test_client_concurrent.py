@@ -557,8 +557,12 @@ def test_a_pull_that_failed_is_repeated_after_a_second_and_sooner_after_flow_con
     consumer = consumers(recorder)
     queue = rmq.MessageQueue("flights", "broker-a", 0)
     rocketmq.wait_until(rocketmq.clock.is_at_rest)
-    send_all(producer, ["first"])  # the next pull has the version that the subscription has since the group's members are known
-    rocketmq.wait_until(lambda: recorder.bodies == ["first"] and len(rocketmq.broker.parked) == 2)  # and the retry topic's
+    send_all(
+        producer, ["first"]
+    )  # the next pull has the version that the subscription has since the group's members are known
+    rocketmq.wait_until(
+        lambda: recorder.bodies == ["first"] and len(rocketmq.broker.parked) == 2
+    )  # and the retry topic's
 
     def concerns(command: Command) -> bool:
         return command.ext_fields["topic"] == "flights"

@@ -72,6 +72,25 @@ def test_a_reset_to_a_time_gives_everything_from_then_on_again(
     assert recorder.times == [0] * 6
 
 
+def test_a_reset_that_a_pull_under_an_older_version_is_told_counts(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
+) -> None:
+    _send(producer, 0, "a0")
+    recorder = Recorder()
+    consumer = consumers(recorder)
+    rocketmq.wait_until(lambda: len(recorder) == 1 and len(rocketmq.broker.parked) == 3)
+    running = consumer._async._running
+    assert running is not None
+    rocketmq._engine.run(_call(running.members_changed))  # the pulls that wait keep their version
+    _reset(rocketmq, 0)
+    rocketmq.advance_until(lambda: len(recorder) == 2)
+    assert recorder.bodies == ["a0", "a0"]
+
+
+async def _call(function: Callable[[], None]) -> None:
+    function()
+
+
 def test_a_queue_that_was_reset_is_read_again_at_once_and_not_with_the_next_round(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers
 ) -> None:

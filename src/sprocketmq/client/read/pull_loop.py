@@ -324,7 +324,8 @@ class PullLoop:
             )
 
     async def _answer(self, offset: int, subscription: SubscriptionData) -> PullResult | None:
-        """The broker's answer; None if the subscription changed or the lock came back meanwhile."""
+        """The broker's answer; None if the subscription changed or the lock came back meanwhile. An answer that moves the offset counts
+        all the same: no filter had a part in it, and a broker tells of a reset once (ConsumerOffsetManager.queryThenEraseResetOffset)."""
         self._asked_under, self._is_cut = subscription, False
         try:
             result = await self._ask(offset, subscription)
@@ -339,11 +340,11 @@ class PullLoop:
             return None
         finally:
             self._asked_under = None
-        return None if self._is_outdated(subscription) else result
-
-    def _is_outdated(self, subscription: SubscriptionData) -> bool:
+        if self._awaits_offset:
+            return None
         # Also under the same filter in an older version: the broker may have filtered by a newer one, of another member.
-        return self._awaits_offset or self._owner.subscription(self.queue.topic) is not subscription
+        is_outdated = self._owner.subscription(self.queue.topic) is not subscription
+        return None if is_outdated and result.status is not PullStatus.OFFSET_ILLEGAL else result
 
     @property
     def _awaits_offset(self) -> bool:
