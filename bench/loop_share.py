@@ -11,7 +11,8 @@ names, in their largest form. Exit code 1 if something held the loop for longer 
     python bench/loop_share.py --console [--groups 2000]
 
 What a console costs its broker: `sprocketmq serve --console` in a process, groups of 8 queues with progress, an open page. An honest sender
-notes how long each send waits: without a console, with one, and with a liar that registered a broker and answers code 317 with 14.8 MB.
+notes how long each send waits, less the time for which it or the broker was ready but waited for a processor: without a console, with one,
+and with a liar that registered a broker and answers code 317 with 14.8 MB.
 """
 
 from __future__ import annotations
@@ -249,8 +250,8 @@ class Waits(NamedTuple):
 
 
 @contextlib.contextmanager
-def served(*options: str) -> Iterator[tuple[str, str, str]]:
-    """`sprocketmq serve`: the addresses of name server and broker, and the console's link."""
+def served(*options: str) -> Iterator[tuple[str, str, str, int]]:
+    """`sprocketmq serve`: the addresses of name server and broker, the console's link, and the process id."""
     command = [sys.executable, "-m", "sprocketmq.cli", "serve", "--namesrv-port", "0", "--broker-port", "0", *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
@@ -258,7 +259,7 @@ def served(*options: str) -> Iterator[tuple[str, str, str]]:
         found = re.match(r"ready namesrv=(\S+) broker=(\S+) (?:console=(\S+) )?", ready)
         assert found is not None, ready
         try:
-            yield found[1], found[2], found[3] or ""
+            yield found[1], found[2], found[3] or "", server.pid
         finally:
             server.terminate()
 
@@ -321,15 +322,23 @@ async def begin_to_lie(namesrv: str) -> tuple[Server, asyncio.Task[None]]:
     return server, asyncio.ensure_future(register())
 
 
-async def send_honestly(namesrv: str, begin: Callable[[], None]) -> list[float]:
+def withheld_s(*pids: int) -> float:
+    """For how long the main threads of these processes have waited for a processor so far (Linux)."""
+    paths = [Path(f"/proc/{pid}/task/{pid}/schedstat") for pid in pids]
+    return sum(int(path.read_text().split()[1]) for path in paths if path.exists()) / 1e9
+
+
+async def send_honestly(namesrv: str, pid: int, begin: Callable[[], None]) -> list[float]:
     waits_ms = []
     async with AsyncProducer("honest", namesrv_addr=namesrv, send_msg_timeout_ms=60_000) as producer:
         await producer.send(Message("orders", b"first"))
         begin()
         ends_s = time.perf_counter() + _FOR_S
         while (began_s := time.perf_counter()) < ends_s:
+            withheld_before_s = withheld_s(pid, os.getpid())
             await producer.send(Message("orders", b"x" * 100))
-            waits_ms.append((time.perf_counter() - began_s) * 1000)
+            took_s = time.perf_counter() - began_s - (withheld_s(pid, os.getpid()) - withheld_before_s)
+            waits_ms.append(max(0.0, took_s) * 1000)
             await asyncio.sleep(0.005)
     return waits_ms
 
@@ -348,7 +357,7 @@ def keep_open(link: str, stopped: threading.Event) -> None:
 
 
 def beside_a_console(beside: str, groups: int, *, console: bool, is_lied_to: bool = False) -> Waits:
-    with served(*(["--console", "0"] if console else [])) as (namesrv, broker, link):
+    with served(*(["--console", "0"] if console else [])) as (namesrv, broker, link, pid):
         asyncio.run(fill_progress(namesrv, broker, groups))
         stopped = threading.Event()
         page = threading.Thread(target=keep_open, args=(link, stopped), daemon=True)
@@ -361,7 +370,7 @@ def beside_a_console(beside: str, groups: int, *, console: bool, is_lied_to: boo
             if console:
                 page.start()
 
-        waits_ms = asyncio.run(send_honestly(namesrv, begin))
+        waits_ms = asyncio.run(send_honestly(namesrv, pid, begin))
         stopped.set()
         for liar, registering in liars:
             lying.loop.call_soon_threadsafe(registering.cancel)
