@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Protocol
@@ -353,6 +353,10 @@ class MessageStore(Protocol):
 
     def queues(self) -> list[tuple[str, int]]:
         """(topic, queue_id) of every queue that was ever written, sorted."""
+        ...
+
+    def queue_ids(self, topic: str) -> Set[int]:
+        """The ids of the queues of ``topic`` that were ever written."""
         ...
 
     def delete_topic(self, topic: str) -> int:

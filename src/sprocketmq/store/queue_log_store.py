@@ -7,7 +7,7 @@ entry. After a kill between the two, recovery adds the missing entry, and remove
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 
 import msgspec
 
@@ -425,6 +425,9 @@ class QueueLogStore:
 
     def queues(self) -> list[tuple[str, int]]:
         return sorted(self._queues)
+
+    def queue_ids(self, topic: str) -> Set[int]:
+        return self.consume_queues.ids(topic)
 
     @property
     def min_physical_offset(self) -> int:

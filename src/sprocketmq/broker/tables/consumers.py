@@ -126,6 +126,13 @@ class ConsumerTable:
             log.info(
                 "%s joined consumer group %s from %s", member.client_id, group.name, member.connection.remote_address
             )
+            if member.client_id in group.client_ids:
+                log.warning(
+                    "%s has more than one connection as a member of consumer group %s: if these are several clients, each consumes all "
+                    "messages of its queues",
+                    member.client_id,
+                    group.name,
+                )
         group.members[member.connection] = member
         self._groups_of.setdefault(member.connection, set()).add(group.name)
         if not without_sub:

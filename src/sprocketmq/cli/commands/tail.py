@@ -13,6 +13,7 @@ from sprocketmq.cli.frame.messages import as_dict, message_line
 from sprocketmq.cli.frame.output import Output, note, shows
 from sprocketmq.cli.frame.target import Target, connects, topic_argument
 from sprocketmq.cli.frame.values import MOMENT, QUEUE, queue_of
+from sprocketmq.core.quantities import counted
 from sprocketmq.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -67,6 +68,8 @@ def tail(
     shown = 0
     with target.admin() as admin:
         queues = [queue_of(topic, queue)] if queue is not None else admin.queues(topic)
+        if queue is None:
+            _note_unread(admin, topic, queues)
         if since is not None:
             positions = {one: admin.offset_by_time(one, since) for one in queues}
             stream = _onward(admin, positions, expression, follow, since)
@@ -81,6 +84,17 @@ def tail(
                 return
     if not shown and not output.is_json:
         note("no message found")
+
+
+def _note_unread(admin: Admin, topic: str, readable: list[MessageQueue]) -> None:
+    """Say how many messages are in queues that the topic does not have any more."""
+    held = {queue: at.max_offset - at.min_offset for queue, at in admin.topic_stats(topic).items()}
+    unread = {queue: count for queue, count in held.items() if count > 0 and queue not in readable}
+    if unread:
+        note(
+            f"sprocketmq: not shown are {counted(sum(unread.values()), 'message')} of {', '.join(map(str, unread))}, which topic {topic} "
+            f"does not let read; sprocketmq topic alter {topic} --read-queues {max(one.queue_id for one in unread) + 1} does"
+        )
 
 
 def _expression(tag: str | None, sql: str | None) -> FilterExpression | str:

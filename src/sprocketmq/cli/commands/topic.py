@@ -19,6 +19,7 @@ from sprocketmq.errors import ConfigurationError, RequestNotServed, TopicNotExis
 
 if TYPE_CHECKING:
     from sprocketmq.client.admin import Admin
+    from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = ["topic"]
 
@@ -265,7 +266,7 @@ def _changed_attributes(
 @_attribute_option
 @_where
 @shows
-@changes
+@deletes
 @connects
 def alter_topic(
     target: Target,
@@ -285,7 +286,7 @@ def alter_topic(
     """Change the settings of a topic.
 
     What no option names stays as it is. To reduce the number of queues, reduce --write-queues first, and --read-queues when the messages
-    of the other queues have been consumed.
+    of the other queues have been consumed. If messages would become unreadable, the command asks first.
     """
     wanted: dict[str, Any] = {
         "read_queues": read_queues or queues,
@@ -303,10 +304,35 @@ def alter_topic(
         now = admin.topic_config(name)
         told = {**{key: permission_text(value) if key == "perm" else value for key, value in wanted.items()}, **changed}
         sentence = f"topic {name}: " + ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in told.items())
-        if not change.confirm(f"change {sentence}, on {', '.join(sorted(now))}", topic=name, **wanted):
+        hidden = _hidden(admin, name, wanted["read_queues"], broker) if "read_queues" in wanted else ""
+        what = f"change {sentence}, on {', '.join(sorted(now))}"
+        if not change.confirm(what, warning=hidden, ask=bool(hidden), topic=name, **wanted):
             return
         done = admin.alter_topic(name, attributes=changed, cluster=cluster, broker=broker, **wanted)
     change.done(f"changed {sentence}, on {', '.join(sorted(done))}", topic=name, brokers=sorted(done), **wanted)
+
+
+def _hidden(admin: Admin, topic: str, read_queues: int, broker: str | None) -> str:
+    """A sentence about the messages that cannot be read when the topic has this many read queues; "" if there are none."""
+
+    def is_hidden(queue: MessageQueue) -> bool:
+        return queue.queue_id >= read_queues and (broker is None or ":" in broker or queue.broker_name == broker)
+
+    held = sum(at.max_offset - at.min_offset for queue, at in admin.topic_stats(topic).items() if is_hidden(queue))
+    if not held:
+        return ""
+    unread = {
+        group: sum(at.lag for queue, at in admin.consumer_progress(group, topic).items() if is_hidden(queue))
+        for group in admin.consumers_of(topic)
+    }
+    if not unread:
+        return f"no consumer reads the {counted(held, 'message')} of the removed queues any more"
+    behind = [f"{group} ({counted(count, 'message')})" for group, count in sorted(unread.items()) if count]
+    return (
+        f"messages of the removed queues that were not consumed yet are read by nobody any more: {', '.join(behind)}"
+        if behind
+        else ""
+    )
 
 
 @topic.command("perm")

@@ -3,7 +3,7 @@
 
 Laws
     1. ``--dry-run`` makes the same checks as the change, prints what would be done, and changes nothing.
-    2. A command that deletes something, or moves a group, asks for confirmation on a terminal. If stdin is no terminal, it needs
+    2. A command that deletes or hides something, or moves a group, asks for confirmation on a terminal. If stdin is no terminal, it needs
        ``--yes``; without it the command ends with exit code 2 and nothing is changed.
     3. A change that was made is printed on stdout.
 """
@@ -40,12 +40,13 @@ class Change:
         self._output = output
         self._dry_run, self._yes, self._needs_yes = dry_run, yes, needs_yes
 
-    def confirm(self, what: str, *, warning: str = "", **facts: Any) -> bool:
+    def confirm(self, what: str, *, warning: str = "", ask: bool = True, **facts: Any) -> bool:
         """Whether to make the change: False with ``--dry-run``.
 
         Args:
             what: completes "would ...", such as "delete topic 'orders' with 12 messages".
             warning: a sentence printed to stderr first.
+            ask: False if this change hides and deletes nothing, so that it need not be confirmed.
             facts: what ``--json`` prints with ``--dry-run``.
 
         Raises:
@@ -57,7 +58,7 @@ class Change:
         if self._dry_run:
             self._output.done(f"would {what}", dry_run=True, **facts)
             return False
-        if self._needs_yes and not self._yes:
+        if ask and self._needs_yes and not self._yes:
             if not sys.stdin.isatty():
                 raise click.UsageError(
                     f"to {escaped(what)} needs --yes if stdin is no terminal; --dry-run prints what it would do"
@@ -87,5 +88,5 @@ def changes(command: C) -> C:
 
 
 def deletes(command: C) -> C:
-    """Pass ``change`` to a command that deletes something or moves a group. Write it below ``shows``."""
+    """Pass ``change`` to a command that deletes or hides something, or moves a group. Write it below ``shows``."""
     return _with_change(command, needs_yes=True)

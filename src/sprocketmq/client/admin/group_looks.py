@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
@@ -123,6 +124,8 @@ class GroupLookRequests(GroupRequests, MessageRequests, BrokerRequests):
             now_ms,
             now_ms - begun_ms,
             switched_off=tuple(sorted(name for name, config in configs.items() if not config.consume_enable)),
+            unknown_at=tuple(sorted({queue.broker_name for queue in own} - configs.keys())) if proxy is None else (),
+            same_ids=_more_than_once(connection),
             unreadable=tuple(await self._unreadable(group, wanted, unknown)),
             members=tuple(_member_look(client_id, report) for client_id, report in reports.items()),
             broadcasting=connection is not None and connection.message_model == bodies.MessageModel.BROADCASTING,
@@ -163,7 +166,7 @@ class GroupLookRequests(GroupRequests, MessageRequests, BrokerRequests):
             unknown.append(f"how far the group is: {error}")
             return {}
         found = {
-            queue: _Position(at.broker_offset, max(at.consumer_offset, commits.get(queue, -1)))
+            queue: _Position(at.broker_offset, max(at.consumer_offset, commits.get(queue, -1)), at.min_offset)
             for queue, at in progress.items()
         }
         for topic in _wanted(reports) - {queue.topic for queue in found}:  # brokers have no progress for these
@@ -258,6 +261,12 @@ def _wanted(reports: _Reports) -> set[str]:
         for one in report.subscription_set
         if not is_retry_topic(one.topic)
     }
+
+
+def _more_than_once(connection: bodies.ConsumerConnection | None) -> tuple[str, ...]:
+    """The client ids that more than one connection of a broker has."""
+    counts = Counter(one.client_id for one in (connection.connection_set if connection is not None else ()))
+    return tuple(sorted(client_id for client_id, count in counts.items() if count > 1))
 
 
 def _commits(reports: _Reports) -> dict[MessageQueue, int]:

@@ -33,16 +33,18 @@ class QueueProgress:
         broker_offset: the end of the queue, one more than the offset of its last message.
         consumer_offset: the offset of the next message to consume; -1 if the group has no progress.
         last_timestamp_ms: the store time of the last consumed message; 0 if unknown.
+        min_offset: the offset of the oldest stored message, if it is known; else 0.
     """
 
     broker_offset: int
     consumer_offset: int
     last_timestamp_ms: int = 0
+    min_offset: int = 0
 
     @property
     def lag(self) -> int:
         """The number of messages that are not consumed yet."""
-        return max(0, self.broker_offset - max(0, self.consumer_offset))
+        return max(0, self.broker_offset - max(self.min_offset, self.consumer_offset))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,7 @@ class GroupProgressRequests(GroupMemberRequests):
         check_group(group)
         stats = await self._consume_stats(group, topic)
         found = await off_loop(lambda: _progress(stats)) if sum(map(_rows, stats)) > _MANY_ROWS else _progress(stats)
+        found.update(await self._without_rows(found))
         if not any(progress.consumer_offset > 0 for progress in found.values()):
             await self._check_exists(group)  # brokers answer with all queues of a topic for any group
             if topic is not None and not found:
@@ -116,6 +119,33 @@ class GroupProgressRequests(GroupMemberRequests):
         )
         asked = requests.offsets.GET_CONSUME_STATS
         return [await answer_body(asked, answer) for answer in answers if answer is not None]
+
+    async def _without_rows(self, found: dict[MessageQueue, QueueProgress]) -> dict[MessageQueue, QueueProgress]:
+        """The queues of the topics in ``found`` at brokers that told nothing of them: the group is unknown there, or has no progress.
+        Their messages wait all the same."""
+        told: dict[str, set[str]] = {}
+        for queue in found:
+            told.setdefault(queue.topic, set()).add(queue.broker_name)
+        try:
+            masters = await self._masters(None, None)
+        except RequestNotServed:  # a proxy's numbers are of all queues
+            return {}
+
+        async def ask(topic: str) -> dict[MessageQueue, QueueProgress]:
+            route = await self._api.route(topic)
+            names = {one.broker_name for one in route.queue_datas} & masters.keys() if route is not None else set()
+            tables = [(await self._api.topic_stats(masters[name], topic)).offset_table for name in names - told[topic]]
+            return {
+                queue: QueueProgress(at.max_offset, -1, min_offset=at.min_offset)
+                for table in tables
+                for queue, at in sorted(table.items(), key=lambda pair: pair[0])
+            }
+
+        some = [topic for topic, names in told.items() if not masters.keys() <= names]
+        more: dict[MessageQueue, QueueProgress] = {}
+        for answer in await asyncio.gather(*map(ask, some)):
+            more.update(answer)
+        return more
 
     async def _topics_of_members(self, group: str, proxy: str) -> list[str]:
         """The topics that members of a group read which are connected to this proxy."""

@@ -2,10 +2,13 @@
 """The health of a push consumer, for the health check of a container, a service or a load balancer.
 
 Only what a restart of this process can repair is a problem. A broker that is down, a lag, or failing listeners are not: a restart would
-not help, and all members would restart at the same time.
+not help, and all members would restart at the same time. What keeps messages from this consumer until somebody changes the cluster, or
+the configuration of its clients, is a warning.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 import msgspec
 
@@ -20,9 +23,12 @@ class ConsumerHealth(msgspec.Struct, frozen=True):
 
     Attributes:
         problems: a sentence for each thing that is wrong; empty when it is healthy.
+        warnings: a sentence for each thing that a restart does not repair: brokers that do not know the group, queues that they refuse, a
+            client id that two members have.
     """
 
     problems: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @property
     def is_healthy(self) -> bool:
@@ -31,7 +37,13 @@ class ConsumerHealth(msgspec.Struct, frozen=True):
 
 
 def health_of(
-    queues: list[ProcessQueue], service: ConsumeService, now_ms: int, *, paused: bool, consume_timeout_ms: int
+    queues: list[ProcessQueue],
+    service: ConsumeService,
+    now_ms: int,
+    *,
+    paused: bool,
+    consume_timeout_ms: int,
+    warnings: Iterable[str] = (),
 ) -> ConsumerHealth:
     """What is wrong with a consumer that runs.
 
@@ -54,4 +66,4 @@ def health_of(
             problems.append(
                 f"{len(began_ms)} listener calls run longer than the consume timeout of {consume_timeout_ms} ms, for up to {longest_s} s"
             )
-    return ConsumerHealth(tuple(problems))
+    return ConsumerHealth(tuple(problems), tuple(warnings))

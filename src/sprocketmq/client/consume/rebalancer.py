@@ -44,6 +44,9 @@ _FAILURES = (NetworkError, RemoteError, RequestTimeout, ProtocolError)
 _HALF_AN_HOUR_MS = 30 * 60_000
 # Each topic and queue waits for a broker several times: 1,000 topics one after the other take seconds, all at once are 10,000 requests.
 _TOPICS_AT_ONCE = 32
+_LOST_CONNECTION_MS = (
+    140_000  # a broker lists a member whose connection it lost for two minutes more, beside its new connection
+)
 _QUEUES_AT_ONCE = 128  # of one broker, and so requests in flight to it; topics that are rebalanced at once share them
 
 
@@ -95,6 +98,9 @@ class Rebalancer:
         self._members: dict[str, set[str]] = {}  # client ids by topic, as the last round saw them
         self._regrouped: set[str] = set()  # topics whose members have changed, before ``changed`` was called
         self._warned: set[str] = set()
+        self._unlisted: dict[str, str] = {}  # a sentence by address of a broker that does not list this member
+        self._twice_since_ms: dict[str, int] = {}  # since when a broker lists our client id more than once, by address
+        self._same_id: dict[str, str] = {}  # a sentence by address of a broker that does so for too long
         self._strategy_fails: set[str] = set()  # topics
         self._refusals: set[str] = set()  # topics
         self.table = RebalanceTable() if group.tape is None else group.tape.rebalance_table()
@@ -220,7 +226,6 @@ class Rebalancer:
             asking = self._asking[address] = asyncio.ensure_future(self._ask_members(address))
         client_ids = await asyncio.shield(asking)  # others wait for it, too
         if self._group.client_id not in client_ids:
-            log.info("group %s: %s does not list us as a member yet", self._group.name, address)
             return None  # not a reason to drop our queues
         if self._members.get(topic) != set(client_ids):
             self._members[topic] = set(client_ids)
@@ -234,7 +239,37 @@ class Rebalancer:
             # The broker has no heartbeat from us: it restarted, or it is new in a topic's route.
             await self._heartbeat(address)
             client_ids = await self._api.consumer_ids(address, self._group.name)
+        self._note_listing(address, client_ids.count(self._group.client_id))
         return client_ids
+
+    def _note_listing(self, address: str, times: int) -> None:
+        """Keep, and log, that a broker lists this member not at all, or twice."""
+        group = self._group
+        if times:
+            self._unlisted.pop(address, None)
+        elif address not in self._unlisted:
+            # A broker that may not create groups takes the heartbeat and ignores it (ClientManageProcessor.heartBeat).
+            self._unlisted[address] = (
+                f"broker {address} does not list {group.client_id} as a member of group {group.name} after its heartbeat; "
+                "if it may not create groups (autoCreateSubscriptionGroup=false), create the group there"
+            )
+            log.warning("%s", self._unlisted[address])
+        if times < 2:
+            self._twice_since_ms.pop(address, None)
+            self._same_id.pop(address, None)
+            return
+        now_ms = group.clock.now_ms()
+        since_ms = self._twice_since_ms.setdefault(address, now_ms)
+        if now_ms - since_ms >= _LOST_CONNECTION_MS and address not in self._same_id:
+            self._same_id[address] = (
+                f"broker {address} lists {times} members of group {group.name} with the client id {group.client_id}, and each of them "
+                "consumes all messages of its queues: give each client an instance_name of its own"
+            )
+            log.warning("%s", self._same_id[address])
+
+    def warnings(self) -> list[str]:
+        """What keeps this member from its queues, or gives them to another member, too; a sentence each."""
+        return [*self._unlisted.values(), *self._same_id.values()]
 
     def _share(self, topic: str, queues: list[MessageQueue], client_ids: list[str]) -> list[MessageQueue] | None:
         """The result of the strategy. None, with a line in the log, if it fails: the member keeps its queues, as in RebalanceImpl."""

@@ -37,6 +37,7 @@ from sprocketmq.core.consume.process_queue import ProcessQueue, QueueSnapshot
 from sprocketmq.core.consume.pull_cursor import BROKER_SUSPEND_MS, PULL_TIMEOUT_MS, PullCursor, PullDue
 from sprocketmq.core.consume.queue_lock import LOCK_RENEW_INTERVAL_MS
 from sprocketmq.core.group.subscription import TAG, parse_tag_expression, renewed
+from sprocketmq.core.quantities import counted
 from sprocketmq.core.retry import retry_schedule
 from sprocketmq.core.statistics import ConsumerStatistics, Window
 from sprocketmq.errors import NetworkError, RequestTimeout
@@ -324,7 +325,17 @@ class RunningConsumer:
             self.member.clock.now_ms(),
             paused=self.paused,
             consume_timeout_ms=getattr(self.service, "consume_timeout_ms", 0),
+            warnings=self._warnings(),
         )
+
+    def _warnings(self) -> list[str]:
+        found = self.rebalancer.warnings()
+        refused = [loop for loop in self._loops.values() if loop.refusal]
+        if refused:
+            found.append(
+                f"brokers refuse the pulls of {counted(len(refused), 'queue')}, {refused[0].queue} for one: {refused[0].refusal}"
+            )
+        return found
 
     # -- instance.ConsumerMember -----------------------------------------------------------------------------------------------
 

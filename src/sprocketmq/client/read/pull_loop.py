@@ -52,7 +52,11 @@ log = logging.getLogger("sprocketmq.client")
 _ANY_COUNT: Final = 1 << 31
 _LOG_INTERVAL_MS: Final = 60_000
 # Such a pull is refused until an administrator or the user changes something.
-_REFUSALS: Final = (ResponseCode.NO_PERMISSION, ResponseCode.SUBSCRIPTION_PARSE_FAILED)
+_REFUSALS: Final = (
+    ResponseCode.NO_PERMISSION,
+    ResponseCode.SUBSCRIPTION_PARSE_FAILED,
+    ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
+)
 # The broker has not got the heartbeat with this subscription yet, or has restarted and has none.
 _UNKNOWN_TO_BROKER: Final = (
     ResponseCode.SUBSCRIPTION_NOT_EXIST,
@@ -147,6 +151,7 @@ class PullLoop:
         self._bodies = UnreadableBodies(group.settings.unreadable_body, group.name, self.queue)
         self._failing_since_ms: int | None = None  # since when brokers answer pulls with what cannot be used
         self._logged_ms: int | None = None
+        self.refusal = ""  # the broker's answer while the broker refuses pulls until somebody changes something
 
     @property
     def process_queue(self) -> ProcessQueue:
@@ -292,7 +297,8 @@ class PullLoop:
                     return pull_cursor.PullOutdated()
                 self._awaits_heartbeat = True
                 self._owner.heartbeat()
-            self._log_unreadable(offset, error, lasting=error.code in _REFUSALS)
+            self.refusal = str(error) if error.code in _REFUSALS else ""
+            self._log_unreadable(offset, error, lasting=bool(self.refusal))
             return pull_cursor.PullFailed(str(error), broker_flow_control=error.code == ResponseCode.FLOW_CONTROL)
         except (ProtocolError, ConfigurationError) as error:
             self._log_unreadable(offset, error, lasting=True)
@@ -302,7 +308,7 @@ class PullLoop:
         except Exception as error:  # a bug, ours or a hook's: go on in 1 s (a new loop: in 120 s)
             log.exception("group %s: a pull of %s failed", self._group.name, self.queue)
             return pull_cursor.PullFailed(described(error))
-        self._complaint = ""
+        self._complaint = self.refusal = ""
         self._failing_since_ms = self._logged_ms = None
         return pull_cursor.PullReturned(result.status, next_offset, messages)
 

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Why a consumer group does not move: one verdict, the evidence, and what to do. The first verdict that fits counts.
 
-    1 no member online              6 a listener is stuck
-    2 switched off, or not allowed  7 a listener fails
-    3 subscriptions differ          8 flow control
-    4 a queue without an owner      9 only retries wait
-    5 locked by another member     10 it moves, or nothing waits; otherwise unknown
+    1 no member online              7 a listener is stuck
+    2 switched off, or not allowed  8 a listener fails
+    3 members with one client id    9 flow control
+    4 subscriptions differ         10 only retries wait
+    5 a queue without an owner     11 it moves, or nothing waits; otherwise unknown
+    6 locked by another member
 
 Laws
     1. A verdict is a function of the look: the same look gives the same sentences.
@@ -36,6 +37,7 @@ class GroupVerdict(Enum):
 
     OFFLINE = "no member online"
     SWITCHED_OFF = "switched off or not allowed"
+    SAME_CLIENT_ID = "members with one client id"
     SUBSCRIPTIONS_DIFFER = "members subscribe differently"
     QUEUE_WITHOUT_OWNER = "a queue nobody owns"
     LOCKED_BY_ANOTHER = "locked by another member"
@@ -92,7 +94,7 @@ def diagnose(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis:
     )
 
 
-# -- 1 to 5: who reads what ------------------------------------------------------------------------------------------------------
+# -- 1 to 6: who reads what ------------------------------------------------------------------------------------------------------
 
 
 def _offline(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
@@ -123,6 +125,15 @@ def _switched_off(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None
             (f"consumeEnable is false at {where}", _lag(look)),
             f"sprocketmq group alter {look.group} --enable",
         )
+    if look.unknown_at:
+        where = _listed(look.unknown_at)
+        return GroupDiagnosis(
+            GroupVerdict.SWITCHED_OFF,
+            f"{where} does not know group {look.group}, so its messages are not consumed",
+            (_waiting_in(look, [queue for queue in look.queues if queue.broker_name in look.unknown_at]),),
+            f"sprocketmq group create {look.group} --broker {look.unknown_at[0]}; this broker creates no group by itself "
+            "(autoCreateSubscriptionGroup=false), or no member has reached it yet",
+        )
     if look.unreadable:
         topic = look.unreadable[0][0]
         return GroupDiagnosis(
@@ -132,6 +143,20 @@ def _switched_off(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None
             "let the topic be read (sprocketmq topic perm TOPIC rw), or the group read it",
         )
     return None
+
+
+def _same_ids(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
+    if not look.same_ids:
+        return None
+    return GroupDiagnosis(
+        GroupVerdict.SAME_CLIENT_ID,
+        f"more than one member of group {look.group} has the client id {_listed(look.same_ids)}",
+        (
+            "each of them consumes all messages of the queues of this id, so every one is consumed more than once",
+            _lag(look),
+        ),
+        "give each client an instance_name of its own; if a member's connection broke in the last two minutes, look again after them",
+    )
 
 
 def _subscriptions(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
@@ -216,7 +241,7 @@ def _locked(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
     )
 
 
-# -- 6 to 8: what members do with their messages ----------------------------------------------------------------------------------------
+# -- 7 to 9: what members do with their messages ----------------------------------------------------------------------------------------
 
 
 def _stuck(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
@@ -314,7 +339,7 @@ def _flow_control(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None
     return None
 
 
-# -- 9 and 10: nothing is wrong -----------------------------------------------------------------------------------------------------
+# -- 10 and 11: nothing is wrong -----------------------------------------------------------------------------------------------------
 
 
 def _retries(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
@@ -383,6 +408,7 @@ _Check = Callable[[GroupLook, int], GroupDiagnosis | None]
 _CHECKS: Final[tuple[_Check, ...]] = (
     _offline,
     _switched_off,
+    _same_ids,
     _subscriptions,
     _unowned,
     _locked,

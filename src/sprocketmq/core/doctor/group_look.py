@@ -97,6 +97,8 @@ class GroupLook(Struct, frozen=True):
         now_ms: the time of the second look.
         looked_for_ms: the time between the two looks.
         switched_off: brokers at which the group may not consume.
+        unknown_at: brokers that have its topics and do not know the group.
+        same_ids: client ids that more than one member has.
         unreadable: topics that it subscribes to and may not read, with the reason.
         broadcasting: whether each member reads all queues.
         queues: queues of the topics that it subscribes to or has progress in, without its retry topic.
@@ -111,6 +113,8 @@ class GroupLook(Struct, frozen=True):
     now_ms: int
     looked_for_ms: int = 0
     switched_off: tuple[str, ...] = ()
+    unknown_at: tuple[str, ...] = ()
+    same_ids: tuple[str, ...] = ()
     unreadable: tuple[tuple[str, str], ...] = ()
     members: tuple[MemberLook, ...] = ()
     broadcasting: bool = False

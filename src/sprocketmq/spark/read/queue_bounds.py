@@ -17,7 +17,8 @@ Laws
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+import logging
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final
 
@@ -32,6 +33,9 @@ from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = ["gone_queues", "question_count", "queue_bounds"]
 
+log = logging.getLogger("sprocketmq.spark")
+
+_told: set[MessageQueue] = set()  # queues that ``_tell_unread`` has looked at
 # PullMessageProcessor, for a queue id beyond the topic's read queues
 _NO_SUCH_QUEUE: Final = "queueId["
 
@@ -106,7 +110,7 @@ def gone_queues(cluster: Cluster, queues: Iterable[MessageQueue], group: str) ->
         try:
             info = await cluster.api.cluster_info()
         except RequestNotServed:
-            reasons = await cluster.gather(_gone_behind_proxy(cluster, queue, group) for queue in asked)
+            reasons = await cluster.gather(_refused(cluster, queue, group) for queue in asked)
             return {queue: reason for queue, reason in zip(asked, reasons, strict=True) if reason is not None}
         there = dict(zip(pairs, await cluster.gather(one(info, *pair) for pair in pairs), strict=True))
         topics = sorted({topic for topic, _ in pairs})
@@ -116,14 +120,17 @@ def gone_queues(cluster: Cluster, queues: Iterable[MessageQueue], group: str) ->
             queues_now = there[queue.topic, queue.broker_name]
             if queues_now is not None and not queues_now:
                 found[queue] = "topic gone"
-            elif queues_now is not None and queue not in queues_now and queue not in read:
-                found[queue] = "queue gone"
+            elif queues_now is not None and queue not in read:
+                # Our broker still tells of a queue that holds messages and that its topic does not have any more.
+                reason = await _refused(cluster, queue, group) if queue in queues_now else "queue gone"
+                if reason is not None:
+                    found[queue] = reason
         return found
 
     return cluster.run(ask)
 
 
-async def _gone_behind_proxy(cluster: Cluster, queue: MessageQueue, group: str) -> Reason | None:
+async def _refused(cluster: Cluster, queue: MessageQueue, group: str) -> Reason | None:
     """Why the master refuses to read the queue; None if it does not, or cannot be asked."""
     try:
         master = (await cluster.api.broker_addresses(queue.broker_name)).get(MASTER)
@@ -149,6 +156,21 @@ async def _maybe_held(
         return error
 
 
+async def _tell_unread(cluster: Cluster, topic: str, table: Mapping[MessageQueue, bodies.TopicOffset]) -> None:
+    """Warn once of each queue that holds messages and that no reader gets, because the topic has fewer queues now."""
+    if all(queue in _told or not held.max_offset for queue, held in table.items()):
+        return
+    unread = {queue: held.max_offset - held.min_offset for queue, held in table.items()}
+    for queue in unread.keys() - set(await cluster.readable_queues(topic)):
+        if unread[queue] > 0 and queue not in _told:
+            log.warning(
+                "%s holds %d messages that nobody can read: its topic has fewer queues to read; give it more to read them",
+                queue,
+                unread[queue],
+            )
+    _told.update(unread)
+
+
 async def _held(
     cluster: Cluster, address: str, topic: str, wanted: AbstractSet[MessageQueue]
 ) -> dict[MessageQueue, QueueBounds]:
@@ -168,6 +190,7 @@ async def _held(
         is_old = False
         return dict(zip(there, await cluster.gather(map(one, there)), strict=True))
     table, is_old = (await answer_body(requests.topics.GET_TOPIC_STATS_INFO, answer)).offset_table, is_apache_4(answer)
+    await _tell_unread(cluster, topic, table)
     held = {}
     for queue in wanted & table.keys():
         offsets = table[queue]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Set
 
 from sprocketmq.core.descriptor_budget import MAPPING_TAKES_ONE, descriptor_shares
 from sprocketmq.errors import ConfigurationError, StoreCorrupt
@@ -39,6 +39,7 @@ class ConsumeQueueTable:
         limit = config.max_mapped_queue_files
         self.budget = MappedBudget(_mapping_limit() if limit is None else limit)
         self.queues: dict[tuple[str, int], ConsumeQueue] = {}
+        self._ids: dict[str, set[int]] = {}  # by topic
 
     def open(self, topic: str, queue_id: int) -> ConsumeQueue:
         """The queue, created if it does not exist yet.
@@ -53,8 +54,17 @@ class ConsumeQueueTable:
                     f"topic {topic!r}, queue {queue_id} cannot be stored; a topic has 1 to 127 characters out of "
                     "% | a-z A-Z 0-9 _ -, a queue id is not negative"
                 )
-            queue = self.queues[topic, queue_id] = self._named(topic, queue_id)
+            queue = self._add(topic, queue_id, self._named(topic, queue_id))
         return queue
+
+    def _add(self, topic: str, queue_id: int, queue: ConsumeQueue) -> ConsumeQueue:
+        self.queues[topic, queue_id] = queue
+        self._ids.setdefault(topic, set()).add(queue_id)
+        return queue
+
+    def ids(self, topic: str) -> Set[int]:
+        """The queue ids of ``topic``."""
+        return self._ids.get(topic, frozenset())
 
     def _named(self, topic: str, queue_id: int) -> ConsumeQueue:
         folder = None if self.directory is None else path_below(self.directory, topic, str(queue_id))
@@ -92,11 +102,11 @@ class ConsumeQueueTable:
                             f"{error}; or move {self.directory} away: all queues are rebuilt from the log"
                         ) from error
                     if queue.files.files:
-                        self.queues[topic, int(queue_id)] = queue
+                        self._add(topic, int(queue_id), queue)
 
     def delete_topic(self, topic: str) -> int:
         """Delete the queues of ``topic`` with their files; returns how many there were."""
-        keys = [key for key in self.queues if key[0] == topic]
+        keys = [(topic, queue_id) for queue_id in self.ids(topic)]
         self.delete_queues(keys)
         return len(keys)
 
@@ -106,9 +116,12 @@ class ConsumeQueueTable:
             return
         for key in keys:
             self.queues.pop(key).delete()
-        if self.directory is not None:
-            for topic in {topic for topic, _ in keys} - {topic for topic, _ in self.queues}:
-                remove_below(self.directory, topic)
+            self._ids[key[0]].discard(key[1])
+        for topic in {topic for topic, _ in keys}:
+            if not self._ids[topic]:
+                del self._ids[topic]
+                if self.directory is not None:
+                    remove_below(self.directory, topic)
 
     def delete_all(self) -> None:
         """Recovery: delete all queues, because the log is gone or all of them have to be rebuilt."""

@@ -69,6 +69,12 @@ LOOKS: dict[GroupVerdict, tuple[GroupLook, str, str, str]] = {
         "consumeEnable is false",
         "sprocketmq group alter billing --enable",
     ),
+    GroupVerdict.SAME_CLIENT_ID: (
+        look(both(), same_ids=("a",)),
+        "more than one member of group billing has the client id a",
+        "consumed more than once",
+        "an instance_name of its own",
+    ),
     GroupVerdict.SUBSCRIPTIONS_DIFFER: (
         look(member("a", Q0), member("b", Q1, subscriptions={"orders": "TAG: paid"})),
         "subscribe differently to orders",

@@ -52,7 +52,7 @@ def topic_stats(broker: BrokerController, connection: Connection, command: Comma
     config = broker.topics.get(topic)
     if config is None:
         return response(command, ResponseCode.TOPIC_NOT_EXIST, f"topic {topic} does not exist")
-    store, queues = broker.store, range(max(config.read_queue_nums, config.write_queue_nums))
+    store, queues = broker.store, _queue_ids(broker, topic, max(config.read_queue_nums, config.write_queue_nums))
 
     def row(queue_id: int) -> TopicOffset:
         first, end = store.min_offset(topic, queue_id), store.max_offset(topic, queue_id)
@@ -87,6 +87,16 @@ def consume_stats(broker: BrokerController, connection: Connection, command: Com
     return broker.answer_in_chunks(connection, command, answer())
 
 
+def _queue_ids(broker: BrokerController, topic: str, count: int) -> list[int]:
+    """The first ``count`` queues, and those with higher ids that hold messages: of a topic whose number of queues was reduced.
+
+    Apache's broker leaves the latter out, and its tools say that nothing waits.
+    """
+    store = broker.store
+    beyond = sorted(one for one in store.queue_ids(topic) if one >= count)
+    return [*range(count), *(one for one in beyond if store.max_offset(topic, one) > store.min_offset(topic, one))]
+
+
 async def _rows(
     broker: BrokerController, queues: Iterable[tuple[str, int]], row: Callable[[str, int], TopicOffset | OffsetWrapper]
 ) -> bytes:
@@ -118,7 +128,7 @@ async def _stats(broker: BrokerController, group: str, topics: list[str]) -> tup
     def queues() -> Iterator[tuple[str, int]]:
         for topic in topics:
             config = broker.topics.get(topic)
-            for queue_id in range(config.read_queue_nums) if config is not None else ():
+            for queue_id in _queue_ids(broker, topic, config.read_queue_nums) if config is not None else ():
                 yield topic, queue_id
 
     rows = await _rows(broker, queues(), row)

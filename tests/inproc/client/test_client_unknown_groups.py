@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Messages that a group does not get: at brokers that do not know it, in queues that its topic lost, and twice with one client id."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from recorder import Recorder
+
+import sprocketmq as rmq
+from cli_run import CommandLine
+from sprocketmq.broker import Broker, BrokerConfig
+from sprocketmq.client.remoting.api import RemotingApi
+from sprocketmq.client.remoting.instance import ClientInstance
+from sprocketmq.core.doctor.group_doctor import GroupVerdict
+from sprocketmq.testing import EmbeddedRocketMQ
+
+Consumers = Callable[..., rmq.PushConsumer]
+
+
+@pytest.fixture
+def strict_broker(rocketmq: EmbeddedRocketMQ) -> Iterator[Broker]:
+    """broker-b, which creates no groups."""
+    broker = Broker(
+        namesrv_addr=rocketmq.namesrv_addr,
+        host="127.0.0.1",
+        port=0,
+        broker_name="broker-b",
+        clock=rocketmq.clock,
+        config=BrokerConfig(auto_create_subscription_group=False),
+    )
+    broker.start()
+    yield broker
+    broker.stop()
+
+
+def _send(rocketmq: EmbeddedRocketMQ, broker: str, count: int, queue_id: int = 0) -> None:
+    with rocketmq.producer("ops") as producer:
+        for number in range(count):
+            producer.send(rmq.Message("flights", b"%d" % number), queue=rmq.MessageQueue("flights", broker, queue_id))
+
+
+def test_what_waits_at_a_broker_that_does_not_know_the_group_is_counted_and_said(
+    rocketmq: EmbeddedRocketMQ, strict_broker: Broker, consumers: Consumers
+) -> None:
+    with rocketmq.admin() as admin:
+        admin.create_topic("flights", queues=1)
+        admin.create_group("delays", broker="broker-a")
+        admin.reset_offset("delays", rmq.MessageQueue("flights", "broker-a", 0), 0)
+        _send(rocketmq, "broker-a", 3)
+        _send(rocketmq, "broker-b", 5)
+        seen = Recorder()
+        consumer = consumers(seen)
+        rocketmq.advance_until(lambda: bool(consumer.health().warnings))
+        assert consumer.health().is_healthy, "a restart does not help"
+        waiting = {queue.broker_name: at.lag for queue, at in admin.consumer_progress("delays").items() if at.lag}
+        assert waiting["broker-b"] == 5
+        assert admin.lag("delays", "flights") == sum(waiting.values())
+        found = admin.diagnose_group("delays", watch_ms=0)
+        assert found.verdict is GroupVerdict.SWITCHED_OFF, found
+        assert found.evidence == ("waiting there: 5 messages",)
+
+        admin.create_group("delays", broker="broker-b")
+        rocketmq.advance_until(lambda: len(seen) == 8)
+        rocketmq.advance_until(lambda: not consumer.health().warnings)
+
+
+def test_a_group_that_no_broker_knows_is_a_warning() -> None:
+    with EmbeddedRocketMQ(autoCreateSubscriptionGroup=False) as mq:
+        mq.create_topic("flights", queues=1)
+        consumer = mq.push_consumer("delays")
+        consumer.subscribe("flights")
+        consumer.on_message(lambda message: None)
+        with consumer:
+            mq.advance_until(lambda: bool(consumer.health().warnings))
+            (warning,) = consumer.health().warnings
+            assert "autoCreateSubscriptionGroup" in warning
+            with mq.admin() as admin:
+                admin.create_group("delays")
+            mq.advance_until(lambda: bool(consumer.assigned_queues))
+            assert consumer.health().warnings == ()
+
+
+def test_the_queues_that_a_topic_lost_are_counted_and_the_command_asks_before(rocketmq: EmbeddedRocketMQ) -> None:
+    line = CommandLine(rocketmq.namesrv_addr)
+    with rocketmq.admin() as admin:
+        admin.create_topic("flights", queues=4)
+        _send(rocketmq, "broker-a", 2, queue_id=1)
+        _send(rocketmq, "broker-a", 7, queue_id=3)
+        admin.create_group("delays")
+        for number in range(4):
+            admin.reset_offset("delays", rmq.MessageQueue("flights", "broker-a", number), 0)
+        asked = line.run("topic alter flights --queues 2")
+        assert asked.code == 2
+        assert "delays (7 messages)" in asked.err
+        assert admin.topic_config("flights")["broker-a"].read_queue_nums == 4
+        line.ok("topic alter flights --queues 5")  # hides nothing
+        line.ok("topic alter flights --queues 2 --yes")
+        assert admin.lag("delays") == 9
+        assert line.ok("lag delays --json").json["lag"] == 9
+        told = line.ok("tail flights --from-beginning")
+        assert "7 messages of flights/broker-a/3" in told.err
+        line.ok("topic alter flights --queues 4")
+        assert "not shown" not in line.ok("tail flights --from-beginning").err
+
+
+def test_two_members_with_one_client_id_are_said(
+    rocketmq: EmbeddedRocketMQ, consumers: Consumers, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    rocketmq.create_topic("flights", queues=2)
+    one = consumers(Recorder(), instance_name="same")
+    with monkeypatch.context() as another_process:
+        another_process.setattr(ClientInstance, "_instances", {})
+        two = consumers(Recorder(), instance_name="same")
+    assert one.client_id == two.client_id
+    with rocketmq.admin() as admin:
+        assert admin.diagnose_group("delays", watch_ms=0).verdict is GroupVerdict.SAME_CLIENT_ID
+        assert f"{one.client_id} has more than one connection" in caplog.text
+        two.shutdown()
+        rocketmq.advance_until(lambda: admin.diagnose_group("delays", watch_ms=0).verdict is GroupVerdict.NOTHING_WAITS)
+
+
+def test_a_client_id_that_a_broker_lists_twice_for_long_is_a_warning(
+    rocketmq: EmbeddedRocketMQ, consumers: Consumers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Apache's broker lists each connection (ConsumerGroupInfo.getAllClientId)."""
+    listed, times = RemotingApi.consumer_ids, 2
+
+    async def as_apache(self: RemotingApi, address: str, group: str) -> list[str]:
+        return await listed(self, address, group) * times
+
+    monkeypatch.setattr(RemotingApi, "consumer_ids", as_apache)
+    rocketmq.create_topic("flights", queues=2)
+    consumer = consumers(Recorder())
+    rocketmq.advance(60_000)
+    assert consumer.health().warnings == (), "its connection may have broken, and the broker has not noticed yet"
+    rocketmq.advance_until(lambda: bool(consumer.health().warnings))
+    assert consumer.client_id in consumer.health().warnings[0]
+    times = 1
+    rocketmq.advance_until(lambda: not consumer.health().warnings)
