@@ -47,3 +47,17 @@ def test_long_tags_are_not_remembered() -> None:
     before = hashing._cached_hash.cache_info().currsize
     assert tags_code("a" * 30_000) == java_hash("a" * 30_000)
     assert hashing._cached_hash.cache_info().currsize == before
+
+
+@pytest.mark.parametrize("letter", ["a", "\uffff", "\ud800", "\U0001f600"])
+@pytest.mark.parametrize("size", [65, 1_023, 1_024, 1_025, 5_000])
+def test_a_long_text_is_hashed_without_a_step_for_each_letter(
+    monkeypatch: pytest.MonkeyPatch, letter: str, size: int
+) -> None:
+    text = "x" + letter * size
+    units = text.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for at in range(0, len(units), 2):
+        value = (31 * value + int.from_bytes(units[at : at + 2], "big")) % 2**32
+    monkeypatch.delattr(hashing, "mul")
+    assert java_hash(text) % 2**32 == value
