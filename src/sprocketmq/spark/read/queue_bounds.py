@@ -36,8 +36,8 @@ __all__ = ["gone_queues", "question_count", "queue_bounds"]
 log = logging.getLogger("sprocketmq.spark")
 
 _told: set[MessageQueue] = set()  # queues that ``_tell_unread`` has looked at
-# PullMessageProcessor, for a queue id beyond the topic's read queues
-_NO_SUCH_QUEUE: Final = "queueId["
+# PullMessageProcessor, for a queue id beyond the topic's read queues; our broker
+_NO_SUCH_QUEUE: Final = ("queueId[", "queueId is ")
 
 
 def question_count(cluster: Cluster, queues: Iterable[MessageQueue]) -> int:
