@@ -25,7 +25,6 @@ OWN_FORMATS = {
     "wire/send_frames.py": "a frame's two lengths",
     "wire/end_frames.py": "a frame's two lengths",
     "wire/bodies/register_broker.py": "the length of each part of a compressed registration",
-    "wire/hashing.py": "Java's characters: UTF-16",
     "net/ha_connection.py": "the two heads of replication, which are written and read there alone",
     "broker/tables/stamps.py": "offsets within ids, of which a batch has many",
     "core/group/allocation.py": "four bytes of a digest",

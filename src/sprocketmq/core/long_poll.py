@@ -57,7 +57,7 @@ class LongPoll(Generic[R]):
         self.queues: dict[tuple[str, int], dict[ParkedPull[R], None]] = {}
         """The parked pulls by topic and queue id; read only. Each append checks whether its queue is in it."""
         self._heap: list[tuple[int, int, ParkedPull[R]]] = []
-        self._owned: dict[object, int] = {}
+        self._owned: dict[object, dict[ParkedPull[R], None]] = {}
         self._owned_bytes: dict[object, int] = {}
         self.total_bytes = 0
         """The memory of all waiters: the sum of the ``size_bytes`` with which they were parked."""
@@ -92,7 +92,7 @@ class LongPoll(Generic[R]):
         self._sequence += 1
         heappush(self._heap, (deadline_ms, self._sequence, pull))
         self._size += 1
-        self._owned[owner] = self._owned.get(owner, 0) + 1
+        self._owned.setdefault(owner, {})[pull] = None
         self._owned_bytes[owner] = self._owned_bytes.get(owner, 0) + size_bytes
         self.total_bytes += size_bytes
         return pull
@@ -142,8 +142,8 @@ class LongPoll(Generic[R]):
         return True
 
     def discard_owner(self, owner: object) -> int:
-        """Removes all waiters of a closed connection. This costs one pass over all waiters, which is acceptable once per connection."""
-        gone = [pull for waiting in self.queues.values() for pull in waiting if pull.owner is owner]
+        """Removes all waiters of a closed connection, without a look at those of others: thousands may close at once."""
+        gone = list(self._owned.get(owner, ()))
         for pull in gone:
             self._leave(pull)
         self._compact()
@@ -159,7 +159,7 @@ class LongPoll(Generic[R]):
 
     def count_of(self, owner: object) -> int:
         """How many wait for this owner."""
-        return self._owned.get(owner, 0)
+        return len(self._owned.get(owner, ()))
 
     def bytes_of(self, owner: object) -> int:
         """What the waiters of this owner take."""
@@ -177,9 +177,9 @@ class LongPoll(Generic[R]):
         pull.parked = False
         self._size -= 1
         self.total_bytes -= pull.size_bytes
-        left = self._owned[pull.owner] - 1
-        if left:
-            self._owned[pull.owner] = left
+        owned = self._owned[pull.owner]
+        del owned[pull]
+        if owned:
             self._owned_bytes[pull.owner] -= pull.size_bytes
         else:
             del self._owned[pull.owner], self._owned_bytes[pull.owner]
@@ -195,7 +195,8 @@ class LongPoll(Generic[R]):
         assert len(pulls) == self._size, "size is off"
         assert all(pull.parked for pull in pulls), "a pull that left still waits"
         assert all(self.queues.values()), "an empty queue stays"
-        assert self._owned == Counter(pull.owner for pull in pulls), "the waiters of an owner are miscounted"
+        owned = {owner: len(theirs) for owner, theirs in self._owned.items()}
+        assert owned == Counter(pull.owner for pull in pulls), "the waiters of an owner are miscounted"
         assert set(self._owned_bytes) == set(self._owned), "the bytes of an owner are miscounted"
         assert sum(self._owned_bytes.values()) == self.total_bytes == sum(pull.size_bytes for pull in pulls), (
             "so are all"

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NoReturn
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -168,3 +169,21 @@ class LongPollModel(RuleBasedStateMachine):
 
 TestLongPollModel = LongPollModel.TestCase
 TestLongPollModel.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+
+
+def test_a_connection_that_closes_costs_its_own_waiters_only() -> None:
+    room: LongPoll[str] = LongPoll()
+    for owner in range(50):
+        for queue_id in range(4):
+            room.park("t", queue_id, 0, 1_000, "r", owner=owner)
+    others = {queue: Unseen(waiting) for queue, waiting in room.queues.items()}
+    room.queues = others  # type: ignore[assignment]
+    assert room.discard_owner(7) == 4
+    assert len(room) == 196
+
+
+class Unseen(dict[object, None]):
+    """Waiters of a queue that nobody goes through."""
+
+    def __iter__(self) -> NoReturn:
+        raise AssertionError("all waiters of a queue were looked at")
