@@ -11,6 +11,7 @@ Laws
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from typing import Final
@@ -118,9 +119,19 @@ def completion(shell: str) -> None:
 
 def main() -> None:
     """Entry point of the ``sprocketmq`` script."""
+    if sys.stderr is None:  # closed by the caller, as stdout below
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - for the rest of the process
+    if sys.stdout is None:
+        print("sprocketmq: stdout is closed; give it a file, or /dev/null", file=sys.stderr)
+        sys.exit(USAGE)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # what the terminal's encoding lacks
     try:
-        app(prog_name="sprocketmq", standalone_mode=False)
-        sys.stdout.flush()
+        try:
+            app(prog_name="sprocketmq", standalone_mode=False)
+        finally:
+            sys.stdout.flush()  # here, so that a full disk is a sentence also behind sys.exit
     except click.ClickException as error:
         error.show()
         sys.exit(USAGE)
@@ -136,9 +147,17 @@ def main() -> None:
             raise
         print(f"sprocketmq: {missing_extra('this command', extra, error)}", file=sys.stderr)
         sys.exit(USAGE)
-    except BrokenPipeError:
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError):
+            print(escaped(f"sprocketmq: {error}"), file=sys.stderr)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # so that the flush at exit does not fail again
         sys.exit(FAILED)
+    except UnicodeError as error:
+        print(escaped(f"sprocketmq: a text is not UTF-8: {error}"), file=sys.stderr)
+        sys.exit(USAGE)
+    except RecursionError:
+        print("sprocketmq: a JSON document is nested too deeply", file=sys.stderr)
+        sys.exit(USAGE)
     except (KeyboardInterrupt, click.Abort):
         print("sprocketmq: interrupted", file=sys.stderr)
         sys.exit(130)

@@ -44,7 +44,7 @@ def replay_record(
     times = _Times(story, begin, end)
     report = _Report(replay, story, times, why=why, ended=ended)
     if as_json:
-        print(json.dumps(report.as_json(message, queue_name), ensure_ascii=False))
+        print(json.dumps(report.as_json(message, queue_name)))
         return report.exit_code(message, queue_name)
     if message is not None:
         lines = report.message(message)

@@ -16,10 +16,21 @@ from sprocketmq.cli.frame.values import DURATION
 __all__ = ["broker_run", "console", "demo", "handover", "namesrv", "serve"]
 
 _PORT: Final = click.IntRange(0, 65535)
+
+
+class _Directory(click.Path):
+    """A path that is not empty: an empty variable of a script would mean the working directory."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("it is empty; a directory is allowed, and . is the working directory", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 _store = click.option(
     "--store",
     metavar="DIR",
-    type=click.Path(path_type=Path),
+    type=_Directory(path_type=Path),
     help="Store directory; without it, messages are only kept in memory.",
 )
 _process_options = options(

@@ -10,6 +10,7 @@ from pathlib import Path
 from sprocketmq.core.quantities import counted
 from sprocketmq.logs import escaped
 from sprocketmq.store.tools.check import Problem, StoreSummary, check_directory
+from sprocketmq.user_paths import user_path
 
 __all__ = ["check_store"]
 
@@ -22,7 +23,7 @@ def check_store(directory: Path, as_json: bool) -> int:
     """
     summary = StoreSummary()
     found: list[Problem] = []
-    for problem in check_directory(directory.expanduser(), summary=summary):
+    for problem in check_directory(user_path(directory), summary=summary):
         found.append(problem)
         if not as_json:
             print(escaped(f"{'note: ' if problem.note else ''}{problem}"), flush=True)

@@ -11,6 +11,7 @@ from typing import Any
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.logs import escaped
 from sprocketmq.store.tools.inspect import StoreInspector
+from sprocketmq.user_paths import user_path
 
 __all__ = ["inspect_store"]
 
@@ -39,7 +40,7 @@ def inspect_store(
         raise ConfigurationError("--key needs --topic: keys are kept by topic")
     if (queue is not None or begin is not None) and topic is None:
         raise ConfigurationError("--queue and --from need --topic")
-    inspector = StoreInspector(directory.expanduser())
+    inspector = StoreInspector(user_path(directory))
     try:
         if offset is not None:
             answers = [inspector.record(offset)]
@@ -52,7 +53,7 @@ def inspect_store(
     finally:
         inspector.close()
     if as_json:
-        print(json.dumps(answers, ensure_ascii=False))
+        print(json.dumps(answers))
     elif offset is not None or key is not None:
         print("\n\n".join(_block(answer) for answer in answers) if answers else "nothing found")
     else:

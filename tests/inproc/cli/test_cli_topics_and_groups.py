@@ -48,7 +48,7 @@ def test_a_dry_run_changes_nothing_whatever_the_command(server: EmbeddedRocketMQ
         "group alter dry --disable",
         "group delete dry --progress",
         "group reset dry --topic dry --to latest",
-        "group reset dry --topic dry --queue broker-a/0 --offset 1",
+        "group reset dry --topic dry --queue broker-a/0 --offset 0",
         "group clone dry dry3",
         "broker config set broker-a maxMessageSize=1000",
         "broker drain broker-a",
@@ -78,6 +78,7 @@ def test_create_fails_if_the_object_exists_and_show_if_it_does_not(line: Command
         ("topic create x --broker broker-z", 2, "broker 'broker-z' is unknown"),
         ("group reset twice --topic twice --yes", 2, "no new offset is given"),
         ("group reset twice --topic twice --to earliest --offset 3 --yes", 2, "no new offset is given"),
+        ("group reset twice --topic twice --queue broker-a/0 --offset 1 --yes", 2, "ends at 0; 0 to 0 are allowed"),
         ("group clone nobody other --yes", 1, "nobody"),
         ("topic delete twice", 2, "needs --yes if stdin is no terminal"),
     ):

@@ -297,6 +297,17 @@ def test_consume_timestamp_is_local_time() -> None:
     assert consume_timestamp_ms("20130102030405") == int(moment.timestamp() * 1000)
 
 
+def test_a_consume_timestamp_at_the_end_of_time_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TZ", "EST5")
+    time.tzset()
+    try:
+        with pytest.raises(rmq.ConfigurationError, match="consume_timestamp"):
+            consume_timestamp_ms("99991231235959")
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+
+
 def test_settings_accept_names_and_members() -> None:
     settings = PushSettings(group="g", message_model="BROADCASTING", consume_from_where="CONSUME_FROM_TIMESTAMP")  # type: ignore[arg-type]
     assert settings.message_model is rmq.MessageModel.BROADCASTING

@@ -16,6 +16,7 @@ from sprocketmq.core.access.need_readers import PARKING_TOPICS
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.connection import Connection
 from sprocketmq.net.rate_limited_log import RateLimitedLog
+from sprocketmq.user_paths import user_path
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.records import properties as props
@@ -55,11 +56,11 @@ def acl_file(config: BrokerConfig) -> Path:
         ConfigurationError: none of the three is set.
     """
     if config.acl_file:
-        return Path(config.acl_file).expanduser().absolute()
+        return user_path(config.acl_file).absolute()
     if config.rocketmq_home:
-        return Path(config.rocketmq_home).expanduser().absolute() / "conf" / "plain_acl.yml"
+        return user_path(config.rocketmq_home).absolute() / "conf" / "plain_acl.yml"
     if config.store_path_root_dir:
-        return Path(config.store_path_root_dir).expanduser().absolute() / "config" / "plain_acl.yml"
+        return user_path(config.store_path_root_dir).absolute() / "config" / "plain_acl.yml"
     raise ConfigurationError("aclEnable is true, but a broker in memory has no file of accounts; name one as aclFile")
 
 

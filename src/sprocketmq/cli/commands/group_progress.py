@@ -72,6 +72,11 @@ def reset(
     with target.admin() as admin:
         if queue is not None and offset is not None:
             where = queue_of(topic, queue)
+            end = admin.max_offset(where)
+            if offset > end:
+                raise ConfigurationError(
+                    f"--offset is {offset:,}, and queue {where} ends at {end:,}; 0 to {end:,} are allowed"
+                )
             plan = {where: offset}
             position = f"queue {where} at offset {offset:,}"
         else:

@@ -72,7 +72,7 @@ def send(
     with Producer(_GROUP, **target.options()) as producer:
         if file is None:
             assert body is not None
-            content = sys.stdin.buffer.read() if body == "-" else body.encode()
+            content = sys.stdin.buffer.read() if body == "-" else body.encode("utf-8", "surrogateescape")
             message, sharding_key = _message(topic, content, **given)
             _print(output, producer.send(message, sharding_key=sharding_key, **delivery))
         else:
@@ -186,14 +186,21 @@ def _send_all(
 
 
 def _messages(topic: str, lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, Message, str | None]]:
-    for number, line in lines:
+    number = 0
+    while True:
+        try:
+            number, line = next(lines)
+        except StopIteration:
+            return
+        except UnicodeDecodeError as error:
+            raise ConfigurationError(f"the file is not UTF-8 behind line {number} ({error})") from error
         if line.strip():
             try:
                 row = json.loads(line)
                 if not isinstance(row, dict):
                     raise ConfigurationError("not a JSON object")
                 message, sharding_key = message_of(topic, row)
-            except (ValueError, ConfigurationError) as error:
+            except (ValueError, RecursionError, ConfigurationError) as error:
                 raise ConfigurationError(
                     f"line {number} is not a message ({error}); a JSON object as 'tail --json' writes it is allowed"
                 ) from error
@@ -219,7 +226,7 @@ def request(target: Target, output: Output, topic: str, body: str, wait_ms: int,
     """
     from sprocketmq.client.produce.producer import Producer
 
-    content = sys.stdin.buffer.read() if body == "-" else body.encode()
+    content = sys.stdin.buffer.read() if body == "-" else body.encode("utf-8", "surrogateescape")
     message, sharding_key = _message(topic, content, **given)
     begun = now_ms()
     with Producer(_GROUP, **target.options()) as producer:

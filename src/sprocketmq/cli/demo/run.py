@@ -23,6 +23,7 @@ from sprocketmq.cli.demo.reconcile import Reconciliation
 from sprocketmq.cli.demo.server import ServerProcess
 from sprocketmq.cli.demo.stage import Stage
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.user_paths import user_path
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -47,7 +48,7 @@ def run_demo(*, rows: int | None, out: Path, keep: bool, spark: bool, namesrv_ad
     console = Console()
     if not console.is_terminal:
         console.width = max(console.width, _LOG_WIDTH)
-    out = out.expanduser().absolute()
+    out = user_path(out).absolute()
     if spark:
         _require_java()
     _refuse_others_files(out)

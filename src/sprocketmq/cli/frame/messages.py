@@ -94,19 +94,22 @@ def body_text(body: bytes, form: str = "auto") -> str:
             found = json.loads(body)
             if isinstance(found, dict | list) or form == "json":
                 return json.dumps(found, indent=2, ensure_ascii=True)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:  # RecursionError: thousands of brackets
             if form == "json":
                 raise ConfigurationError(f"the body is no JSON ({error}); --body text, hex or raw shows it") from error
     if form != "hex":
         try:
-            text = body.decode()
-            return "".join(char if char.isprintable() or char in "\n\t" else escaped(char) for char in text)
+            return _printable(body.decode())
         except UnicodeDecodeError:
             if form == "text":
-                return body.decode("utf-8", "backslashreplace")
+                return _printable(body.decode("utf-8", "backslashreplace"))
     return hex_dump(body[:_MAX_HEX_BYTES]) + (
         f"\n... {len(body) - _MAX_HEX_BYTES:,} bytes more" if len(body) > _MAX_HEX_BYTES else ""
     )
+
+
+def _printable(text: str) -> str:
+    return "".join(char if char.isprintable() or char in "\n\t" else escaped(char) for char in text)
 
 
 def message_of(topic: str, row: Mapping[str, Any]) -> tuple[Message, str | None]:

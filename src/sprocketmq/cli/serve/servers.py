@@ -17,6 +17,7 @@ from sprocketmq.cli.serve.serving import Part, StatusDisplay, serve_until_stoppe
 from sprocketmq.cli.serve.settings import settings_of
 from sprocketmq.cli.serve.status_line import StatusLine
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.user_paths import user_path
 
 __all__ = ["broker", "namesrv", "serve"]
 
@@ -57,7 +58,7 @@ def serve(
         {key: value for key, value in settings.items() if key not in of_namesrv}
     )
     if store is not None and not namesrv_config.kv_config_path:
-        kept = store.expanduser().absolute() / "namesrv" / "kvConfig.json"
+        kept = user_path(store).absolute() / "namesrv" / "kvConfig.json"
         namesrv_config = msgspec.structs.replace(namesrv_config, kv_config_path=str(kept))
     name_server = NameServer(host=host or broker_config.bind_address or None, port=namesrv_port, config=namesrv_config)
 
@@ -150,7 +151,7 @@ def _broker(
         namesrv_addr=namesrv_addr,
         host=host,
         port=port,
-        store_dir=None if store is None else store.expanduser().absolute(),
+        store_dir=None if store is None else user_path(store).absolute(),
         config=config,
         config_file=file,
     )

@@ -16,6 +16,7 @@ from sprocketmq.client.remoting.routes import Routes
 from sprocketmq.core.consume.consume_progress import OFFSET_NOT_FOUND, OFFSET_UNKNOWN, ConsumeProgress
 from sprocketmq.errors import ConfigurationError, NetworkError, ProtocolError, RemoteError, RequestTimeout
 from sprocketmq.threads import ClaimedWork
+from sprocketmq.user_paths import user_path
 from sprocketmq.wire.bodies import OffsetSerializeWrapper
 from sprocketmq.wire.records.message import MessageQueue
 
@@ -109,7 +110,7 @@ class LocalFileOffsetStore:
 
         from sprocketmq.store.files.paths import path_below
 
-        base = Path(directory) if directory is not None else Path.home() / ".rocketmq_offsets"
+        base = Path(directory) if directory is not None else user_path("~/.rocketmq_offsets")
         self.path = Path(path_below(base, client_id, group, "offsets.json"))
         self._backup = self.path.with_name("offsets.json.bak")
         self._written: dict[MessageQueue, int] = {}

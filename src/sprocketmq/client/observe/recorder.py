@@ -36,6 +36,7 @@ from sprocketmq.core.replay.decision_record import FORMAT, Line, read_lines
 from sprocketmq.core.replay.decision_tape import Tape
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.process.clock import Clock
+from sprocketmq.user_paths import user_path
 from sprocketmq.version import __version__
 from sprocketmq.wire.records.message import MessageExt
 
@@ -63,7 +64,7 @@ class Recorder:
     _in_use: ClassVar[weakref.WeakValueDictionary[Path, Recorder]] = weakref.WeakValueDictionary()
 
     def __init__(self, path: str | os.PathLike[str], max_bytes: int, clock: Clock, about: Mapping[str, Any]) -> None:
-        self.path = Path(path).expanduser().absolute()
+        self.path = user_path(path).absolute()
         self._part_bytes = max_bytes // 2
         self._clock = clock
         self._about = {**about, "run": f"{about.get('client_id')}@{clock.now_ms()}"}
@@ -256,7 +257,7 @@ def record_lines(path: str | os.PathLike[str]) -> Iterator[Line]:
         ConfigurationError: there is no such file.
         ProtocolError: a line that is not the last one cannot be read.
     """
-    newest = Path(path).expanduser()
+    newest = user_path(path)
     older = newest.with_name(newest.name + ".1")
     try:
         with newest.open("rb") as file:

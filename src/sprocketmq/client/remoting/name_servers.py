@@ -15,6 +15,7 @@ import asyncio
 import logging
 import os
 import random
+from base64 import b64encode
 from typing import Final
 
 from sprocketmq.client.settings.namesrv_addr import is_address_server, parse_addresses
@@ -31,6 +32,8 @@ FIRST_REREAD_MS: Final = 10_000
 REREAD_INTERVAL_MS: Final = 120_000
 _ADDRESS_SERVER_TIMEOUT_S: Final = 3.0
 _MAX_LIST_BYTES: Final = 64 * 1024
+_REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
+_MOST_REDIRECTS: Final = 5
 
 
 class NameServers:
@@ -58,7 +61,7 @@ class NameServers:
     @property
     def chosen(self) -> str:
         """The address asked last."""
-        return self._addresses[self._chosen] if self._addresses else str(self._server_url)
+        return self._addresses[self._chosen] if self._addresses else _shown(self._server_url)
 
     @property
     def is_fixed(self) -> bool:
@@ -94,9 +97,9 @@ class NameServers:
             text = await asyncio.get_running_loop().run_in_executor(None, _first_line, self._server_url)
             found = parse_addresses(text)
             if is_address_server(text):
-                raise ConfigurationError(f"it names another address server, {text!r}")
+                raise ConfigurationError(f"it names another address server, {_shown(text)!r}")
         except (OSError, ValueError, ConfigurationError) as error:
-            log.warning("the address server %s gave no list of name servers: %s", self._server_url, error)
+            log.warning("the address server %s gave no list of name servers: %s", _shown(self._server_url), error)
         else:
             self.replace(found)
 
@@ -143,11 +146,19 @@ class NameServers:
         await asyncio.wait([self._reading], timeout=timeout_ms / 1000)
         if not self._addresses:
             raise NetworkError(
-                f"the address server {self._server_url} gave no list of name servers; it must answer with a line such as a:9876;b:9876"
+                f"the address server {_shown(self._server_url)} gave no list of name servers; "
+                "it must answer with a line such as a:9876;b:9876"
             )
 
 
-def _first_line(url: str) -> str:
+def _shown(url: str | None) -> str:
+    """An address server without its password, for logs and errors."""
+    begin, _, rest = str(url).partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{begin}://{host.rpartition('@')[2]}{slash}{path}"
+
+
+def _first_line(url: str, redirects: int = _MOST_REDIRECTS) -> str:
     """What the page says, as Java reads it (DefaultTopAddressing.clearNewLine).
 
     Raises:
@@ -155,14 +166,20 @@ def _first_line(url: str) -> str:
     """
     # Imported here because few programs use an address server.
     from http.client import HTTPConnection, HTTPException, HTTPSConnection
-    from urllib.parse import urlsplit
+    from urllib.parse import unquote, urljoin, urlsplit
 
     parts = urlsplit(url)
     kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-    connection = kind(parts.netloc, timeout=_ADDRESS_SERVER_TIMEOUT_S)
+    host = parts.netloc.rpartition("@")[2]
+    user = unquote(parts.netloc.rpartition("@")[0])
+    given = {"Authorization": f"Basic {b64encode(user.encode()).decode()}"} if user else {}
+    connection = kind(host, timeout=_ADDRESS_SERVER_TIMEOUT_S)
     try:
-        connection.request("GET", parts.path + (f"?{parts.query}" if parts.query else ""))
+        connection.request("GET", parts.path + (f"?{parts.query}" if parts.query else ""), headers=given)
         answer = connection.getresponse()
+        location = answer.getheader("Location")
+        if answer.status in _REDIRECTS and location and redirects:
+            return _first_line(urljoin(url, location), redirects - 1)
         if answer.status != 200:
             raise ValueError(f"it answered {answer.status} {answer.reason}")
         lines = answer.read(_MAX_LIST_BYTES).decode("utf-8", "replace").strip().splitlines()

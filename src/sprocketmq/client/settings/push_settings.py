@@ -45,7 +45,7 @@ def consume_timestamp_ms(text: str) -> int:
     """
     try:
         return int(datetime.strptime(text, "%Y%m%d%H%M%S").astimezone().timestamp() * 1000)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:  # the last hours of the year 9999
         raise ConfigurationError(
             f"consume_timestamp is {text!r}, local time as yyyyMMddHHmmss is allowed, as in '20131223171201'"
         ) from error

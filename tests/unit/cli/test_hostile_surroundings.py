@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every command where its surroundings are hostile: a full disk or nothing behind stdout, a terminal of ASCII, no home directory.
+
+Each ends with an exit code and at most one line of its own on stderr, never with a traceback.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from sprocketmq.cli.frame.messages import body_text
+from sprocketmq.cli.main import app, main
+
+
+def leaves(command: click.Command, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    if not isinstance(command, click.Group):
+        yield words
+        return
+    context = click.Context(command)
+    for name in command.list_commands(context):
+        found = command.get_command(context, name)
+        assert found is not None
+        yield from leaves(found, (*words, name))
+
+
+COMMANDS = list(leaves(app))
+
+
+def ended(monkeypatch: pytest.MonkeyPatch, out: io.TextIOWrapper | None, *words: str) -> tuple[int, str]:
+    """Exit code and stderr."""
+    err = io.TextIOWrapper(io.BytesIO(), "ascii")
+    monkeypatch.setattr("sys.stdout", out)
+    monkeypatch.setattr("sys.stderr", err)
+    monkeypatch.setattr("sys.argv", ["sprocketmq", *words])
+    code = 0
+    try:
+        main()
+    except SystemExit as error:
+        code = error.code if isinstance(error.code, int) else 1
+    err.flush()
+    assert isinstance(err.buffer, io.BytesIO)
+    return code, err.buffer.getvalue().decode("utf-8", "replace")  # click takes an ASCII terminal for one of UTF-8
+
+
+def test_there_are_commands() -> None:
+    assert len(COMMANDS) >= 50
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_help(monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]) -> None:
+    ascii_only = io.TextIOWrapper(io.BytesIO(), "ascii")
+    assert ended(monkeypatch, ascii_only, *words, "--help") == (0, "")
+    assert ended(monkeypatch, None, *words, "--help") == (
+        2,
+        "sprocketmq: stdout is closed; give it a file, or /dev/null\n",
+    )
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        assert ended(monkeypatch, full, *words, "--help") == (1, "sprocketmq: [Errno 28] No space left on device\n")
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_an_option_with_letters_that_the_terminal_lacks(
+    monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    code, errors = ended(monkeypatch, io.TextIOWrapper(io.BytesIO(), "ascii"), *words, "--größe\udcff")
+    assert code == 2
+    assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("serve", "--store", "~/store", "--namesrv-port", "0", "--broker-port", "0"),
+        ("store", "check", "~/store"),
+        ("store", "inspect", "~/store"),
+        ("replay", "~/record"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_tilde_without_a_home(monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]) -> None:
+    """As a user of a container that is not in /etc/passwd."""
+
+    def unknown(number: int) -> None:
+        raise KeyError(number)
+
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    code, errors = ended(monkeypatch, io.TextIOWrapper(io.BytesIO(), "utf-8"), *words)
+    assert (code, errors.count("\n"), "no home directory" in errors) == (2, 1, True)
+
+
+NO_UTF8 = b"\xff\xfe\n{}\n"
+DEEP = b"[" * 200_000 + b"\n{}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "content"),
+    [
+        *((words, content) for words in (("send", "orders", "--file"), ("replay",)) for content in (NO_UTF8, DEEP)),
+        (("serve", "--config"), NO_UTF8),
+        (("console", "--token-file"), NO_UTF8),
+    ],
+    ids=["send", "send, deep", "replay", "replay, deep", "serve", "console"],
+)
+def test_files_that_cannot_be_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: tuple[str, ...], content: bytes
+) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(content)
+    monkeypatch.setenv("NAMESRV_ADDR", "127.0.0.1:9")
+    code, errors = ended(monkeypatch, io.TextIOWrapper(io.BytesIO(), "utf-8"), *words, str(file))
+    assert code in (1, 2)
+    assert "Traceback" not in errors
+    assert errors.count("\n") == 1
+
+
+def test_an_empty_store_is_not_the_working_directory(monkeypatch: pytest.MonkeyPatch) -> None:
+    code, errors = ended(monkeypatch, io.TextIOWrapper(io.BytesIO(), "utf-8"), "serve", "--store", "")
+    assert (code, "it is empty" in errors) == (2, True)
+
+
+@pytest.mark.parametrize("form", ["auto", "text", "hex"])
+def test_a_body_sends_nothing_to_the_terminal(form: str) -> None:
+    for body in (b"\xff\x1b[2J", "\x9b2J\u202e".encode(), b"[" * 200_000, json.dumps("\x1b\u202e").encode()):
+        shown = body_text(body, form)
+        assert not set(shown) & set("\x1b\x9b\u202e")
