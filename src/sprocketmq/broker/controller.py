@@ -63,7 +63,7 @@ from sprocketmq.core.consume.queue_lock import QueueLockTable
 from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC, DelayLevels
 from sprocketmq.core.timer_schedule import TIMER_TOPIC
 from sprocketmq.errors import StoreError
-from sprocketmq.net.address import announced_host, joined_address
+from sprocketmq.net.address import address_of, announced_host, joined_address
 from sprocketmq.net.connection import Connection
 from sprocketmq.net.pool import ConnectionPool, split_address
 from sprocketmq.net.process.clock import Clock, SystemClock, watch
@@ -152,7 +152,7 @@ class BrokerController(Service):
         self.statistics = Statistics(self.counters, config.broker_cluster_name, self.topics.is_system, now_ms)
         self.slow_requests = SlowRequests(config.slow_request_ms)
         self.expressions: dict[str, PullFilter] = {}
-        self.stamps = Stamps(config, self.announced_host, self.port)
+        self.stamps = Stamps(config, address_of(self.announced_host), self.port)
         self.memory_span_bytes = memory_span_bytes(config.access_message_in_memory_max_ratio)
         self.initial_max_offset = 0
 
@@ -317,7 +317,7 @@ class BrokerController(Service):
         self.port = await self._ports.open(
             self.host, self.config.listen_port, with_fast_port=self.replication.is_wanted
         )
-        self.stamps = Stamps(self.config, self.announced_host, self.port)  # again: the port is known now
+        self.stamps = Stamps(self.config, address_of(self.announced_host), self.port)  # again: the port is known now
         self._pool = ConnectionPool(ssl_context=client_tls_of(self.config), credentials=inner_credentials(self.config))
         watch(self.clock, self._pool)
         self._registration = Registration(

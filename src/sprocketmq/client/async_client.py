@@ -277,8 +277,13 @@ class AsyncClient(Generic[P]):
             _kept.discard(self)
         elif _running_loop() not in (loop, None):
             raise ConfigurationError(
-                f"{self._name} belongs to another event loop; start it and shut it down on the same one"
+                f"{self._name} belongs to another event loop; start, use and shut it down on the same one, or make one for each loop"
             )
+
+    def _check_running_loop(self) -> None:
+        """``_check_loop`` for what is awaited on the client's loop; quick."""
+        if asyncio._get_running_loop() is not self._loop:
+            self._check_loop()
 
     # -- forgotten clients (law 3) ---------------------------------------------------------------------------------------------
 

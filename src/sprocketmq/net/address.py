@@ -8,6 +8,7 @@ import socket
 from sprocketmq.errors import ConfigurationError
 
 __all__ = [
+    "address_of",
     "announced_host",
     "broker_given_as_name_server",
     "joined_address",
@@ -20,6 +21,9 @@ __all__ = [
 def announced_host(bind_host: str, broker_ip: str) -> str:
     """The address to report to clients: ``broker_ip`` if set, else the bound one, or one of this machine if bound to all.
 
+    A name in ``broker_ip`` is reported as it is: clients can check it in a certificate, and find a host whose address changes (Java:
+    BrokerController.getBrokerAddr).
+
     Raises:
         ConfigurationError: the name cannot be resolved, or no address is known that leads to the bound one.
     """
@@ -31,18 +35,31 @@ def announced_host(bind_host: str, broker_ip: str) -> str:
         )
     if host in ("", "0.0.0.0"):
         host = local_ip()
-    import ipaddress  # brokers need it, clients seldom
+    address = address_of(host)
+    return broker_ip if broker_ip and _ip_address(broker_ip) is None else address
 
-    try:
-        return str(ipaddress.ip_address(host))
-    except ValueError:
-        pass
+
+def address_of(host: str) -> str:
+    """The IP address of a broker's host, which records hold. Raises ConfigurationError: the name cannot be resolved."""
+    if (address := _ip_address(host)) is not None:
+        return address
+
     try:
         return str(socket.getaddrinfo(host, None, proto=socket.IPPROTO_TCP)[0][4][0])
     except OSError as error:
         raise ConfigurationError(
             f"brokerIP1 or bindAddress is {host!r}, which is not an address and cannot be resolved; give an IP address"
         ) from error
+
+
+def _ip_address(host: str) -> str | None:
+    """The address in its usual form; None: it is a name."""
+    import ipaddress  # brokers need it, clients seldom
+
+    try:
+        return str(ipaddress.ip_address(host))
+    except ValueError:
+        return None
 
 
 def joined_address(host: str, port: int) -> str:

@@ -295,6 +295,7 @@ def test_hosts_are_packed_as_records_hold_them(peer, packed):
 
 def test_the_announced_host_is_the_configured_the_bound_or_one_of_this_machine():
     assert announced_host("127.0.0.1", "10.0.0.7") == "10.0.0.7"
+    assert announced_host("127.0.0.1", "localhost") == "localhost"
     assert announced_host("127.0.0.1", "") == "127.0.0.1"
     assert announced_host("localhost", "") in ("127.0.0.1", "::1")
     assert announced_host("0.0.0.0", "") not in ("0.0.0.0", "")

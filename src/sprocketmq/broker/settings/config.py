@@ -268,7 +268,7 @@ class BrokerConfig(NetworkConfig, kw_only=True, frozen=True, rename=_wire_name):
         message_delay_level: the delay levels, also the retry schedule: texts of number and unit s, m, h or d.
         flush_disk_type: ASYNC_FLUSH answers when the message is in the page cache (survives kill -9); SYNC_FLUSH when it is on the disk.
         max_message_size: largest body, 4 MiB.
-        broker_ip: address announced to clients; the bound address by default.
+        broker_ip: address or name announced to clients; the bound address by default.
         long_polling_enable: hold a pull that finds nothing until a message arrives or its time is over.
         enable_property_filter: allow SQL92 subscriptions.
         acl_enable: require accounts of 4.9, from ``acl_file``; see the guide on security.

@@ -10,6 +10,7 @@ import click
 from sprocketmq.cli.frame.command_line import CommandGroup
 from sprocketmq.cli.frame.contexts import Context, Contexts
 from sprocketmq.cli.frame.output import Column, Output, shows
+from sprocketmq.core.resource_names import control_character_problem
 from sprocketmq.errors import ConfigurationError
 
 __all__ = ["context"]
@@ -84,7 +85,7 @@ _COLUMNS: Final = (
 @shows
 def add_context(output: Output, name: str, use: bool, **settings: Any) -> None:
     """Save a cluster under a name, or replace a saved one."""
-    if not name.strip() or not name.isprintable():
+    if not name.strip() or control_character_problem("the name", name) is not None:
         raise ConfigurationError(f"the name of the context is {name!r}; text without control characters is allowed")
     contexts = Contexts.load()
     contexts.by_name[name] = Context(**settings)

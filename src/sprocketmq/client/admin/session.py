@@ -127,6 +127,7 @@ class AdminSession(AsyncClient[AdminParts]):
         """Open the connections, at the first request."""
         if self._life.state is not LifeState.RUNNING or self._loop is None:
             self._open_now()
+        self._check_running_loop()
         assert self._parts is not None
         return self._parts
 

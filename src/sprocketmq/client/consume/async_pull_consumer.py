@@ -293,7 +293,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
             RemoteError, NetworkError, RequestTimeout: the broker, or a name server, refused or did not answer.
             ClosedError: the consumer is not started, or was shut down.
         """
-        running = self._started()
+        running = self._started_here()
         wrapped = wrap(self._options.namespace, check_topic(topic))
         await running.instance.routes.refresh(wrapped)
         queues = [self._outside(queue) for queue in self._known_queues(running, wrapped)]
@@ -350,7 +350,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         return messages_of(await self._poll(max_messages, timeout_ms))
 
     async def _poll(self, max_messages: int, timeout_ms: float | None) -> list[HandedOut]:
-        running = self._started()
+        running = self._started_here()
         max_messages = check_range("max_messages", max_messages, 1, 1 << 20)
         if timeout_ms is None:
             timeout_ms = self._settings.poll_timeout_ms
@@ -435,7 +435,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         Raises:
             ConfigurationError: the queue is not read by this consumer, or the offset is not between its oldest message and its end.
         """
-        running = self._started()
+        running = self._started_here()
         offset = check_range("offset", offset, 0, MAX_OFFSET)
         queue = self._inside(queue)
         self._ours(running, [queue])
@@ -455,7 +455,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
             ClosedError: the consumer is not started, or was shut down.
             RemoteError, NetworkError, RequestTimeout: the broker, or a name server, refused or did not answer.
         """
-        running, queue = self._started(), self._inside(queue)
+        running, queue = self._started_here(), self._inside(queue)
         self._ours(running, [queue])
         self._seek(running, queue, await self.min_offset(queue))
 
@@ -470,7 +470,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
             ClosedError: the consumer is not started, or was shut down.
             RemoteError, NetworkError, RequestTimeout: the broker, or a name server, refused or did not answer.
         """
-        running, queue = self._started(), self._inside(queue)
+        running, queue = self._started_here(), self._inside(queue)
         self._ours(running, [queue])
         self._seek(running, queue, await self.max_offset(queue))
 
@@ -497,7 +497,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
             ClosedError: the consumer is not started, or was shut down.
         """
         timestamp_ms = check_time_ms("timestamp_ms", timestamp_ms, or_zero=True)
-        running, queue = self._started(), self._inside(queue)
+        running, queue = self._started_here(), self._inside(queue)
         return await running.instance.api.search_offset(await self._address(running, queue), queue, timestamp_ms)
 
     async def min_offset(self, queue: MessageQueue) -> int:
@@ -513,7 +513,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
             RemoteError, NetworkError, RequestTimeout: the broker, or a name server, refused or did not answer.
             ClosedError: the consumer is not started, or was shut down.
         """
-        running, queue = self._started(), self._inside(queue)
+        running, queue = self._started_here(), self._inside(queue)
         return await running.instance.api.min_offset(await self._address(running, queue), queue)
 
     async def max_offset(self, queue: MessageQueue) -> int:
@@ -529,7 +529,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
             RemoteError, NetworkError, RequestTimeout: the broker, or a name server, refused or did not answer.
             ClosedError: the consumer is not started, or was shut down.
         """
-        running, queue = self._started(), self._inside(queue)
+        running, queue = self._started_here(), self._inside(queue)
         return await running.instance.api.max_offset(await self._address(running, queue), queue)
 
     async def _address(self, running: RunningConsumer, queue: MessageQueue) -> str:
@@ -570,7 +570,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
             RemoteError, NetworkError, RequestTimeout: a broker did not accept it. Call again, or wait for the periodic task.
             ClosedError: the consumer is not started, or was shut down.
         """
-        running = self._started()
+        running = self._started_here()
         if not isinstance(persist, bool):
             raise ConfigurationError(f"persist is {persist!r}, True or False is allowed")
         service = self._service(running)
@@ -646,7 +646,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
             ClosedError: the consumer is not started, or was shut down.
             RemoteError, NetworkError, RequestTimeout: the broker, or a name server, refused or did not answer.
         """
-        running, queue = self._started(), self._inside(queue)
+        running, queue = self._started_here(), self._inside(queue)
         offset = running.member.offset_store.progress.read(queue)
         if offset >= 0:
             return offset
@@ -678,6 +678,10 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
     def _service(running: RunningConsumer) -> PollService:
         assert isinstance(running.service, PollService)
         return running.service
+
+    def _started_here(self) -> RunningConsumer:
+        self._check_running_loop()
+        return self._started()
 
     def _started(self) -> RunningConsumer:
         if self._running is None:

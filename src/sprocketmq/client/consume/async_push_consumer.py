@@ -479,7 +479,7 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
         from sprocketmq.client.listen.concurrent_service import ConcurrentService
         from sprocketmq.client.listen.orderly_service import OrderlyService
 
-        service = self._started().service
+        service = self._started_here().service
         if isinstance(service, ConcurrentService | OrderlyService):
             service.consume_timeout_ms = limit_ms
 
@@ -493,7 +493,7 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
             ConfigurationError: it is out of range.
             ClosedError: the consumer is not started, or was shut down.
         """
-        self._started().resize(check_range("consume_thread_count", count, 1, 1000))
+        self._started_here().resize(check_range("consume_thread_count", count, 1, 1000))
 
     async def rebalance_now(self) -> None:
         """Rebalance once, now (Java: rebalanceImmediately).
@@ -501,7 +501,7 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
         Raises:
             ClosedError: the consumer is not started, or was shut down.
         """
-        await self._started().rebalance()
+        await self._started_here().rebalance()
 
     async def persist_offsets(self) -> None:
         """Write progress to the brokers now instead of within 5 s.
@@ -509,7 +509,11 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
         Raises:
             ClosedError: the consumer is not started, or was shut down.
         """
-        await self._started().persist_offsets()
+        await self._started_here().persist_offsets()
+
+    def _started_here(self) -> RunningConsumer:
+        self._check_running_loop()
+        return self._started()
 
     def _started(self) -> RunningConsumer:
         if self._running is None:

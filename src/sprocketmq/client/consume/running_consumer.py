@@ -41,6 +41,7 @@ from sprocketmq.core.quantities import counted
 from sprocketmq.core.retry import retry_schedule
 from sprocketmq.core.statistics import ConsumerStatistics, Window
 from sprocketmq.errors import NetworkError, RequestTimeout
+from sprocketmq.net.process.cancelled_tasks import restart_if_cancelled
 from sprocketmq.wire import bodies
 from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.records.message import MessageQueue
@@ -214,8 +215,8 @@ class RunningConsumer:
         await self.announce()
         await self.rebalance()
         if self.service.orderly and settings.clustering:
-            self._spawn(self._renew_locks())
-        self._spawn(self._log_statistics())
+            self._keep_going(self._renew_locks)
+        self._keep_going(self._log_statistics)
         if {topic: subscription.sub_string for topic, subscription in self.subscriptions.items()} == wanted:
             instance.rebalance_soon()
         else:  # by another task meanwhile, so the brokers may not have it yet
@@ -313,10 +314,17 @@ class RunningConsumer:
             delay_ms = LOCK_RENEW_INTERVAL_MS
             await self.rebalancer.renew_locks()
 
-    def _spawn(self, work: Coroutine[Any, Any, Any]) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         task = self.instance.spawn(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _keep_going(self, work: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        what = f"group {self.member.name}: background work"
+        restart_if_cancelled(
+            self._spawn(work()), self.member.clock, lambda: self.stopping, lambda: self._keep_going(work), what
+        )
 
     def health(self) -> ConsumerHealth:
         return health_of(
@@ -367,7 +375,7 @@ class RunningConsumer:
         for topic, subscription in self.subscriptions.items():
             self.subscriptions[topic] = renewed(subscription, now_ms)
         if not self.stopping:
-            self._spawn(self.announce())
+            self._keep_going(self.announce)
 
     async def rebalance(self) -> bool:
         if self.stopping:
@@ -421,7 +429,7 @@ class RunningConsumer:
             await self.announce()
             self.instance.rebalance_soon()
 
-        self._spawn(announce_and_rebalance())
+        self._keep_going(announce_and_rebalance)
 
     def resize(self, workers: int) -> None:
         """Set how many listener calls may run at once; ``adjust_pool`` starts from this number."""
@@ -506,7 +514,7 @@ class RunningConsumer:
             await self.rebalancer.drop_at(queue, offset)
             self.instance.rebalance_soon()
 
-        self._spawn(drop_then_take_up_again())
+        self._keep_going(drop_then_take_up_again)
 
     async def _lock_queue(self, process_queue: ProcessQueue) -> bool:
         return await self.rebalancer.lock_one(process_queue)

@@ -14,6 +14,7 @@ from sprocketmq.client.read.poll_service import MessageQueueListener, PollServic
 from sprocketmq.client.settings.namespace import unwrap, unwrap_queue
 from sprocketmq.client.settings.options import ClientOptions
 from sprocketmq.client.settings.pull_settings import PullSettings
+from sprocketmq.net.process.cancelled_tasks import restart_if_cancelled
 from sprocketmq.wire import bodies
 from sprocketmq.wire.records.message import MessageQueue
 
@@ -94,6 +95,7 @@ class TopicWatch:
         self._namespace, self._interval_ms = namespace, interval_ms
         self._queues: dict[str, list[MessageQueue]] = {}
         self._task: asyncio.Task[None] | None = None
+        self._stopped = False
 
     def known(self, topic: str) -> list[MessageQueue]:
         """The readable queues of ``topic`` by its route, sorted."""
@@ -102,9 +104,16 @@ class TopicWatch:
     def start(self) -> None:
         """Begin to look; harmless when it does."""
         if self._listeners and self._task is None:
-            self._task = self._consumer.instance.spawn(self._watch())
+            self._begin()
+
+    def _begin(self) -> None:
+        consumer = self._consumer
+        self._task = consumer.instance.spawn(self._watch())
+        what = f"group {consumer.member.name}: the look for new queues"
+        restart_if_cancelled(self._task, consumer.member.clock, lambda: self._stopped, self._begin, what)
 
     def stop(self) -> None:
+        self._stopped = True
         if self._task is not None:
             self._task.cancel()
 

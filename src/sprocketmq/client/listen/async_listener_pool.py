@@ -21,6 +21,7 @@ from sprocketmq.client.listen.listener_pool import (
     is_called_by,
     mark_caller,
 )
+from sprocketmq.net.process.cancelled_tasks import RESTART_MS
 
 __all__ = ["AsyncListenerPool"]
 
@@ -58,6 +59,7 @@ class AsyncListenerPool(Generic[T]):
         self._working = 0
         self._runs: dict[asyncio.Task[None] | None, ChunkRun[T]] = {}
         self._closing = False
+        self._begun: set[asyncio.Task[None] | None] = set()  # tasks that have run their first step
 
     @property
     def running(self) -> list[Running[T]]:
@@ -119,6 +121,11 @@ class AsyncListenerPool(Generic[T]):
 
     def _task_ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
+        if task not in self._begun:  # cancelled before its first step
+            self._working -= 1
+        self._begun.discard(task)
+        if task.cancelled() and not self._closing:
+            self._loop.call_later(RESTART_MS / 1000, self._start_more)
 
     async def close(self, timeout_ms: float) -> bool:
         self._closing = True
@@ -143,6 +150,7 @@ class AsyncListenerPool(Generic[T]):
 
     async def _work(self) -> None:
         me = asyncio.current_task()
+        self._begun.add(me)
         pending, calls_left = self._pending, _CALLS_PER_TURN
         try:
             while pending and self._working <= self._workers:
@@ -169,7 +177,10 @@ class AsyncListenerPool(Generic[T]):
                 try:
                     result = await run(item, origin)
                 except asyncio.CancelledError:
-                    raise  # by ``close``: the call did not end
+                    if self._closing:
+                        raise  # the call did not end
+                    log.warning("a listener call was cancelled by other code, its messages are delivered again")
+                    result = item
                 except BaseException:  # law 5
                     log.exception("a listener's worker failed")
                     result = item

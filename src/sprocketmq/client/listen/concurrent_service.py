@@ -26,6 +26,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from functools import partial
 from typing import Any, Final, TypeAlias, cast
 
 from sprocketmq.client.group.group_member import GroupMember
@@ -41,6 +42,7 @@ from sprocketmq.core.consume.consume_timeout import ConsumeTimeout, Settlement
 from sprocketmq.core.consume.process_queue import ProcessQueue
 from sprocketmq.core.retry import retry_schedule
 from sprocketmq.core.retry.retry_schedule import FIRST_RETRY_LEVEL
+from sprocketmq.net.process.cancelled_tasks import restart_if_cancelled
 from sprocketmq.net.process.clock import Timer
 from sprocketmq.wire.records.message import MessageExt
 
@@ -286,7 +288,7 @@ class ConcurrentService:
         if done:
             self._done(process_queue, done)
         if failed:
-            self._spawn(self._retry_all(failed))
+            self._spawn(partial(self._retry_all, failed))
 
     def _acked(self, batch: Batch) -> int:
         status = batch.status or ConsumeConcurrentlyStatus.RECONSUME_LATER
@@ -408,7 +410,7 @@ class ConcurrentService:
         if expired:
             self._report_stuck(expired, now_ms)
         for batch, message in expired:
-            self._spawn(self._expire(batch, message))
+            self._spawn(partial(self._expire, batch, message))
         deadline_ms = self._timeouts.next_deadline_ms()
         latest_ms = now_ms + self._timeouts.limit_ms
         self._arm(max(1, min(latest_ms, latest_ms if deadline_ms is None else deadline_ms) - now_ms))
@@ -452,7 +454,7 @@ class ConcurrentService:
             log_line(stuck, _SENT_BACK if self._group.clustering else _GIVEN_UP)
             self._group.statistics.timed_out(batch.messages[0].topic, len(messages), now_ms)
             for callback in self._group.stuck_callbacks:
-                self._spawn(run_callback(callback, stuck))
+                self._spawn(partial(run_callback, callback, stuck))
 
     def _forget(self, batch: Batch) -> None:
         if batch.tracked:
@@ -460,10 +462,12 @@ class ConcurrentService:
                 self._timeouts.forget(message)
                 self._tracked.pop(message, None)
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(work)
+    def _spawn(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        task = asyncio.ensure_future(work())
         self._tasks.add(task)
         task.add_done_callback(self._ended)
+        what = f"group {self._group.name}: settling a delivery"
+        restart_if_cancelled(task, self._clock, lambda: self._closing, lambda: self._spawn(work), what)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

@@ -28,6 +28,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any, Final
 
 from sprocketmq.client.group.group_member import GroupMember
@@ -42,6 +43,7 @@ from sprocketmq.core.consume import orderly_turn
 from sprocketmq.core.consume.orderly_turn import ConsumeOrderlyStatus, OrderlyTurn, read_orderly_answer
 from sprocketmq.core.consume.process_queue import ProcessQueue
 from sprocketmq.core.retry import retry_schedule
+from sprocketmq.net.process.cancelled_tasks import restart_if_cancelled
 from sprocketmq.net.process.clock import Timer
 from sprocketmq.wire.records.message import MessageExt
 
@@ -254,7 +256,7 @@ class OrderlyService:
             del self._turns[turn.process_queue]
 
     def _lock(self, turn: _Turn) -> None:
-        self._spawn(self._lock_then_again(turn))
+        self._spawn(partial(self._lock_then_again, turn))
 
     async def _lock_then_again(self, turn: _Turn) -> None:
         if turn.process_queue.dropped:
@@ -346,7 +348,7 @@ class OrderlyService:
         for effect in effects:
             if isinstance(effect, orderly_turn.DeadLetterNeeded):
                 turn.process_queue.consuming = True  # law 5
-                self._spawn(self._dead_letter(turn, effect, reason))
+                self._spawn(partial(self._dead_letter, turn, effect, reason))
                 return
         if pause is not None:
             self._later(turn, pause.delay_ms, self._again)
@@ -415,10 +417,12 @@ class OrderlyService:
             )
         return False
 
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.ensure_future(work)
+    def _spawn(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        task = asyncio.ensure_future(work())
         self._tasks.add(task)
         task.add_done_callback(self._ended)
+        what = f"group {self._group.name}: a step of orderly consumption"
+        restart_if_cancelled(task, self._clock, lambda: self._closing, lambda: self._spawn(work), what)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)

@@ -11,6 +11,7 @@ stores when a call began; nothing happens when it ends in time.
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from sprocketmq.client.group.group_member import GroupMember
@@ -47,7 +48,7 @@ class StuckWatch:
         group: GroupMember,
         running: Callable[[], Iterable[C]],
         stack_of: Callable[[C], tuple[str, str]],
-        spawn: Callable[[Coroutine[Any, Any, None]], None],
+        spawn: Callable[[Callable[[], Coroutine[Any, Any, None]]], None],
     ) -> None:
         self._group, self._spawn = group, spawn
         self._running: Callable[[], Iterable[Any]] = running
@@ -108,4 +109,4 @@ class StuckWatch:
         log_line(stuck, "keep their queue waiting, because it is consumed in order")
         self._group.statistics.timed_out(messages[0].topic, len(messages), now_ms)
         for callback in self._group.stuck_callbacks:
-            self._spawn(run_callback(callback, stuck))
+            self._spawn(partial(run_callback, callback, stuck))

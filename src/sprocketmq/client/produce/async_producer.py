@@ -248,7 +248,7 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
                 },
             )
             return await self._send_permitted(message, how, await self._take_permit(message, how))
-        sender, batches = self._sender or self._started(), self._batches
+        sender, batches = self._started(), self._batches
         is_delayed = delay_level != 0 or delay_ms is not None or deliver_time_ms is not None
         if batches is not None and not is_delayed:
             is_free = queue is None and selector is None and sharding_key is None and timeout_ms is None
@@ -541,6 +541,7 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         return await self._started().queue_choice.publish_queues(topic)
 
     def _started(self) -> Sender:
+        self._check_running_loop()
         if self._sender is None:
             raise ClosedError(
                 f"producer {self.group!r} is not started or was shut down; call start(), or use it in a with block"

@@ -22,6 +22,7 @@ from sprocketmq.core.consume.consume_result import ConsumeConcurrentlyStatus
 from sprocketmq.core.consume.polled_queues import PolledQueues
 from sprocketmq.core.consume.process_queue import ProcessQueue
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.net.process.cancelled_tasks import restart_if_cancelled
 from sprocketmq.net.process.clock import watch
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
 
@@ -135,6 +136,8 @@ class PollService:
         if topic not in self._notifying:
             task = self._notifying[topic] = asyncio.ensure_future(self._notify(topic))
             task.add_done_callback(lambda done: self._notifying.pop(topic, None))
+            what = f"group {self._group.name}: the call for changed queues of {topic}"
+            restart_if_cancelled(task, self._group.clock, lambda: self._closed, lambda: self.changed(topic), what)
 
     async def _notify(self, topic: str) -> None:
         """Call the listener, again if the queues have changed meanwhile."""

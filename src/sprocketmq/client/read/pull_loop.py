@@ -37,6 +37,7 @@ from sprocketmq.errors import (
     RequestTimeout,
     described,
 )
+from sprocketmq.net.process.cancelled_tasks import restart_if_cancelled
 from sprocketmq.wire import headers
 from sprocketmq.wire.bodies import SubscriptionData
 from sprocketmq.wire.codes import ResponseCode
@@ -146,6 +147,7 @@ class PullLoop:
         self._announcements = 0  # heartbeats of a changed subscription, sent to all brokers
         self._awaits_heartbeat = False  # the last pull was refused because the broker does not know our subscription
         self._is_cut = False  # this pull: ``_end_outdated`` has cancelled it
+        self._on_end: Callable[[], object] = lambda: None
         self._stopped = False
         self._complaint = ""
         self._bodies = UnreadableBodies(group.settings.unreadable_body, group.name, self.queue)
@@ -158,10 +160,9 @@ class PullLoop:
         return self.cursor.process_queue
 
     def start(self, ended: Callable[[], object]) -> None:
-        """Begin; ``ended`` is called when the loop has ended or failed."""
-        self._task = asyncio.ensure_future(self._run())
-        self._task.add_done_callback(self._ended)
-        self._task.add_done_callback(lambda task: ended())
+        """Begin; ``ended`` is called when the loop has ended or failed. If other code cancels its task, it begins again."""
+        self._on_end = ended
+        self._begin(None)
 
     def settled(self) -> None:
         """Messages left the process queue: check again if the loop waits for flow control."""
@@ -204,13 +205,27 @@ class PullLoop:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
+    def _begin(self, event: pull_cursor.PullEvent | None) -> None:
+        self._task = asyncio.ensure_future(self._run(event))
+        self._task.add_done_callback(self._ended)
+        what = f"group {self._group.name}: the pull loop of {self.queue}"
+        # The answer to its last pull is lost.
+        restart_if_cancelled(
+            self._task, self._group.clock, self._is_over, lambda: self._begin(pull_cursor.PullOutdated()), what
+        )
+
+    def _is_over(self) -> bool:
+        return self._stopped or self.process_queue.dropped
+
     def _ended(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() or self._is_over():
+            self._on_end()
         if not task.cancelled() and (error := task.exception()) is not None:
             # A queue whose pull loop died is found by rebalance (pull expired, 120 s) and added anew.
             log.error("group %s: the pull loop of %s failed", self._group.name, self.queue, exc_info=error)
 
-    async def _run(self) -> None:
-        event: pull_cursor.PullEvent | None = self._owner.state(self.queue)
+    async def _run(self, first: pull_cursor.PullEvent | None) -> None:
+        event: pull_cursor.PullEvent | None = self._owner.state(self.queue) if first is None else first
         while event is not None:
             next_event: pull_cursor.PullEvent | None = None
             for effect in self.cursor.handle(event, self._group.clock.now_ms()):

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from sprocketmq.core.coalesced_runs import CoalescedRuns
+from sprocketmq.net.process.cancelled_tasks import RESTART_MS
 from sprocketmq.net.process.clock import Clock, Timer
 
 __all__ = ["CoalescedWork"]
@@ -52,7 +53,7 @@ class CoalescedWork:
         now_ms = self._clock.steady_ms()
         if due_ms <= now_ms:
             self._pace.begin()
-            self._spawn(self._run())
+            self._spawn(self._run()).add_done_callback(self._ended)
         else:
             self._timer, self._timer_ms = self._clock.call_later(due_ms - now_ms, self._on_time), due_ms
 
@@ -61,11 +62,15 @@ class CoalescedWork:
         self._go()
 
     async def _run(self) -> None:
-        try:
-            await self._work()
-        finally:
-            self._pace.end(self._clock.steady_ms())
-            self._go()
+        await self._work()
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        # Not at the end of ``_run``: a task that is cancelled before its first step runs nothing.
+        now_ms = self._clock.steady_ms()
+        self._pace.end(now_ms)
+        if task.cancelled():  # by other code, or by an owner that closes it
+            self._pace.ask(now_ms, RESTART_MS)
+        self._go()
 
     def _disarm(self) -> None:
         if self._timer is not None:

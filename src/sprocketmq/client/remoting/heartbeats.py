@@ -84,11 +84,11 @@ class Heartbeats:
     def begin(self, address: str) -> asyncio.Task[None]:
         """The next heartbeat to one broker that has not begun yet; its task never fails."""
         broker = self._by_broker.get(address)
-        if broker is None:
+        if broker is None or (broker.under_way.done() and (broker.following is None or broker.following.done())):
             task = self._spawn(self._send(address))
             self._by_broker[address] = _BrokerHeartbeats(task)
             return task
-        if broker.following is None:
+        if broker.following is None or broker.following.done():  # done: cancelled by other code before it began
             broker.following = self._spawn(self._send_after(address, broker))
         return broker.following
 
@@ -109,8 +109,8 @@ class Heartbeats:
 
     async def _send_after(self, address: str, broker: _BrokerHeartbeats) -> None:
         await asyncio.wait([broker.under_way])
-        assert broker.following is not None
-        broker.under_way, broker.following = broker.following, None
+        if broker.following is not None:
+            broker.under_way, broker.following = broker.following, None
         await self._send(address)
 
     async def _send(self, address: str) -> None:
@@ -122,5 +122,6 @@ class Heartbeats:
                 self._silent.add(address)
                 log.warning("heartbeat to %s failed: %s", address, error)
         finally:
-            if self._by_broker[address].following is None:
+            broker = self._by_broker.get(address)
+            if broker is not None and broker.following is None:
                 del self._by_broker[address]

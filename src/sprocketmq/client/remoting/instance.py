@@ -47,6 +47,7 @@ from sprocketmq.net.address import local_ip
 from sprocketmq.net.connection import Connection, RequestHandler, bytes_while_waiting
 from sprocketmq.net.pool import ConnectionPool
 from sprocketmq.net.process import fork
+from sprocketmq.net.process.cancelled_tasks import restart_if_cancelled
 from sprocketmq.net.process.clock import Clock, watch
 from sprocketmq.wire import bodies
 from sprocketmq.wire.codes import RequestCode, ResponseCode
@@ -239,7 +240,11 @@ class ClientInstance:
                 except Exception:
                     log.exception("client %s: the periodic %s failed", self.client_id, name)
 
-        self.spawn(run())
+        def begin() -> None:
+            what = f"client {self.client_id}: the periodic {name}"
+            restart_if_cancelled(self.spawn(run()), self.clock, lambda: self._closed, begin, what)
+
+        begin()
 
     # -- members ---------------------------------------------------------------------------------------------------------------
 

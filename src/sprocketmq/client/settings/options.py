@@ -15,6 +15,7 @@ from msgspec.structs import force_setattr
 from sprocketmq.client.settings.namespace import check_namespace, namespace_of_endpoint
 from sprocketmq.client.settings.namesrv_addr import resolve_namesrv_addr
 from sprocketmq.client.settings.validators import check_range, check_settings, check_topic
+from sprocketmq.core.resource_names import control_character_problem
 from sprocketmq.core.retry.retry_schedule import MOST_DELAY_LEVELS
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.address import local_ip
@@ -131,7 +132,7 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             check_topic(self.trace_topic, "trace_topic")
         for name in ("access_key", *sorted(_SECRET)):
             value = getattr(self, name)
-            if value is not None and not (isinstance(value, str) and (not value or value.isprintable())):
+            if value is not None and not (isinstance(value, str) and control_character_problem(name, value) is None):
                 raise ConfigurationError(f"{name} is not shown here; text (str) without control characters is allowed")
         check_range("trace_msg_batch_num", self.trace_msg_batch_num, 1, 20)
         check_range("max_delay_level", self.max_delay_level, 1, MOST_DELAY_LEVELS)

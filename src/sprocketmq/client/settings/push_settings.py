@@ -27,6 +27,7 @@ from sprocketmq.core.consume.flow_control import FlowLimits
 from sprocketmq.core.consume.pull_cursor import BROKER_PULL_BYTES
 from sprocketmq.core.consume.queue_lock import LOCAL_LOCK_MAX_LIVE_MS, UNLOCK_DELAY_MS
 from sprocketmq.core.group.allocation import AVG, AllocationStrategy, MachineRoomResolver, strategy_by_name
+from sprocketmq.core.resource_names import control_character_problem
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.bodies import MessageModel
 from sprocketmq.wire.records.message import MessageQueue
@@ -240,7 +241,7 @@ _RANGES: tuple[tuple[str, int, int], ...] = (
 
 def _is_path(path: str | os.PathLike[str]) -> bool:
     text = os.fspath(path)
-    return isinstance(text, str) and bool(text.strip()) and text.isprintable()
+    return isinstance(text, str) and bool(text.strip()) and control_character_problem("path", text) is None
 
 
 def _member(enum: type[Enum], name: str, value: object) -> Enum:

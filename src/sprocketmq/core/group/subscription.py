@@ -22,6 +22,7 @@ from typing import Final
 
 from msgspec import Struct, structs
 
+from sprocketmq.core.resource_names import control_character_problem
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.plain_values import plain_text
 from sprocketmq.wire.bodies import SubscriptionData
@@ -77,6 +78,8 @@ def sql92(expression: str) -> FilterExpression:
     return FilterExpression(plain_text(expression), SQL92)
 
 
+_BLANKS: Final = "".join(map(chr, range(33)))  # Java: String.trim
+_LINES: Final = {ord(one): None for one in "\t\r\n"}
 TAG_TYPES: Final[frozenset[str | None]] = frozenset((None, "", TAG))
 """The types of a tag expression; old clients send none. Java: ExpressionType.isTagType."""
 
@@ -99,7 +102,7 @@ def parse_tag_expression(topic: str, expression: str | None, now_ms: int) -> Sub
     """
     if expression is None or expression == "" or expression == SUB_ALL:
         return SubscriptionData(topic=topic, sub_string=SUB_ALL, sub_version=now_ms, expression_type=TAG)
-    tags = {tag for part in expression.split("||") if (tag := part.strip())}
+    tags = {tag for part in expression.split("||") if (tag := part.strip(_BLANKS))}
     if not tags:
         raise ConfigurationError(
             f"the tag expression {expression!r} names no tag; write tags as in 'TagA || TagB', or '*' for all"
@@ -143,7 +146,7 @@ def renewed(subscription: SubscriptionData, now_ms: int) -> SubscriptionData:
 
 def _check_readable(expression: str) -> None:
     """Control characters and lone surrogates are a mistake, and the latter cannot be sent; an expression may have several lines."""
-    if not (expression.isprintable() or all(one.isprintable() or one in "\t\r\n" for one in expression)):
+    if control_character_problem("expression", expression.translate(_LINES)) is not None:
         raise ConfigurationError(f"expression is {expression[:80]!r}, text without control characters is allowed")
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from sprocketmq.core.resource_names import control_character_problem
 from sprocketmq.core.retry.retry_schedule import MOST_DELAY_LEVELS
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.options.access import ANONYMOUS, Access
@@ -182,7 +183,7 @@ def _transaction(given: GivenOptions, mode: str) -> tuple[str, str | None, int |
         )
     if (app_id is None) != (version is None) or app_id == "":
         raise ConfigurationError("txnAppId and txnVersion belong together; give both or none")
-    if app_id is not None and not app_id.isprintable():
+    if app_id is not None and control_character_problem("txnAppId", app_id) is not None:
         given.refuse("txnAppId")
     if version is not None and not (version.strip().isascii() and version.strip().isdigit()):
         given.refuse("txnVersion")

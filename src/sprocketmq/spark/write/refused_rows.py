@@ -23,6 +23,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from sprocketmq.core.resource_names import control_character_problem
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.options.sink_options import SinkOptions
@@ -158,7 +159,8 @@ def _properties_of(row: Mapping[str, Any]) -> dict[str, str]:
     left_bytes = _MOST_PROPERTIES_BYTES
     for name, text in texts.items():
         size_bytes = len(name.encode()) + len((text or "").encode("utf-8", "replace")) + 2
-        if text and text.isprintable() and name.isprintable() and size_bytes <= left_bytes:
+        is_readable = all(control_character_problem(name, one) is None for one in (name, text or ""))
+        if text and is_readable and size_bytes <= left_bytes:
             kept[name] = text
             left_bytes -= size_bytes
     return kept

@@ -107,3 +107,9 @@ def test_a_subscription_is_the_same_whatever_its_version() -> None:
     assert not same_subscription(one, parse_tag_expression("t", "A", 1))
     assert not same_subscription(one, parse_tag_expression("u", "A||B", 1))
     assert same_subscription(build_subscription("t", FilterExpression("A||B"), 3), one)
+
+
+@pytest.mark.parametrize("word", ["東\u3000京", "10\u00a0000", "👨\u200d👩\u200d👧", "\u3000A"])
+def test_an_expression_may_have_any_text_without_control_characters(word: str) -> None:
+    assert build_subscription("flights", f"{word} || B", 1).tags_set == {word, "B"}
+    assert build_subscription("flights", sql92(f"name = '{word}'"), 1).sub_string == f"name = '{word}'"
