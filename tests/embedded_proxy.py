@@ -4,13 +4,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 from sprocketmq.broker import Broker, NameServer
 from sprocketmq.net.connection import Connection, RequestHandler
 from sprocketmq.testing import EmbeddedRocketMQ
+from sprocketmq.testing.faults import _Answering as Answering
 from sprocketmq.wire.bodies import LockBatchRequestBody, TopicRouteData
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import Command, response
@@ -31,6 +33,7 @@ _OF_CLIENTS: Final = frozenset(
     }
 )
 _PULLS: Final = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})
+_WRITING_S: Final = 0.005
 _LOCKS: Final = frozenset({RequestCode.LOCK_BATCH_MQ, RequestCode.UNLOCK_BATCH_MQ})
 _FORWARDED: Final = frozenset(
     {
@@ -70,8 +73,10 @@ def second_broker_of(rocketmq: EmbeddedRocketMQ) -> Iterator[Broker]:
 
 
 @contextmanager
-def embedded_proxy(rocketmq: EmbeddedRocketMQ, brokers: Sequence[Broker]) -> Iterator[str]:
-    """The address of a proxy in front of these brokers."""
+def embedded_proxy(
+    rocketmq: EmbeddedRocketMQ, brokers: Sequence[Broker], dropped: list[bytes] | None = None
+) -> Iterator[str]:
+    """The address of a proxy in front of these brokers. With ``dropped`` it drops answers as Apache's does, and puts them there."""
     front = NameServer(host="127.0.0.1", port=0, clock=rocketmq.clock, engine=rocketmq._engine)
     by_name = {broker.config.broker_name: broker for broker in brokers}
 
@@ -99,7 +104,7 @@ def embedded_proxy(rocketmq: EmbeddedRocketMQ, brokers: Sequence[Broker]) -> Ite
         fields["subscription"], fields["expressionType"] = known.sub_string, known.expression_type
         return None
 
-    def forward(connection: Connection, command: Command) -> Command | None:
+    def forward(connection: Any, command: Command) -> Command | None:
         if command.code in _LOCKS:
             name = LockBatchRequestBody.decode(command.body).mq_set[0].broker_name
         else:
@@ -112,6 +117,22 @@ def embedded_proxy(rocketmq: EmbeddedRocketMQ, brokers: Sequence[Broker]) -> Ite
             return response(command, ResponseCode.SYSTEM_ERROR, f"broker {name} has no address")
         return by_name[name]._handle(connection, command)
 
+    unwritten: set[Connection] = set()
+
+    def write_messages(connection: Connection, frame: bytes) -> None:
+        """A moment later; until then others for this connection are dropped (AbstractRemotingActivity.writeResponse)."""
+
+        def write() -> None:
+            unwritten.discard(connection)
+            connection.send_raw([frame])
+
+        if connection not in unwritten:
+            unwritten.add(connection)
+            asyncio.get_running_loop().call_later(_WRITING_S, write)
+        else:
+            assert dropped is not None
+            dropped.append(frame)
+
     def serve(connection: Connection, command: Command, handler: RequestHandler) -> Command | None:
         brokers[0]._connection_opened(connection)
         if command.code == RequestCode.GET_ROUTEINFO_BY_TOPIC:
@@ -120,7 +141,7 @@ def embedded_proxy(rocketmq: EmbeddedRocketMQ, brokers: Sequence[Broker]) -> Ite
             answers = [broker._handle(connection, command) for broker in brokers]
             answer = answers[0]
         elif command.code in _LOCKS | _FORWARDED:
-            answer = forward(connection, command)
+            answer = forward(connection if dropped is None else Answering(connection, write_messages), command)
         else:
             answer = response(command, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, "request type not supported")
         if answer is not None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 import sprocketmq as rmq
+from embedded_proxy import embedded_proxy
 from sprocketmq.net.connection import Connection, RequestHandler
 from sprocketmq.testing import SENDS, EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
@@ -170,3 +171,60 @@ def test_a_transaction_ends_with_its_check_and_the_log_says_so_once(
         for _ in range(2):
             producer.send_in_transaction(rmq.Message("flights", b"x"), execute=lambda message: commit)
     assert [record.getMessage().count("when the broker checks it") for record in caplog.records].count(1) == 1
+
+
+QUEUES = [rmq.MessageQueue("flights", "broker-a", at) for at in range(8)]
+
+
+@pytest.fixture
+def filled(rocketmq: EmbeddedRocketMQ) -> EmbeddedRocketMQ:
+    """Two messages in each of eight queues."""
+    rocketmq.create_topic("flights", queues=8)
+    with rocketmq.producer() as producer:
+        for queue in QUEUES:
+            producer.send_batch([rmq.Message("flights", b"%d" % number) for number in range(2)], queue=queue)
+    return rocketmq
+
+
+@pytest.mark.parametrize("kind", ["concurrent", "orderly", "pull"])
+def test_no_answer_of_a_consumer_is_dropped(filled: EmbeddedRocketMQ, kind: str) -> None:
+    """A proxy drops answers for a connection that has not taken earlier ones, and the pull ends by its timeout."""
+    seen: list[rmq.MessageExt] = []
+    options = {"clock": filled.clock, "consume_from_where": rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET}
+    dropped: list[bytes] = []
+    with embedded_proxy(filled, [filled.broker], dropped) as proxy_addr:
+        if kind == "pull":
+            with rmq.PullConsumer("delays", namesrv_addr=proxy_addr, **options) as pulling:
+                pulling.subscribe("flights")
+
+                def took_all() -> bool:
+                    seen.extend(pulling.poll(timeout_ms=0))
+                    return len(seen) == 16
+
+                filled.wait_until(took_all)
+        else:
+            consumer = rmq.PushConsumer("delays", namesrv_addr=proxy_addr, **options)
+            consumer.subscribe("flights")
+            if kind == "orderly":
+
+                @consumer.orderly_listener
+                def listen(messages: list[rmq.MessageExt], context: object) -> rmq.ConsumeOrderlyStatus:
+                    seen.extend(messages)
+                    return rmq.ConsumeOrderlyStatus.SUCCESS
+            else:
+                consumer.on_message(seen.append)
+            with consumer:
+                filled.wait_until(lambda: len(seen) == 16)
+    assert not dropped
+
+
+def test_no_answer_of_a_reader_is_dropped(filled: EmbeddedRocketMQ) -> None:
+    dropped: list[bytes] = []
+    with embedded_proxy(filled, [filled.broker], dropped) as proxy_addr:
+        ranges = [(queue, 0, 2) for queue in QUEUES]
+        with rmq.QueueReader(proxy_addr, ranges=ranges, retry_timeout_ms=0) as reader:
+            assert sum(chunk.end - chunk.start for chunk in reader) == 16
+        with rmq.Admin(namesrv_addr=proxy_addr) as admin:
+            found, _ = admin.read_onward(dict.fromkeys(QUEUES, 0))
+            assert len(found) == 16
+    assert not dropped

@@ -138,6 +138,7 @@ class PullLoop:
         self.queue: MessageQueue = cursor.queue
         self._group, self._api, self._routes, self._service, self._owner = group, api, routes, service, owner
         self._broker_id = 0
+        self._is_at_end = False  # the last pull found no more
         self._task: asyncio.Task[None] | None = None
         self._pause: asyncio.Future[None] | None = None
         self._wakes_on_settled = False
@@ -306,6 +307,7 @@ class PullLoop:
                     messages = group.hooks.filter_messages(seen)
                 group.statistics.pulled(self.queue.topic, len(messages), now_ms - asked_ms, now_ms)
                 self.process_queue.broker_backlog = result.max_offset - next_offset
+            self._is_at_end = next_offset >= result.max_offset
         except RemoteError as error:
             if error.code in _UNKNOWN_TO_BROKER:
                 if announcements != self._announcements:
@@ -383,19 +385,26 @@ class PullLoop:
         # A proxy would put in the filter of its newest heartbeat, whatever the version (PullMessageActivity.processRequest0).
         post = settings.post_subscription_when_pull or self._api.behind_proxy
         size = settings.pull_batch_size_in_bytes
+        suspend, suspend_ms, timeout_ms = True, self._owner.suspend_ms, self._owner.timeout_ms
+        if self._api.behind_proxy:  # see RemotingApi
+            suspend, self._is_at_end = self._is_at_end, False
+            suspend_ms = min(suspend_ms, pull_cursor.PROXY_SUSPEND_MS)
+            timeout_ms = min(timeout_ms, pull_cursor.PROXY_TIMEOUT_MS)
         header = headers.PullMessageRequestHeader(
             consumer_group=self._group.name,
             topic=queue.topic,
             queue_id=queue.queue_id,
             queue_offset=offset,
             max_msg_nums=settings.pull_batch_size,
-            sys_flag=pull_sys_flag(commit_offset=progress > 0 and not broker.is_slave, suspend=True, subscription=post),
+            sys_flag=pull_sys_flag(
+                commit_offset=progress > 0 and not broker.is_slave, suspend=suspend, subscription=post
+            ),
             commit_offset=max(progress, 0),
-            suspend_timeout_millis=self._owner.suspend_ms,
+            suspend_timeout_millis=suspend_ms,
             sub_version=subscription.sub_version,
             subscription=subscription.sub_string if post else None,
             expression_type=subscription.expression_type,
             max_msg_bytes=None if size == pull_cursor.BROKER_PULL_BYTES else size,
             bname=queue.broker_name,
         )
-        return await self._api.pull_message(broker.address, header, self._owner.timeout_ms)
+        return await self._api.pull_message(broker.address, header, timeout_ms)

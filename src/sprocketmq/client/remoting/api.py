@@ -8,7 +8,9 @@ the code), with the address that answered.
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections import defaultdict
 from typing import Any, Final
 
 from sprocketmq.client.answer_bodies import answer_body
@@ -28,7 +30,7 @@ from sprocketmq.wire.frames.command import Buffer, Command
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import MessageQueue
 from sprocketmq.wire.records.record import decode_records
-from sprocketmq.wire.records.sys_flag import pull_sys_flag
+from sprocketmq.wire.records.sys_flag import PULL_SUSPEND, pull_sys_flag
 from sprocketmq.wire.requests.declaration import A, B, H, Request
 
 __all__ = ["TOOLS_GROUP", "RemotingApi", "about_queue"]
@@ -45,6 +47,11 @@ class RemotingApi:
     """Every request a client knows. Belongs to one instance and its loop; ``timeout_ms`` defaults to ``mq_client_api_timeout_ms``.
 
     ``behind_proxy``: whether the last route came from a proxy, so that the addresses in it are those of proxies.
+
+    Apache's proxy drops an answer if an earlier one of the same connection is not written yet (AbstractRemotingActivity.writeResponse,
+    isWritable): above 64 KiB that this side has not read, a pull is never answered. So behind a proxy at most one pull that is answered at
+    once is under way for each broker (a proxy answers none for a broker that is down). Pulls that wait for messages have short answers, and
+    a short limit for those that are dropped all the same.
     """
 
     def __init__(self, pool: ConnectionPool, name_servers: NameServers, timeout_ms: int = 3_000) -> None:
@@ -53,6 +60,7 @@ class RemotingApi:
         self.timeout_ms = timeout_ms
         self.kinds = ServerKinds(pool, timeout_ms)
         self.behind_proxy = False
+        self._pulls_at_once: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self.reach: Reach | None = None
         """The limits of a client that asks all servers that are registered."""
 
@@ -153,8 +161,10 @@ class RemotingApi:
         self, address: str, header: headers.PullMessageRequestHeader, timeout_ms: int = 30_000
     ) -> PullResult:
         """PULL_MESSAGE. Always code 11: a 4.9 broker does not know LITE_PULL_MESSAGE."""
-        answer = await self.invoke(address, requests.messages.PULL_MESSAGE.command(header), timeout_ms)
-        return self.pull_result(answer, address)
+        command = requests.messages.PULL_MESSAGE.command(header)
+        if header.sys_flag & PULL_SUSPEND:
+            return self.pull_result(await self.invoke(address, command, timeout_ms), address)
+        return await self._pull_at_once(address, header.bname or "", command, timeout_ms)
 
     async def read_queue(
         self,
@@ -184,7 +194,16 @@ class RemotingApi:
             subscription=expression,
             expression_type=expression_type,
         )
-        return self.pull_result(await self.invoke(address, command, timeout_ms), address)
+        return await self._pull_at_once(address, queue.broker_name, command, timeout_ms)
+
+    async def _pull_at_once(self, address: str, broker_name: str, command: Command, timeout_ms: int) -> PullResult:
+        """A pull that the broker answers at once, found or not; behind a proxy one after the other."""
+        if self.behind_proxy:
+            async with self._pulls_at_once[broker_name]:
+                answer = await self.invoke(address, command, timeout_ms)
+        else:
+            answer = await self.invoke(address, command, timeout_ms)
+        return self.pull_result(answer, address)
 
     @staticmethod
     def pull_result(answer: Command, address: str) -> PullResult:

@@ -50,6 +50,8 @@ __all__ = [
     "BROKER_SUSPEND_MS",
     "EXCEPTION_DELAY_MS",
     "PAUSED_DELAY_MS",
+    "PROXY_SUSPEND_MS",
+    "PROXY_TIMEOUT_MS",
     "PULL_TIMEOUT_MS",
     "CorrectOffset",
     "Dispatch",
@@ -80,6 +82,8 @@ BROKER_SUSPEND_MS = 15_000
 """suspendTimeoutMillis of a push consumer's pull."""
 PULL_TIMEOUT_MS = 30_000
 """Client-side limit of a pull; must exceed BROKER_SUSPEND_MS + 5 s, the broker's sweep."""
+PROXY_SUSPEND_MS, PROXY_TIMEOUT_MS = 5_000, 11_000
+"""The same behind a proxy, which may drop the answer to a pull (``RemotingApi``)."""
 
 
 class PullStatus(Enum):
