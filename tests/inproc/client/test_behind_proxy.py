@@ -105,6 +105,27 @@ def test_a_filter_that_cannot_be_read_is_refused_because_the_proxy_accepts_any(p
     other.on_message(lambda message: None)
     with other:
         pass
+    with proxy.pull_consumer("pulling") as pulling, proxy.admin() as admin:
+        refusal = "the SQL92 expression is not allowed: '> 3' stands at"
+        with pytest.raises(rmq.ConfigurationError, match=refusal):
+            pulling.subscribe("flights", rmq.sql92("distance >> 3"))
+        queue = rmq.MessageQueue("flights", "broker-a", 0)
+        with pytest.raises(rmq.ConfigurationError, match=refusal):
+            pulling.assign([queue], rmq.sql92("distance >> 3"))
+        assert not pulling.assigned_queues
+        with pytest.raises(rmq.ConfigurationError, match=refusal):
+            admin.read_onward({queue: 0}, expression=rmq.sql92("distance >> 3"))
+        assert admin.read_onward({queue: 0}, expression=rmq.sql92("distance > 3"))[0] == []
+
+
+def test_a_topic_that_does_not_exist_is_to_be_made_in_the_console(proxy: EmbeddedRocketMQ) -> None:
+    route, none = RequestCode.GET_ROUTEINFO_BY_TOPIC, ResponseCode.TOPIC_NOT_EXIST
+    proxy.faults.fail(route, none, "", times=None)
+    with (
+        proxy.producer() as producer,
+        pytest.raises(rmq.TopicNotExist, match="'flights' has no route: the proxy knows none; create it"),
+    ):
+        producer.send(rmq.Message("flights", b"x"))
 
 
 def test_a_message_of_another_type_than_its_topic_is_refused_in_a_users_words(proxy: EmbeddedRocketMQ) -> None:

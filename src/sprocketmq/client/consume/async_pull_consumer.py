@@ -208,7 +208,9 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         if on_queues_changed is not None:
             check_callback("on_queues_changed", on_queues_changed, "topic, queues, own_queues", may_be_async=True)
         topic = wrap(self._options.namespace, check_topic(topic))
-        self._subscriptions[topic] = build_subscription(topic, expression, self._options.clock.now_ms())
+        subscription = build_subscription(topic, expression, self._options.clock.now_ms())
+        await self._check_expressions([subscription])
+        self._subscriptions[topic] = subscription
         if on_queues_changed is not None:
             self._listeners[topic] = on_queues_changed
         else:
@@ -259,10 +261,17 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
             named = unwrap(self._options.namespace, topic)
             wanted = expression.get(named, "*") if isinstance(expression, Mapping) else expression
             subscriptions[topic] = build_subscription(check_topic(topic), wanted, now_ms)
+        await self._check_expressions(subscriptions.values())
         self._assigned = assigned
         self._subscriptions.clear()
         self._subscriptions.update(subscriptions)
         await self._changed()
+
+    async def _check_expressions(self, subscriptions: Iterable[bodies.SubscriptionData]) -> None:
+        """If it runs; otherwise the start does."""
+        if self._running is not None:
+            for subscription in subscriptions:
+                await self._running.check_expression(subscription)
 
     async def _changed(self) -> None:
         running = self._running

@@ -281,16 +281,19 @@ class RunningConsumer:
             await self.instance.remove_consumer(self.member.name)
 
     async def _check_expressions(self) -> None:
-        for topic, subscription in list(self.subscriptions.items()):
-            if subscription.expression_type != TAG:
-                address = await self.instance.routes.any_broker(topic)
-                if address is not None:
-                    await self.instance.api.check_client_config(
-                        address,
-                        bodies.CheckClientConfigRequestBody(
-                            client_id=self.instance.client_id, group=self.member.name, subscription_data=subscription
-                        ),
-                    )
+        for subscription in list(self.subscriptions.values()):
+            await self.check_expression(subscription)
+
+    async def check_expression(self, subscription: bodies.SubscriptionData) -> None:
+        """Raises what the broker says of an SQL92 expression that it cannot read; it would deliver everything otherwise."""
+        if subscription.expression_type == TAG:
+            return
+        address = await self.instance.routes.any_broker(subscription.topic)
+        if address is not None:
+            asked = bodies.CheckClientConfigRequestBody(
+                client_id=self.instance.client_id, group=self.member.name, subscription_data=subscription
+            )
+            await self.instance.api.check_client_config(address, asked)
 
     async def _log_statistics(self) -> None:
         """At each full minute, hour and day (UTC), as Java's StatsItem prints them; at DEBUG, because each topic has several lines."""

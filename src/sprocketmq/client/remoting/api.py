@@ -61,6 +61,7 @@ class RemotingApi:
         self.kinds = ServerKinds(pool, timeout_ms)
         self.behind_proxy = False
         self._pulls_at_once: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._accepted_sql92: set[str] = set()
         self.reach: Reach | None = None
         """The limits of a client that asks all servers that are registered."""
 
@@ -180,7 +181,14 @@ class RemotingApi:
         timeout_ms: int = 30_000,
     ) -> PullResult:
         """PULL_MESSAGE of a reader that is not a member of ``group``: it commits nothing, does not wait for messages, and has its own
-        filter."""
+        filter. The broker is asked first whether it can read an SQL92 expression: with one that it cannot read it delivers everything."""
+        if expression_type == SQL92 and expression not in self._accepted_sql92:
+            filtered = bodies.SubscriptionData(
+                topic=queue.topic, sub_string=expression, expression_type=expression_type
+            )
+            asked = bodies.CheckClientConfigRequestBody(client_id=group, group=group, subscription_data=filtered)
+            await self.check_client_config(address, asked)
+            self._accepted_sql92.add(expression)
         command = about_queue(
             requests.messages.PULL_MESSAGE,
             queue,

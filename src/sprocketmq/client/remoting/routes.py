@@ -235,6 +235,14 @@ class Routes:
         if await self._ask(topic):
             return True
         default = await self._api.route(default_topic)
+        if default is None and self._api.behind_proxy:
+            # TopicRouteService: the cache of routes is refreshed after topicRouteServiceCacheRefreshSeconds.
+            why = (
+                "the proxy knows none; create it, in the console of a managed service; a proxy may take 20 s to see it"
+            )
+            raise TopicNotExist(
+                ResponseCode.TOPIC_NOT_EXIST, f"topic {topic!r} has no route: {why}", self._api.name_servers.chosen
+            )
         if default is None:
             raise self._no_route(topic, f"no broker creates topics by itself (no route for {default_topic})")
         self._default_routed.add(topic)
