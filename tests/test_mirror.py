@@ -24,6 +24,7 @@ TESTED_BY = {
     "store/log/commit_log": "unit/store/test_message_store.py",
     "store/queue/consume_queue_table": "unit/store/recovery/test_recovery.py",
     "store/services/dispatch": "unit/store/log/test_property_columns.py",
+    "store/recovery/losses": "inproc/broker/test_store_damage.py",
     "store/recovery/entry_repair": "unit/store/recovery/test_flipped_bits.py",
     "store/tools/check_auxiliary_files": "unit/store/tools/test_check.py",
     "store/tools/inspect": "unit/cli/test_store_commands.py",

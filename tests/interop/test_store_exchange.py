@@ -130,6 +130,7 @@ def deleted_head(store: Path) -> None:
     """As Apache leaves it: the log's first file is gone, queues and index still have what pointed there."""
     first = sorted((store / "commitlog").iterdir())[0]
     first.unlink()
+    (store / "lock").write_bytes(b"lock")  # what a Java broker leaves there
 
 
 def last_file(store: Path) -> str:

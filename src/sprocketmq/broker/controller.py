@@ -301,9 +301,12 @@ class BrokerController(Service):
     async def _start(self) -> None:
         now_ms = self.start_ms = self.clock.now_ms()
         self.handover.check_not_handed_over()
+        self._config_store.check_tables(accepts_loss=self.config.accept_store_loss)
         self._config_store.load_deleted_topics()
         self.store.load(self.topics.deleted)
         self._config_store.load()
+        if self.store.has_lost_messages:
+            self._config_store.clamp_progress()
         if self.plain_access is not None:
             self.plain_access.load()
         self.users.load()

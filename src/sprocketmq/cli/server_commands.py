@@ -27,11 +27,18 @@ class _Directory(click.Path):
         return super().convert(value, param, ctx)
 
 
-_store = click.option(
-    "--store",
-    metavar="DIR",
-    type=_Directory(path_type=Path),
-    help="Store directory; without it, messages are only kept in memory.",
+_store = options(
+    click.option(
+        "--store",
+        metavar="DIR",
+        type=_Directory(path_type=Path),
+        help="Store directory; without it, messages are only kept in memory.",
+    ),
+    click.option(
+        "--accept-store-loss",
+        is_flag=True,
+        help="Start although files of the store are missing, without what was in them (acceptStoreLoss).",
+    ),
 )
 _process_options = options(
     click.option(

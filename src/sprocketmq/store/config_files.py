@@ -5,8 +5,11 @@ ConfigManager.
 Order of a save: the new text is written to ``NAME.tmp`` and synced; the present file gets a second name, ``NAME.old``; the new file is
 renamed to ``NAME``; the second name becomes ``NAME.bak``; the folder is synced. ``NAME`` exists at every moment and has the last text or
 the new one. A crash, a power failure that keeps only some of these names, and a copy made file by file at the same time never find an
-older text, which would still have what was deleted since. ``load`` uses ``NAME.bak`` if ``NAME`` cannot be read; at no moment are both
-unusable. Apache reads both in the same way, but while it writes there is a moment without ``NAME``.
+older text, which would still have what was deleted since. ``load`` uses ``NAME.bak`` if ``NAME`` cannot be read, and says so; at no moment
+are both unusable. Apache reads both in the same way, but while it writes there is a moment without ``NAME``.
+
+``STORE/tables`` has the names of the files of ``STORE/config`` that were ever written. So a start can tell one that is gone from one that
+never was (``missing_tables``).
 """
 
 from __future__ import annotations
@@ -16,15 +19,21 @@ import errno
 import itertools
 import logging
 import os
-from collections.abc import Callable
+import re
+import threading
+from collections.abc import Callable, Iterable
 from typing import Final, TypeVar
 
 from sprocketmq.errors import RocketMQError, StoreCorrupt
 from sprocketmq.store.files.mapped_file import make_directories, not_writable, sync_directory
 
-__all__ = ["ConfigFile", "load_config", "replace_file", "save_config"]
+__all__ = ["ConfigFile", "forget_tables", "load_config", "missing_tables", "replace_file", "save_config"]
 
 _serial = itertools.count()
+_noting = threading.Lock()
+_NAME_OF_ENTRY = re.compile(rb'"([^"\\]{1,255})"\s*:\s*\{')
+_TABLE_NAME = re.compile(r"[A-Za-z]+(\.json)?\n")
+_MOST_NAMED = 20
 T = TypeVar("T")
 _log = logging.getLogger("sprocketmq.store")
 
@@ -43,24 +52,110 @@ def load_config(path: str | os.PathLike[str], parse: Callable[[bytes], T]) -> T 
         StoreCorrupt: something exists but neither copy can be read.
     """
     broken: Exception | None = None
+    fault, damaged = "", b""
     for candidate in (os.fspath(path), os.fspath(path) + ".bak"):
         try:
             with open(candidate, "rb") as file:
                 raw = file.read()
         except (FileNotFoundError, NotADirectoryError):  # a path below a file cannot exist, so nothing is there
+            fault = fault or "is missing"
+            continue
+        except OSError as error:
+            broken, fault = error, f"cannot be read ({error.strerror or error})"
             continue
         if not raw.strip():
+            fault = fault or "is empty"
             continue
         try:
-            return parse(raw)
+            parsed = parse(raw)
         except (ValueError, KeyError, TypeError, RocketMQError) as error:
-            broken = error
-            _log.warning("%s cannot be read (%s); trying its spare copy", candidate, error)
+            broken, fault, damaged = error, f"cannot be read ({error})", damaged or raw
+        else:
+            if fault:
+                _say_older(os.fspath(path), fault, damaged, raw)
+            return parsed
     if broken is not None:
         raise StoreCorrupt(
             f"neither {os.fspath(path)} nor its .bak can be read ({broken}); repair or remove them, then start again"
         ) from broken
     return None
+
+
+def _say_older(path: str, fault: str, damaged: bytes, spare: bytes) -> None:
+    """Say that the text before the last one is used, and what only the last one names, as far as it can be read."""
+    only = sorted(set(_NAME_OF_ENTRY.findall(damaged)) - set(_NAME_OF_ENTRY.findall(spare)))
+    names = [name.decode("utf-8", "backslashreplace") for name in only]
+    lost = ", ".join([*names[:_MOST_NAMED], *(["..."] if len(names) > _MOST_NAMED else [])])
+    _log.warning(
+        "%s %s: its spare copy is used, which may lack the last change%s",
+        path,
+        fault,
+        f"; it lacks {lost}" if lost else "",
+    )
+
+
+def missing_tables(root: str | os.PathLike[str]) -> dict[str, str]:
+    """The files of ``root/config`` that were written once and are gone with their spare copies, and what was found of each."""
+    config = os.path.join(root, "config")
+    missing = {}
+    for name in _table_names(root):
+        faults = [_fault_of(os.path.join(config, name + end)) for end in ("", ".bak")]
+        if all(faults):
+            missing[name] = (
+                f"{os.path.join(config, name)} {faults[0]}, and so is its spare copy"
+                if faults[1] == faults[0]
+                else f"{os.path.join(config, name)} {faults[0]}, and its spare copy {faults[1]}"
+            )
+    return missing
+
+
+def _table_names(root: str | os.PathLike[str]) -> list[str]:
+    """Names that were noted, and those of files that are there but empty."""
+    names: set[str] = set()
+    with contextlib.suppress(OSError), open(os.path.join(root, "tables"), encoding="utf-8", errors="replace") as file:
+        names.update(line[:-1] for line in file if _TABLE_NAME.fullmatch(line))  # the file may be damaged, too
+    with contextlib.suppress(OSError):
+        names.update(name for name in os.listdir(os.path.join(root, "config")) if name.endswith(".json"))
+    return sorted(names)
+
+
+def _fault_of(path: str) -> str:
+    """Why a file has no text; empty if it has one."""
+    try:
+        with open(path, "rb") as file:
+            return "" if file.read(64).strip() else "is empty"
+    except (FileNotFoundError, NotADirectoryError):
+        return "is a link to nothing" if os.path.islink(path) else "is missing"
+    except OSError as error:
+        return f"cannot be read ({error.strerror or error})"
+
+
+def forget_tables(root: str | os.PathLike[str], names: Iterable[str]) -> None:
+    """Go on without these files: their loss was accepted. What has their names is moved away."""
+    left_out = set(names)
+    replace_file(
+        os.path.join(root, "tables"),
+        "".join(f"{name}\n" for name in _table_names(root) if name not in left_out).encode(),
+    )
+    for name in left_out:
+        for end in ("", ".bak"):
+            path = os.path.join(root, "config", name + end)
+            if os.path.lexists(path):
+                os.replace(path, f"{path}.damaged")
+
+
+def _note_table(path: str) -> None:
+    """Note that a file of ``STORE/config`` was written."""
+    folder, name = os.path.split(path)
+    root = os.path.dirname(folder)
+    if os.path.basename(folder) != "config":
+        return
+    with _noting, open(os.path.join(root, "tables"), "a+", encoding="utf-8") as file:
+        file.seek(0)
+        if name not in file.read().splitlines():
+            file.write(f"{name}\n")
+            file.flush()
+            os.fsync(file.fileno())
 
 
 def save_config(path: str | os.PathLike[str], raw: bytes, *, private: bool = False) -> None:
@@ -128,10 +223,19 @@ class ConfigFile:
         self.path = None if path is None else os.fspath(path)
         self._private = private
         self._saved: bytes | None = None
+        self._is_noted = False
 
-    def load(self, parse: Callable[[bytes], T]) -> T | None:
-        """See ``load_config``."""
-        return None if self.path is None else load_config(self.path, parse)
+    def load(self, parse: Callable[[bytes], T], *, key: str = "") -> T | None:
+        """See ``load_config``. A text without ``key`` is that of another table, of which ``parse`` would make an empty one."""
+        if self.path is None:
+            return None
+
+        def parse_own(raw: bytes) -> T:
+            if key.encode() not in raw:
+                raise ValueError(f"it has no {key}")
+            return parse(raw)
+
+        return load_config(self.path, parse_own)
 
     def save(self, raw: bytes) -> bool:
         """See ``save_config``. Returns False, and does nothing, if ``raw`` is what this object saved last."""
@@ -140,4 +244,8 @@ class ConfigFile:
         self._saved = None  # a save that fails may already have replaced the file
         save_config(self.path, raw, private=self._private)
         self._saved = raw
+        if not self._is_noted:
+            with contextlib.suppress(OSError):  # a full disk: it is noted with another write
+                _note_table(self.path)
+                self._is_noted = True
         return True

@@ -27,6 +27,7 @@ from sprocketmq.store.files.lock_file import LockFile
 from sprocketmq.store.files.mapped_file import make_directories, not_writable, sync_directory
 from sprocketmq.store.message_store import NO_TOPICS, StoreConfig
 from sprocketmq.store.queue_log_store import QueueLogStore
+from sprocketmq.store.recovery.losses import Losses, Stop, judge, refusal_of, stop_of
 from sprocketmq.store.recovery.recovery import Recovery
 from sprocketmq.store.services.flush import Flusher
 
@@ -93,28 +94,35 @@ class DiskMessageStore(QueueLogStore):
             _check_access(directory)
 
     def _open_files(self, deleted_topics: Mapping[str, int]) -> None:
-        clean_stop = not os.path.exists(self._abort_path)
+        checkpoint = self._checkpoint
         try:
-            self._checkpoint.load()
+            checkpoint.load()
             self.commit_log.files.load()
             self.consume_queues.load()
-            self._load_index(clean_stop)
-            same_boot = not clean_stop and self._same_boot()
+            stop = stop_of(self.path, checkpoint)
+            losses = judge(self.commit_log, self.consume_queues, checkpoint, stop, is_ours=self._lock.was_ours)
+            if losses.lost and not self.config.accept_store_loss:
+                raise StoreCorrupt(refusal_of(self.path, losses))
             # After a kill in the middle of this start, the next one must again assume that records may be torn.
-            self._write_abort(with_mark=clean_stop or same_boot)
+            self._load_index(stop)
+            self._write_abort(with_mark=stop is not Stop.CRASHED)
+            self.commit_log.files.repair()
+            if losses.lost:
+                self._accept(losses)
             self.recovery = Recovery(
-                self.commit_log, self.consume_queues, self._checkpoint, self.config, self.extension, deleted_topics
+                self.commit_log, self.consume_queues, checkpoint, self.config, self.extension, deleted_topics, losses
             )
-            self.recovery.run(clean_stop=clean_stop, same_boot=same_boot)
-            if not self.commit_log.files.files:
-                self.index.delete_all()
+            self.recovery.run(stop)
         except PermissionError as error:
             raise not_writable(error.filename or self.path, error) from error
         except OSError as error:
             raise StoreCorrupt(
                 f"the store {self.path} cannot be read: {error}; check the disk, or restore the directory"
             ) from error
-        good = self.commit_log.max_offset if clean_stop and not self.recovery.record_count else self.recovery.begin
+        is_flushed = stop is Stop.CLEAN and not self.recovery.record_count
+        good = self.commit_log.max_offset if is_flushed else self.recovery.begin
+        if checkpoint.log_begin is None or not self._lock.was_ours:
+            checkpoint.log_begin = self.commit_log.min_offset
         self._flusher = Flusher(
             self.commit_log,
             self.consume_queues,
@@ -125,12 +133,22 @@ class DiskMessageStore(QueueLogStore):
             dispatcher=self.dispatcher,
         )
         self._flusher.flush()
-        if not (clean_stop or same_boot):
+        if stop is Stop.CRASHED:
             self._write_abort(with_mark=True)
         self._flusher.start()
 
-    def _load_index(self, clean_stop: bool) -> None:
+    def _accept(self, losses: Losses) -> None:
+        """Continue without what is lost. What the checkpoint knew is forgotten first, so that a start after a kill goes on from here."""
+        for lost in losses.lost:
+            _log.error("%s; the start continues without it (acceptStoreLoss)", lost)
+        self.has_lost_messages = True
+        self.index.delete_all()
+        self._checkpoint.forget()
+        self._checkpoint.save()
+
+    def _load_index(self, stop: Stop) -> None:
         checkpoint, index = self._checkpoint, self.index
+        clean_stop = stop is Stop.CLEAN
         was_ours = not clean_stop and (checkpoint.is_ours or self._abort_is_ours())
         index.load(clean_stop=clean_stop, durable=(checkpoint.index_mark or IndexProgress("", 0)) if was_ours else None)
         mark = checkpoint.index_mark or IndexProgress("", 0)
@@ -149,17 +167,11 @@ class DiskMessageStore(QueueLogStore):
 
     def _abort_is_ours(self) -> bool:
         """Whether our broker ran last, also if a power cut tore the checkpoint: a Java broker writes only its process id, or nothing."""
-        with open(self._abort_path, "rb") as file:
-            return b"\n" in file.read(64)
-
-    def _same_boot(self) -> bool:
-        """Whether the machine has not been restarted since the abort file was written."""
-        mark = mapped_progress.boot_mark()
         try:
-            with open(self._abort_path, encoding="ascii", errors="replace") as file:
-                return mark is not None and file.read().partition("\n")[2] == mark.hex()
-        except OSError as error:
-            raise not_writable(self._abort_path, error) from error
+            with open(self._abort_path, "rb") as file:
+                return b"\n" in file.read(64)
+        except OSError:
+            return False
 
     def _write_abort(self, *, with_mark: bool) -> None:
         try:
@@ -206,6 +218,17 @@ class DiskMessageStore(QueueLogStore):
             self._complete_index()
             self._flusher.flush()
 
+    def log_will_begin_at(self, physical_offset: int) -> None:
+        self._checkpoint.log_begin = physical_offset
+        try:
+            self._checkpoint.save()  # first, or a start after a crash would miss the files
+        except StoreNotWritable as error:  # a full disk must not keep retention from making room
+            _log.warning("%s", error)
+
+    def delete_topic(self, topic: str) -> int:
+        self._checkpoint.queue_totals = None  # fewer queues than at the last clean stop are no loss
+        return super().delete_topic(topic)
+
     def close(self) -> None:
         flusher, self._flusher = self._flusher, None
         if flusher is None:
@@ -219,6 +242,8 @@ class DiskMessageStore(QueueLogStore):
                 flusher.close()
             if healthy and not flusher.has_failed:  # after a failed flush the next start must recover as after a crash
                 self._checkpoint.index_msg_timestamp = self.index.end_timestamp_ms
+                self._checkpoint.log_begin = self.commit_log.min_offset
+                self._checkpoint.sum_of_queue_begins = self.consume_queues.sum_of_begins()
                 self._checkpoint.queue_totals = self.consume_queues.queue_totals(self.commit_log.max_offset)
                 self._checkpoint.save()
                 os.replace(self._abort_path, self._spare_abort_path)

@@ -85,6 +85,7 @@ class StoreConfig:
         flush_interval_commit_log_ms, flush_interval_consume_queue_ms: background flush (500 ms, 1,000 ms).
         max_filter_units: how many queue entries one filtered read looks at before it returns NO_MATCHED_MESSAGE (800).
         check_crc_on_recover: verify body checksums while recovering (True).
+        accept_store_loss: start although files of the log or tables are missing, without the messages that were in them (False).
         message_delay_level: the broker's delay levels; recovery needs them to rebuild entries of SCHEDULE_TOPIC_XXXX.
         file_reserved_time: hours a full commit log file is kept (72); ``delete_when``: hours of the day for deleting, ";" separated.
         disk_max_used_space_ratio: from this use of the disk in percent, expired files go at any hour (75).
@@ -108,6 +109,7 @@ class StoreConfig:
     flush_interval_consume_queue_ms: int = 1_000
     max_filter_units: int = 800
     check_crc_on_recover: bool = True
+    accept_store_loss: bool = False
     message_delay_level: str = DEFAULT_DELAY_LEVELS
     file_reserved_time: int = 72
     delete_when: str = "04"
@@ -369,6 +371,9 @@ class MessageStore(Protocol):
         ``any_hour``: not only in the hours of ``delete_when``; for a request of an administrator.
         """
         ...
+
+    has_lost_messages: bool
+    """Whether the start accepted a loss of messages."""
 
     @property
     def min_physical_offset(self) -> int: ...

@@ -85,6 +85,7 @@ class QueueLogStore:
             self.append = self._append_extended  # type: ignore[method-assign]
             self.append_batch = self._append_batch_extended  # type: ignore[method-assign]
         self.retention = Retention(self)
+        self.has_lost_messages = False  # a loss was accepted at this start
         self._queues = self.consume_queues.queues
         self._levels = DelayLevels.parse(config.message_delay_level)
         self._frozen: StoreNotWritable | None = None
@@ -442,6 +443,9 @@ class QueueLogStore:
     def delete_topic(self, topic: str) -> int:
         self.extension.delete_topic(topic)
         return self.consume_queues.delete_topic(topic)
+
+    def log_will_begin_at(self, physical_offset: int) -> None:
+        """Retention is about to delete the files before this place."""
 
     def clean(self, now_ms: int, *, any_hour: bool = False) -> int:
         return self.retention.clean(now_ms, any_hour=any_hour)

@@ -241,8 +241,8 @@ def test_a_deleted_topic_whose_files_a_power_cut_brought_back_stays_deleted(disk
 def test_a_topic_whose_configuration_was_lost_is_adopted_from_its_queues(disk_cluster, tmp_path):
     disk_cluster.client().send("flights", b"x", queue_id=2)
     disk_cluster.engine.run(disk_cluster.broker.saved())  # or the file is written again behind our back
-    for name in ("topics.json", "topics.json.bak"):
-        (Path(disk_cluster.store_dir) / "config" / name).unlink(missing_ok=True)
+    for name in ("config/topics.json", "config/topics.json.bak", "tables"):
+        (Path(disk_cluster.store_dir) / name).unlink(missing_ok=True)
     killed_copy(disk_cluster, tmp_path)
     assert disk_cluster.broker.topics.get("flights").read_queue_nums == 3
     assert [message.body for message in disk_cluster.client().messages("flights", 2)] == [b"x"]

@@ -434,8 +434,8 @@ def test_open_transactions_survive_a_restart_and_settled_ones_stay_settled(disk_
 
 def forget_progress(cluster) -> None:
     """As a kill leaves it that came before the first flush of consumerOffset.json."""
-    for name in ("consumerOffset.json", "consumerOffset.json.bak"):
-        (Path(cluster.store_dir) / "config" / name).unlink(missing_ok=True)
+    for name in ("config/consumerOffset.json", "config/consumerOffset.json.bak", "tables"):
+        (Path(cluster.store_dir) / name).unlink(missing_ok=True)
 
 
 def restart_without_progress(cluster):

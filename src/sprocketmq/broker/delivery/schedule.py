@@ -93,6 +93,15 @@ class ScheduleMessageService:
         if content.data_version is not None:  # 4.9 writes none
             self.data_version = content.data_version
 
+    def clamp(self) -> None:
+        """A loss was accepted: levels whose progress is beyond the end of their queue continue at that end."""
+        for level, offset in self._progress.items():
+            end = self._store.max_offset(SCHEDULE_TOPIC, queue_of_delay_level(level))
+            if offset > end:
+                log.warning("delay level %d was at offset %d of its queue, which now ends at %d", level, offset, end)
+                self._progress[level] = end
+                self.is_dirty = True
+
     def content(self) -> DelayOffsetSerializeWrapper:
         self.is_dirty = False
         self.data_version.next_version(self._clock.now_ms())
@@ -101,6 +110,7 @@ class ScheduleMessageService:
     async def start(self) -> None:
         self._running = True
         for level, live in enumerate(self._live.load() or (), 1):
+            live = min(live, self._store.max_offset(SCHEDULE_TOPIC, queue_of_delay_level(level)))
             if live > self._progress.get(level, 0):
                 self._progress[level] = live
                 self.is_dirty = True

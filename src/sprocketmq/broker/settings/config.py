@@ -392,6 +392,7 @@ class BrokerConfig(NetworkConfig, kw_only=True, frozen=True, rename=_wire_name):
     mapped_file_size_commit_log: int = _GIB
     mapped_file_size_consume_queue: int = 300_000 * UNIT_SIZE_BYTES
     check_crc_on_recover: bool = True
+    accept_store_loss: bool = False
     file_reserved_time: int = 72
     delete_when: str = "04"
     disk_max_used_space_ratio: int = 75

@@ -34,9 +34,9 @@ import msgspec
 
 from sprocketmq.broker.chunked_work import LongTable, encode_in_chunks
 from sprocketmq.broker.tables.table_file import TableFile, WhenSaved
-from sprocketmq.errors import StoreError, StoreNotWritable
+from sprocketmq.errors import StoreCorrupt, StoreError, StoreNotWritable
 from sprocketmq.net.process.clock import Clock
-from sprocketmq.store.config_files import ConfigFile
+from sprocketmq.store.config_files import ConfigFile, forget_tables, missing_tables
 from sprocketmq.store.message_store import MessageStore
 from sprocketmq.threads import submit
 from sprocketmq.wire.bodies import (
@@ -71,7 +71,7 @@ class ConfigStore:
         schedule: ScheduleMessageService,
     ) -> None:
         self._topics, self._groups, self._offsets, self._schedule = topics, groups, offsets, schedule
-        self._clock, self._store = clock, store
+        self._clock, self._store, self._root = clock, store, root
 
         def file(name: str) -> ConfigFile:
             return ConfigFile(None if root is None else root / "config" / name)
@@ -93,6 +93,24 @@ class ConfigStore:
         self._next_callbacks: list[WhenSaved] = []  # called when the next write of offsets ends
         self._callbacks: list[WhenSaved] = []  # called when the present one ends
 
+    def check_tables(self, *, accepts_loss: bool) -> None:
+        """Tables that were written once must be there.
+
+        Raises:
+            StoreCorrupt: one is gone, with its spare copy, and that is not accepted.
+        """
+        missing = {} if self._root is None else missing_tables(self._root)
+        if not missing or self._root is None:
+            return
+        if not accepts_loss:
+            raise StoreCorrupt(
+                f"{'; '.join(missing.values())}; restore the files, or start once with --accept-store-loss (acceptStoreLoss=true), "
+                "which continues without what was in them"
+            )
+        for what in missing.values():
+            log.error("%s; the start continues without it (acceptStoreLoss)", what)
+        forget_tables(self._root, missing)
+
     def load_deleted_topics(self) -> None:
         """Load the deletions, which the store needs before it is loaded. Raises as :meth:`load`."""
         deleted = self._deleted_file.load(lambda raw: msgspec.json.decode(raw, type=dict[str, int]))
@@ -105,18 +123,31 @@ class ConfigStore:
         Raises:
             StoreCorrupt: a file and its spare copy are both unreadable.
         """
-        topics = self._topics_file.load(TopicConfigSerializeWrapper.decode)
+        topics = self._topics_file.load(TopicConfigSerializeWrapper.decode, key="topicConfigTable")
         if topics is not None:
             self._topics.load(topics)
-        groups = self._groups_file.load(SubscriptionGroupWrapper.decode)
+        groups = self._groups_file.load(SubscriptionGroupWrapper.decode, key="subscriptionGroupTable")
         if groups is not None:
             self._groups.load(groups)
-        offsets = self._offsets_file.load(ConsumerOffsetSerializeWrapper.decode)
+        offsets = self._offsets_file.load(ConsumerOffsetSerializeWrapper.decode, key="offsetTable")
         if offsets is not None:
             self._offsets.load(offsets)
-        delay = self._delay_file.load(DelayOffsetSerializeWrapper.decode)
+        delay = self._delay_file.load(DelayOffsetSerializeWrapper.decode, key="offsetTable")
         if delay is not None:
             self._schedule.load(delay)
+
+    def clamp_progress(self) -> None:
+        """After a loss was accepted: groups and delay levels go on at the end of their queues, if their progress is behind it."""
+        for group, topic, queue_id, before, end in self._offsets.clamp(self._store.max_offset):
+            log.warning(
+                "group %s was at offset %d of topic %s, queue %d, which now ends at %d: it continues there",
+                group,
+                before,
+                topic,
+                queue_id,
+                end,
+            )
+        self._schedule.clamp()
 
     def topics_changed(self) -> None:
         """Write ``topics.json`` soon: ten changes at the same time, such as retry topics of a heartbeat, need one write."""

@@ -148,6 +148,19 @@ class OffsetTable:
         """Committed offsets by queue id; empty if the group has none in the topic."""
         return dict(self._committed.get(f"{topic}@{group}", {}))
 
+    def clamp(self, end_of: Callable[[str, int], int]) -> list[tuple[str, str, int, int, int]]:
+        """Move offsets beyond the end of their queue to that end; returns (group, topic, queue id, before, end) of each."""
+        moved = []
+        for key, queues in self._committed.items():
+            topic, _, group = key.rpartition("@")
+            for queue_id, offset in queues.items():
+                end = end_of(topic, queue_id)
+                if offset > end:
+                    moved.append((group, topic, queue_id, offset, end))
+        for group, topic, queue_id, _, end in moved:
+            self.commit(group, topic, queue_id, end)
+        return moved
+
     def clone(self, source: str, target: str, topic: str) -> None:
         """Give ``target`` the offsets of ``source`` in ``topic``, whatever it has committed. Java: cloneOffset."""
         offsets = self._committed.get(f"{topic}@{source}")

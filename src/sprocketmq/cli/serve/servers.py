@@ -21,10 +21,13 @@ from sprocketmq.user_paths import user_path
 
 __all__ = ["broker", "namesrv", "serve"]
 
+_ACCEPT_LOSS = "acceptStoreLoss=true"
+
 
 def serve(
     *,
     store: Path | None,
+    accept_store_loss: bool,
     host: str | None,
     namesrv_port: int,
     broker_port: int | None,
@@ -46,6 +49,7 @@ def serve(
     ``listenPort`` in the settings is the broker's port, as in a broker.conf.
     """
     set_up_logging(log_level, log_format)
+    assignments = [*assignments, *([_ACCEPT_LOSS] if accept_store_loss else [])]
     settings = settings_of(config, assignments, secret_files, of=(BrokerConfig, NameServerConfig))
     # The settings are for two servers: the name server gets the keys that only it has, both get the keys for sockets, and the broker gets
     # all others; it warns about unknown keys.
@@ -120,6 +124,7 @@ def broker(
     namesrv_addr: str | None,
     port: int | None,
     store: Path | None,
+    accept_store_loss: bool,
     host: str | None,
     config: Path | None,
     assignments: Sequence[str],
@@ -130,6 +135,7 @@ def broker(
 ) -> None:
     """A broker alone, registered at name servers in other processes."""
     set_up_logging(log_level, log_format)
+    assignments = [*assignments, *([_ACCEPT_LOSS] if accept_store_loss else [])]
     settings = BrokerConfig.from_properties(settings_of(config, assignments, secret_files, of=[BrokerConfig]))
     address = namesrv_addr or settings.namesrv_addr
     if not address:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The checkpoint: up to where data is known to be on the disk, so that recovery can begin there after a crash. Java: StoreCheckpoint.
 
-Java's timestamps come first. Five parts of ours, each behind a mark, follow at a place that Java does not touch. The file has 4096 bytes,
+Java's timestamps come first. Six parts of ours, each behind a mark, follow at a place that Java does not touch. The file has 4096 bytes,
 zero elsewhere. Java finds a file by its timestamps; we find a record by an offset, so that a restart scans a second of writes and not
 a whole gigabyte. The log only grows, so an old offset of ours is just earlier; recovery checks that a record begins there.
 
@@ -60,6 +60,13 @@ class _Section:
 _OURS_AT = 2048
 # The offset of a record. It and all records before it are flushed with their queue entries.
 _DURABLE = _Section(_OURS_AT, b"SPRKTMQ1", ("offset", "q"))
+# Where the files begin, from which a start sees that the first ones are missing.
+_BEGINS = _Section(
+    2064,
+    b"SPRKTBG1",
+    ("log", "q"),  # the log begins here or before; written before retention deletes a file
+    ("sum_of_queues", "q"),  # of the first bytes of all queues' first files, at the last clean stop
+)
 _INDEX = _Section(
     2112,
     b"SPRKTIX1",
@@ -108,6 +115,8 @@ class Checkpoint:
         self.is_ours = False  # no Java broker has written the file since we did
         self.index_numbers: tuple[int, int] | None = None  # slots and entries of an index file
         self.queue_totals: tuple[int, int, int] | None = None  # (end of the log, queues, sum of their ends)
+        self.log_begin: int | None = None  # the log begins here or before, unless a Java broker has deleted files since
+        self.sum_of_queue_begins: int | None = None  # at the last clean stop
         self._writing = threading.Lock()  # writes keep the order of packing
 
     @property
@@ -147,6 +156,7 @@ class Checkpoint:
             self.index_mark = IndexProgress(name.rstrip(b"\0").decode("ascii", "replace"), offset, count, time_ms)
         queue_totals = _QUEUE_TOTALS.read(raw)
         self.queue_totals = None if queue_totals is None else (queue_totals[0], queue_totals[1], queue_totals[2])
+        self.log_begin, self.sum_of_queue_begins = _BEGINS.read(raw) or (None, None)
         self.is_ours = _STAMP.read(raw) == (self.physic_msg_timestamp, self.logics_msg_timestamp)
 
     def save(self) -> None:
@@ -181,6 +191,8 @@ class Checkpoint:
         _STAMP.write(raw, self.physic_msg_timestamp, logics_ms)
         if self.durable_offset is not None:
             _DURABLE.write(raw, self.durable_offset)
+        if self.log_begin is not None:
+            _BEGINS.write(raw, self.log_begin, -1 if self.sum_of_queue_begins is None else self.sum_of_queue_begins)
         if self.index_mark is not None:
             name, offset, count, time_ms = self.index_mark
             numbers = self.index_numbers or (0, 0)
@@ -189,6 +201,11 @@ class Checkpoint:
             _QUEUE_TOTALS.write(raw, *self.queue_totals)
         _CHECKSUM.write(raw, zlib.crc32(raw[_OURS_AT : _CHECKSUM.at]))
         return raw
+
+    def forget(self) -> None:
+        """Forget what was there: the loss of files was accepted. Not saved."""
+        self.physic_msg_timestamp = self.logics_msg_timestamp = self.index_msg_timestamp = self.confirm_phy_offset = 0
+        self.durable_offset = self.index_mark = self.queue_totals = self.log_begin = self.sum_of_queue_begins = None
 
     def raise_index_timestamp(self, store_timestamp_ms: int) -> None:
         """Raise the third timestamp before an index file gets an entry of a record that was stored then (law 3).

@@ -3,7 +3,7 @@
 
 The same byte is locked in the same way (fcntl record lock, or LockFile on Windows), so a Java broker and ours keep each other out. Such
 locks do not work between two openers in one process, and closing any descriptor of the file drops them; a table of held paths
-covers both.
+covers both. A Java broker writes ``lock`` into the file at its start, ours something else: so the text says whose broker came last.
 
 The folders of a store may lie elsewhere (``storePathCommitLog``, or a link), where the broker of another store could use them as well. So
 each is locked too, with flock on the folder itself, because Apache accepts no foreign file in its commit log's folder.
@@ -30,9 +30,11 @@ from collections.abc import Sequence
 from sprocketmq.errors import StoreLocked
 from sprocketmq.store.files.mapped_file import not_writable
 
-__all__ = ["LockFile"]
+__all__ = ["LockFile", "was_last_held_by_ours"]
 
 log = logging.getLogger("sprocketmq.store")
+
+_TEXT = b"ours"
 
 _held: dict[str, LockFile] = {}  # by path
 _held_lock = threading.RLock()  # reentrant: a signal handler that forks may interrupt the thread that holds it
@@ -46,6 +48,7 @@ class LockFile:
         self._folder_fds: list[int] = []
         self._path = os.path.realpath(os.path.join(directory, "lock"))
         self._fd: int | None = None
+        self.was_ours = False  # no Java broker has held it since ours did; known after ``acquire``
 
     def acquire(self) -> None:
         """Take the lock.
@@ -64,7 +67,8 @@ class LockFile:
             try:
                 _lock_first_byte(fd)
                 if hasattr(os, "pwrite"):
-                    os.pwrite(fd, b"lock", 0)
+                    self.was_ours = os.pread(fd, len(_TEXT), 0) == _TEXT
+                    os.pwrite(fd, _TEXT, 0)
                 for folder in self._folders:
                     self._lock_folder(folder)
             except OSError as error:
@@ -120,6 +124,15 @@ class LockFile:
         return StoreLocked(
             f"the store directory {self._directory} is in use by another broker; stop that broker or choose another directory with --store"
         )
+
+
+def was_last_held_by_ours(directory: str) -> bool:
+    """Whether no Java broker has opened the store in ``directory`` since ours did."""
+    try:
+        with open(os.path.join(directory, "lock"), "rb") as file:
+            return file.read(len(_TEXT)) == _TEXT
+    except OSError:
+        return False
 
 
 def _lock_first_byte(fd: int) -> None:

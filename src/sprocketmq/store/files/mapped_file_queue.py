@@ -2,18 +2,19 @@
 """A sequence of files of equal length that together hold one long byte sequence. Java: MappedFileQueue.
 
 A file's name is the offset of its first byte, 20 digits. The first file may start above 0 (older ones were deleted), but there are no
-gaps. With ``directory=None`` the files are in memory.
+gaps: ``load`` says which files are missing. With ``directory=None`` the files are in memory.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import stat
 
 from sprocketmq.errors import StoreCorrupt
 from sprocketmq.store.files.mapped_file import MappedFile, MemoryFile, StoreFile, not_writable
 
-__all__ = ["MappedFileQueue"]
+__all__ = ["MappedFileQueue", "length_of"]
 
 
 class MappedFileQueue:
@@ -27,7 +28,16 @@ class MappedFileQueue:
         read_only: nothing is created or repaired.
     """
 
-    __slots__ = ("directory", "file_size_bytes", "files", "folders_above", "new_files", "read_only", "size_key")
+    __slots__ = (
+        "directory",
+        "faults",
+        "file_size_bytes",
+        "files",
+        "folders_above",
+        "new_files",
+        "read_only",
+        "size_key",
+    )
 
     def __init__(
         self,
@@ -46,39 +56,82 @@ class MappedFileQueue:
         )
         self.folders_above = folders_above
         self.files: list[StoreFile] = []
+        self.faults: dict[int, str] = {}  # found by ``load``: start of a file, and what is wrong with it
         self.new_files = False  # a file was created since the directory was last synced
 
     def load(self) -> None:
         """Find the existing files.
 
-        A crash between creating and extending the last file leaves it short. Such a file is extended (zeros end the data).
+        A file that is missing, has another length or is none is in ``faults``; what stands in ``files`` for it reads as zeros. Nothing is
+        changed until ``repair``.
 
         Raises:
-            StoreCorrupt: a length, a name or the sequence is wrong.
+            StoreCorrupt: no file has the expected length, or the names do not fit it.
         """
         if self.directory is None or not os.path.isdir(self.directory):
             return
-        names = sorted(name for name in os.listdir(self.directory) if name.isdigit() and len(name) == 20)
-        starts = [int(name) for name in names]
         size = self.file_size_bytes
-        self.files = []
-        for index, (name, start) in enumerate(zip(names, starts, strict=True)):
-            path = os.path.join(self.directory, name)
-            length = os.path.getsize(path)
-            last = index == len(names) - 1
-            if start % size or (index and start != starts[index - 1] + size):
+        lengths = {int(name): length_of(os.path.join(self.directory, name)) for name in _names(self.directory)}
+        self._check_size(lengths)
+        self.files, self.faults = [], {}
+        starts = sorted(lengths)
+        for start in range(starts[0], starts[-1] + 1, size) if starts else ():
+            path = os.path.join(self.directory, f"{start:020d}")
+            length = lengths.get(start)
+            if length == size:
+                self.files.append(MappedFile(path, start, size, read_only=self.read_only))
+                continue
+            if length is None:
+                self.faults[start] = f"{path} is missing"
+            elif length < 0:
+                self.faults[start] = f"{path} is not a readable file"
+            else:
+                self.faults[start] = f"{path} has {length} bytes where {size} are expected"
+            # A short file is read as a copy of what is left.
+            part = MappedFile(path, start, size, read_only=True)
+            self.files.append(part if length is not None and 0 <= length < size else MemoryFile(path, start, size))
+
+    def load_whole(self) -> None:
+        """``load``, and ``repair`` of a last file that is short.
+
+        Raises:
+            StoreCorrupt: another file is missing or damaged, or as for ``load``.
+        """
+        self.load()
+        for start, what in self.faults.items():
+            if start != self.files[-1].start or not isinstance(self.files[-1], MappedFile):
+                raise StoreCorrupt(f"{what}; restore it, or move {self.directory} away")
+        self.repair()
+
+    def _check_size(self, lengths: dict[int, int]) -> None:
+        """A wrong setting is told from damage: then no file, or not even the names, have the expected size."""
+        size = self.file_size_bytes
+        for start, length in lengths.items():
+            path = os.path.join(self.directory or "", f"{start:020d}")
+            if start % size:
                 raise StoreCorrupt(
                     f"{path} does not follow on the file before it in steps of {size} bytes; "
                     f"set {self.size_key} to the size this store was made with, or restore the missing file"
                 )
-            if length != size and not (last and length < size):
+            if length > size or (0 <= length < size and len(lengths) > 1 and size not in lengths.values()):
                 raise StoreCorrupt(
                     f"{path} has {length} bytes where {size} are expected; set {self.size_key} to the size this store was made with"
                 )
-            file = MappedFile(path, start, size, read_only=self.read_only)
-            if length != size and not self.read_only:
-                file.create()
-            self.files.append(file)
+
+    def repair(self) -> None:
+        """Give files that are missing or short their full length, with zeros. A crash leaves the last one so.
+
+        Raises:
+            StoreNotWritable: no space, no permission, or something else has the name.
+        """
+        for start in self.faults:
+            file = self.file_at(start)
+            assert file is not None
+            file.unmap()
+            whole = MappedFile(file.path, start, self.file_size_bytes)
+            whole.create()
+            self.files[self.files.index(file)] = whole
+        self.faults = {}
 
     @property
     def start(self) -> int:
@@ -155,3 +208,16 @@ class MappedFileQueue:
     def unmap(self) -> None:
         for file in self.files:
             file.unmap()
+
+
+def _names(directory: str) -> list[str]:
+    return [name for name in os.listdir(directory) if name.isdigit() and len(name) == 20]
+
+
+def length_of(path: str) -> int:
+    """The length of a file; -1 if it is not one that can be read: a folder, or a link to nothing."""
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        return -1
+    return status.st_size if stat.S_ISREG(status.st_mode) else -1

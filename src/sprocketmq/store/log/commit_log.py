@@ -13,7 +13,6 @@ may be missing. The checks of ``view_at`` find such records.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 
 from sprocketmq.errors import ConfigurationError, ProtocolError, StoreCorrupt
@@ -23,7 +22,7 @@ from sprocketmq.store.files.preallocation import Preallocator
 from sprocketmq.wire.records.record import RecordView, blank_size, check_record, encode_blank
 from sprocketmq.wire.records.record_layout import BLANK_BYTES, HOSTS_V6, LAYOUTS, MAGIC_V1, RECORD, V6_SHIFT
 
-__all__ = ["CommitLog"]
+__all__ = ["CommitLog", "Damages"]
 
 _HEAD = RECORD.subset("size", "queue_id", "queue_offset")  # fields by which a record and its queue entry are compared
 _sys_flag_of = RECORD.subset("sys_flag").unpack_from
@@ -31,7 +30,19 @@ _STORE_TIMESTAMP = tuple(layout.subset("store_timestamp_ms").unpack_from for lay
 _MAGIC_START = MAGIC_V1.to_bytes(RECORD.width("magic"), "big")[:3]  # both magics begin so
 _PIECE_BYTES = 1 << 20
 _NO_VIEW = memoryview(b"")
-_log = logging.getLogger("sprocketmq.store")
+
+
+class Damages:
+    """Damage that was found in a log.
+
+    Attributes:
+        ranges: where no valid record begins, and where the next one does.
+        bodies: records whose body has a wrong checksum, and that are right otherwise. They are delivered, as by Apache.
+    """
+
+    def __init__(self) -> None:
+        self.ranges: dict[int, int] = {}
+        self.bodies: list[int] = []
 
 
 class CommitLog:
@@ -208,15 +219,26 @@ class CommitLog:
         timestamp: int = _STORE_TIMESTAMP[(sys_flag & HOSTS_V6) >> V6_SHIFT](view, at)[0]
         return timestamp
 
-    def scan(self, physical_offset: int, *, check_crc: bool = True, sound_until: int = 0) -> Iterator[RecordView]:
+    def scan(
+        self,
+        physical_offset: int,
+        *,
+        check_crc: bool = True,
+        sound_until: int = 0,
+        known_end: int = 0,
+        damages: Damages | None = None,
+    ) -> Iterator[RecordView]:
         """Recovery: the valid records from ``physical_offset`` on, across files. The first place at which none begins becomes the end.
 
         Before ``sound_until`` all writes were complete. So a damaged record there is not the end: it is skipped if valid records follow.
+        Before ``known_end`` there were records, so zeros are damage, too. ``damages`` gets what was found.
         """
         limit = self.files.files[-1].start + self.file_size_bytes if self.files.files else 0
         at = physical_offset
         while at < limit:
             record = self.view_at(at, check_crc=check_crc, limit=limit)
+            if record is None and at < sound_until and (record := self.damaged_body_at(at)) and damages is not None:
+                damages.bodies.append(at)
             if record is not None:
                 yield record
                 at += record.size
@@ -224,7 +246,9 @@ class CommitLog:
                 continue
             following = self.offset_after_filler(at)
             if following is None and at < sound_until:
-                following = self.offset_after_damage(at, check_crc)
+                following = self.offset_after_damage(at, check_crc, over_zeros=at < known_end)
+                if following is not None and damages is not None:
+                    damages.ranges[at] = following
             if following is None or following >= limit:
                 break
             at = following
@@ -247,28 +271,39 @@ class CommitLog:
             return None
         return file.start + file.size_bytes if blank_size(file.data, physical_offset - file.start) else None
 
-    def offset_after_damage(self, physical_offset: int, check_crc: bool) -> int | None:
+    def offset_after_damage(self, physical_offset: int, check_crc: bool, *, over_zeros: bool = False) -> int | None:
         """The offset of the next valid record after a damaged one at ``physical_offset``; None if the log ends there.
 
-        The head of a record is written last. If it is zero, no record was completed there, and the log ends.
+        The head of a record is written last. If it is zero, no record was completed there, and the log ends; unless the log is known to go
+        on (``over_zeros``).
         """
         for index, file in enumerate(self.files.files):
             at = physical_offset - file.start
             if at >= file.size_bytes:
                 continue
-            if at >= 0 and not any(file.read(at, 8)):
+            if at >= 0 and not over_zeros and not any(file.read(at, 8)):
                 return None
             found = self._next_record(file, max(at, 0), check_crc)
             if found is not None:
-                _log.error(
-                    "the commit log is damaged from physical offset %d to %d: the records there are lost, those behind it are kept",
-                    physical_offset,
-                    found,
-                )
                 return found
             if index == len(self.files.files) - 1:
                 return None
         return None
+
+    def damaged_body_at(self, physical_offset: int) -> RecordView | None:
+        """The record there, if only its body is damaged: all its lengths are right, and the log goes on or ends behind it."""
+        record = self.view_at(physical_offset, check_crc=False, limit=1 << 63)
+        if record is None:
+            return None
+        end = physical_offset + record.size
+        file = self.files.file_at(end)
+        goes_on = self.view_at(end, check_crc=False, limit=1 << 63) or self.offset_after_filler(end)
+        ends = file is None or not any(file.read(end - file.start, 8))
+        return record if goes_on or ends else None
+
+    def next_record_in(self, file: StoreFile) -> int | None:
+        """The offset of the first valid record in a file that does not begin with one."""
+        return self._next_record(file, 0, check_crc=False)
 
     def _next_record(self, file: StoreFile, at: int, check_crc: bool) -> int | None:
         while at < file.size_bytes:

@@ -44,7 +44,7 @@ class _Extension:
 
     def __init__(self, files: MappedFileQueue) -> None:
         self.files = files
-        files.load()
+        files.load_whole()
         self.end = files.start
         for file in files.files:
             self.end = file.start + _end_of_units(file)

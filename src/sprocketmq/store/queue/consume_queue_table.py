@@ -6,6 +6,7 @@ On disk: ``consumequeue/TOPIC/QUEUE_ID/FILES``. A queue is created with its firs
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 from collections.abc import Collection, Set
@@ -40,6 +41,7 @@ class ConsumeQueueTable:
         self.budget = MappedBudget(_mapping_limit() if limit is None else limit)
         self.queues: dict[tuple[str, int], ConsumeQueue] = {}
         self._ids: dict[str, set[int]] = {}  # by topic
+        self.empty_folders: list[tuple[str, int]] = []  # found by ``load``
 
     def open(self, topic: str, queue_id: int) -> ConsumeQueue:
         """The queue, created if it does not exist yet.
@@ -103,6 +105,8 @@ class ConsumeQueueTable:
                         ) from error
                     if queue.files.files:
                         self._add(topic, int(queue_id), queue)
+                    else:
+                        self.empty_folders.append((topic, int(queue_id)))
 
     def delete_topic(self, topic: str) -> int:
         """Delete the queues of ``topic`` with their files; returns how many there were."""
@@ -123,14 +127,22 @@ class ConsumeQueueTable:
                 if self.directory is not None:
                     remove_below(self.directory, topic)
 
-    def delete_all(self) -> None:
-        """Recovery: delete all queues, because the log is gone or all of them have to be rebuilt."""
-        self.delete_queues(list(self.queues))
+    def delete_empty_folders(self) -> None:
+        """Recovery: remove folders of queues that have no file. A folder with a foreign file stays."""
+        for topic, queue_id in self.empty_folders:
+            if self.directory is not None:
+                with contextlib.suppress(OSError):
+                    os.rmdir(path_below(self.directory, topic, str(queue_id)))
+        self.empty_folders = []
 
     def queue_totals(self, log_end: int) -> tuple[int, int, int]:
         """(end of the log, queues with entries, sum of their ends), which the checkpoint stores to notice lost queues."""
         ends = [queue.max_offset for queue in self.queues.values() if queue.max_offset]
         return log_end, len(ends), sum(ends)
+
+    def sum_of_begins(self) -> int:
+        """The first bytes of all queues' first files, added up."""
+        return sum(queue.files.start for queue in self.queues.values() if queue.max_offset)
 
     def dirty(self) -> list[ConsumeQueue]:
         """Queues with entries that are not on the disk."""

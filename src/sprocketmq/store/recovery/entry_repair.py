@@ -22,9 +22,10 @@ from sprocketmq.store.queue.consume_queue import ConsumeQueue
 from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT
 from sprocketmq.wire.records.record import RecordView
 
-__all__ = ["confirms", "find_record", "repair_entry", "repaired_units"]
+__all__ = ["confirmed_end", "confirms", "find_record", "repair_entry", "repaired_units"]
 
 _BITS = 63
+_UNITS_AT_ONCE = 512
 _NEIGHBOURS = 64  # entries looked at on either side for one that is sound
 _MOST_RECORDS = 20_000  # some 50 ms of looking
 _log = logging.getLogger("sprocketmq.store")
@@ -34,6 +35,32 @@ def confirms(log: CommitLog, queue: ConsumeQueue, offset: int, physical_offset: 
     """Whether the record there is the one to which the entry of ``offset`` belongs."""
     record = log.view_at(physical_offset, check_crc=False, limit=1 << 63) if physical_offset >= 0 else None
     return record is not None and record.size == size_bytes and _is_at(record, queue, offset)
+
+
+def confirmed_end(log: CommitLog, queue: ConsumeQueue, log_end: int | None) -> int:
+    """The offset after the last entry that its record confirms, that is a filler, or that has expired.
+
+    ``log_end``: where the log ends; None = in its last file.
+    """
+    end = queue.max_offset
+    if log_end is None:
+        last = log.files.files[-1]
+        log_end = last.start + last.size_bytes
+    while end > queue.min_offset:
+        first = max(queue.min_offset, end - _UNITS_AT_ONCE)
+        units = list(UNIT.iter_unpack(queue.unit_bytes(first, end - first)))
+        for offset in range(end - 1, first - 1, -1):
+            physical_offset, size_bytes, _ = units[offset - first]
+            if size_bytes == FILLER_SIZE:
+                return offset + 1
+            if size_bytes > 0 and physical_offset < log.min_offset:
+                before = queue.unit(offset - 1)[0] if offset > queue.min_offset else -1
+                if physical_offset > before:  # expired; or a bit is flipped, and it is out of order
+                    return offset + 1
+            elif physical_offset + size_bytes <= log_end and confirms(log, queue, offset, physical_offset, size_bytes):
+                return offset + 1
+        end = first
+    return end
 
 
 def _is_at(record: RecordView, queue: ConsumeQueue, offset: int) -> bool:

@@ -28,14 +28,15 @@ from typing import TYPE_CHECKING
 from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC, DelayLevels
 from sprocketmq.errors import ConfigurationError, ProtocolError
 from sprocketmq.store.files.checkpoint import Checkpoint
-from sprocketmq.store.log.commit_log import CommitLog
+from sprocketmq.store.log.commit_log import CommitLog, Damages
 from sprocketmq.store.log.tags_code import tags_code_of_record
 from sprocketmq.store.message_store import StoreConfig
 from sprocketmq.store.queue.consume_queue import ConsumeQueue
 from sprocketmq.store.queue.consume_queue_ext import ConsumeQueueExtTable, is_extension_address
 from sprocketmq.store.queue.consume_queue_table import ConsumeQueueTable
 from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT, UNIT_SIZE_BYTES, unit_type
-from sprocketmq.store.recovery.entry_repair import confirms, find_record, repair_entry
+from sprocketmq.store.recovery.entry_repair import confirmed_end, confirms, find_record, repair_entry
+from sprocketmq.store.recovery.losses import Losses, Stop, lost_messages, said
 from sprocketmq.wire.records.checksum import crc32
 from sprocketmq.wire.records.properties import TAGS
 from sprocketmq.wire.records.record import RecordView
@@ -60,7 +61,6 @@ _FEW_RECORDS = 1_000
 _RECORDS_AT_ONCE = 4_096
 _THOROUGH_INTERVAL_MS = 63_000  # flushConsumeQueueThoroughInterval, plus the time of one round
 _MANY_QUEUES = 2_048
-_UNITS_AT_ONCE = 512
 _EVERYWHERE = 1 << 63
 _log = logging.getLogger("sprocketmq.store")
 
@@ -77,7 +77,10 @@ class Recovery:
     queues of a topic that was created again under the same name.
 
     After ``run``: ``begin`` (physical offset where the scan began), ``record_count`` scanned, ``entry_count`` added to the queues,
-    ``damaged_count`` left without an entry because topic, queue or offset cannot be true.
+    ``damaged_count`` left without an entry because topic, queue or offset cannot be true, ``damages`` found in the log.
+
+    Queues of ``losses`` are built anew from the whole log. What it says is lost of the log has been accepted: the entries that point there
+    become fillers, so that their offsets are not used again.
     """
 
     def __init__(
@@ -88,25 +91,34 @@ class Recovery:
         config: StoreConfig,
         extension: ConsumeQueueExtTable,
         deleted_topics: Mapping[str, int],
+        losses: Losses | None = None,
     ) -> None:
         self._deleted_topics = deleted_topics
+        self._losses = Losses() if losses is None else losses
+        self.damages = Damages()
         self._log, self._queues, self._checkpoint, self._extension = log, queues, checkpoint, extension
         self._check_crc = config.check_crc_on_recover
         self._levels = DelayLevels.parse(config.message_delay_level)
         self._sound_until = 0  # before it the log is as it was written, except for flipped bits
         self.begin = self.record_count = self.entry_count = self.damaged_count = 0
 
-    def run(self, *, clean_stop: bool, same_boot: bool = False) -> None:
-        """Run the recovery. ``same_boot``: the machine was not restarted since the crash, so the page cache has all writes."""
-        log = self._log
-        self._sound_until = _EVERYWHERE if clean_stop or same_boot else self._checkpoint.durable_offset or 0
+    def run(self, stop: Stop) -> None:
+        log, losses = self._log, self._losses
+        clean_stop = stop is Stop.CLEAN
+        self._sound_until = self._checkpoint.durable_offset or 0 if stop is Stop.CRASHED else _EVERYWHERE
+        self._sound_until = max(self._sound_until, losses.log_end)
+        self._fill_lost_entries()
+        is_broken = bool(losses.queues or losses.empty_folders)
+        self._delete_broken_queues()
         if not log.files.files:
-            # Apache does the same: without a log the queues point nowhere.
-            self._queues.delete_all()
             log.end_at(0)
             return
         self._delete_resurrected_queues()
         self.begin = self._begin_after_clean_stop() if clean_stop else self._begin_after_crash()
+        if is_broken:
+            self.begin = log.min_offset
+        elif losses.scan_from is not None:
+            self.begin = min(self.begin, losses.scan_from)
         complete = self._scan()
         if complete and clean_stop:
             complete = not self._has_lost_queues()
@@ -119,6 +131,47 @@ class Recovery:
         if not clean_stop:
             self._drop_unconfirmed_tails()
         self._cut(clean_stop)
+        self._log_damages()
+
+    def _fill_lost_entries(self) -> None:
+        for lost in self._losses.lost:
+            for key, (first, end) in lost.messages.items():
+                queue = self._queues.queues[key]
+                if lost.end <= self._log.min_offset and self._log.files.files:
+                    continue  # lost at the front: its entries count as expired
+                queue.files.repair()
+                before = queue.unit(first - 1)[0] if first * UNIT_SIZE_BYTES > queue.files.start else 0
+                for offset in range(first, end):
+                    queue.put_at(offset, before, FILLER_SIZE, 0)
+                if not self._log.files.files:
+                    queue.min_offset = queue.max_offset
+
+    def _delete_broken_queues(self) -> None:
+        for (topic, queue_id), why in self._losses.queues.items():
+            _log.warning("%s: topic %s, queue %d is built anew from the log", why, topic, queue_id)
+        self._queues.delete_queues(self._losses.queues)
+        self._queues.delete_empty_folders()
+        for queue in self._queues.queues.values():
+            queue.files.repair()
+
+    def _log_damages(self) -> None:
+        for begin, end in self.damages.ranges.items():
+            _log.error(
+                "the commit log is damaged from physical offset %d to %d: the records there are lost, those behind it are kept; it had %s",
+                begin,
+                end,
+                said(lost_messages(self._queues, begin, end)),
+            )
+        for at in self.damages.bodies:
+            record = self._log.view_at(at, check_crc=False)
+            if record is not None:
+                _log.error(
+                    "the body of topic %s, queue %d, offset %d (physical offset %d) has a wrong checksum; it is delivered as it is",
+                    record.topic_bytes.decode("utf-8", "backslashreplace"),
+                    record.queue_id,
+                    record.queue_offset,
+                    at,
+                )
 
     def _delete_resurrected_queues(self) -> None:
         """Delete queues of deleted topics that are there again because a power cut undid the removal of their files.
@@ -130,7 +183,7 @@ class Recovery:
             end = self._deleted_topics.get(topic)
             if end is None:
                 continue
-            newest = max(queue.min_offset, self._confirmed_end(queue, None) - 1)
+            newest = max(queue.min_offset, confirmed_end(self._log, queue, None) - 1)
             # Do not truncate here: an entry of the recreated topic may be damaged. _drop_unconfirmed_tails then reads the log again.
             if all(queue.unit(offset)[0] < end for offset in range(newest, queue.max_offset)):
                 _log.info("topic %s was deleted; its queue %d was found again and is removed", topic, queue_id)
@@ -191,10 +244,10 @@ class Recovery:
         Apache truncates a queue without zeroing, so stale entries may follow the true end. An entry with a flipped bit is not stale: it is
         repaired, and those after it stay.
         """
-        kept = self._confirmed_end(queue, log_end)
+        kept = confirmed_end(self._log, queue, log_end)
         while kept < queue.max_offset and self._is_damaged(queue, kept, log_end):
             repair_entry(self._log, queue, kept, self._levels)
-            kept = self._confirmed_end(queue, log_end)
+            kept = confirmed_end(self._log, queue, log_end)
         if kept < queue.max_offset:
             queue.truncate_to(kept)
         if kept == queue.min_offset:
@@ -206,29 +259,6 @@ class Recovery:
         """Whether the entry differs in one bit from what its record says."""
         record = find_record(self._log, queue, offset, one_bit_only=True)
         return record is not None and (log_end is None or record.physical_offset < log_end)
-
-    def _confirmed_end(self, queue: ConsumeQueue, log_end: int | None) -> int:
-        """The offset after the last entry that its record confirms, that is a filler, or that has expired."""
-        log, end = self._log, queue.max_offset
-        last = log.files.files[-1]
-        limit = last.start + last.size_bytes if log_end is None else log_end
-        while end > queue.min_offset:
-            first = max(queue.min_offset, end - _UNITS_AT_ONCE)
-            units = list(UNIT.iter_unpack(queue.unit_bytes(first, end - first)))
-            for offset in range(end - 1, first - 1, -1):
-                physical_offset, size_bytes, _ = units[offset - first]
-                if size_bytes == FILLER_SIZE:
-                    return offset + 1
-                if size_bytes > 0 and physical_offset < log.min_offset:
-                    before = queue.unit(offset - 1)[0] if offset > queue.min_offset else -1
-                    if physical_offset > before:  # expired; or a bit is flipped, and it is out of order
-                        return offset + 1
-                elif physical_offset + size_bytes <= limit and confirms(
-                    log, queue, offset, physical_offset, size_bytes
-                ):
-                    return offset + 1
-            end = first
-        return end
 
     def _begin_after_crash(self) -> int:
         log, durable = self._log, self._checkpoint.durable_offset
@@ -276,7 +306,14 @@ class Recovery:
         from_first = self.begin <= self._log.min_offset
         seen = 0
         at = self.begin
-        for record in self._log.scan(self.begin, check_crc=self._check_crc, sound_until=self._sound_until):
+        self.damages = Damages()
+        for record in self._log.scan(
+            self.begin,
+            check_crc=self._check_crc,
+            sound_until=self._sound_until,
+            known_end=self._losses.log_end,
+            damages=self.damages,
+        ):
             self.record_count += 1
             seen += 1
             if has_queue_entry(record.sys_flag) and not self._index(record, from_first):
@@ -303,7 +340,17 @@ class Recovery:
                 continue
             following = log.offset_after_filler(at)
             if following is None and at < self._sound_until:
-                following = log.offset_after_damage(at, self._check_crc)
+                record = log.damaged_body_at(at)
+                if record is not None:
+                    self.damages.bodies.append(at)
+                    if has_queue_entry(record.sys_flag) and not self._index(record, from_first):
+                        return False
+                    self.record_count += 1
+                    at += record.size
+                    continue
+                following = log.offset_after_damage(at, self._check_crc, over_zeros=at < self._losses.log_end)
+                if following is not None:
+                    self.damages.ranges[at] = following
             if following is None or log.files.file_at(following) is None:
                 break
             at = following

@@ -46,6 +46,8 @@ class CleanableStore(Protocol):
 
     def refuse_appends(self, reason: StoreNotWritable | None) -> None: ...
 
+    def log_will_begin_at(self, physical_offset: int) -> None: ...
+
 
 class Retention:
     """The retention of a store. ``clean`` is one round; the broker calls it every ten seconds."""
@@ -79,7 +81,10 @@ class Retention:
         while deleted < config.delete_file_batch_max and len(files.files) > 1:
             if not (forced or (may_expire and self._first_is_expired(now_ms))):
                 break
-            if files.files[1].start > self._store.commit_log.start or not files.delete_first():
+            if files.files[1].start > self._store.commit_log.start:
+                break
+            self._store.log_will_begin_at(files.files[1].start)
+            if not files.delete_first():
                 break
             deleted += 1
         if deleted:

@@ -85,7 +85,7 @@ class TimerLog:
         Raises:
             StoreCorrupt: a file's length or name is wrong.
         """
-        self.files.load()
+        self.files.load_whole()
         self.files.new_files = bool(self.files.files)  # a killed process may not have synced their names
         self.end = self.files.start
 

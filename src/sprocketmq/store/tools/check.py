@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Check whether a store keeps its laws. Used after every store test, and by ``sprocketmq store check DIR``.
 
+What is missing is judged as at a start (``recovery.losses``): the start refuses what is lost of the log, and rebuilds queues.
 Checks of the log: from the first file on, records follow each other without a gap, across fillers; each has a sound structure, a correct
-body checksum and its own physical offset; behind the end there is nothing. Checks of each queue: entries are dense, in the order of the
+body checksum and its own physical offset; behind the end there is nothing. Behind damage the check goes on as a start does.
+Checks of each queue: entries are dense, in the order of the
 log, and each record has the same topic, queue and offset; every record that should have an entry has one. The rest (index by key,
 checkpoint, consumer and delay offsets) is in ``check_auxiliary_files``. Problems are yielded as they are found; nothing is changed.
 """
@@ -11,16 +13,19 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from sprocketmq.errors import StoreCorrupt
 from sprocketmq.store.files.checkpoint import Checkpoint
-from sprocketmq.store.log.commit_log import CommitLog
+from sprocketmq.store.files.lock_file import was_last_held_by_ours
+from sprocketmq.store.files.mapped_file_queue import length_of
+from sprocketmq.store.log.commit_log import CommitLog, Damages
 from sprocketmq.store.message_store import StoreConfig
 from sprocketmq.store.queue.consume_queue import ConsumeQueue
 from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT
 from sprocketmq.store.queue_log_store import QueueLogStore
+from sprocketmq.store.recovery.losses import Stop, judge, lost_messages, said, stop_of
 from sprocketmq.store.recovery.recovery import has_queue_entry
 from sprocketmq.store.tools.check_auxiliary_files import check_auxiliary_files
 from sprocketmq.store.tools.check_report import Problem, StoreSummary
@@ -28,6 +33,8 @@ from sprocketmq.store.tools.check_report import Problem, StoreSummary
 __all__ = ["Problem", "StoreSummary", "check_directory", "check_store", "open_read_only"]
 
 _UNITS_AT_ONCE = 4_096
+
+Ranges = Sequence[tuple[int, int]]
 
 
 def check_directory(
@@ -40,11 +47,21 @@ def check_directory(
     """
     store = open_read_only(path, config)
     root = os.path.abspath(os.fspath(path))
-    for _ in store.commit_log.scan(store.min_physical_offset):
-        pass  # only to find the end
-    for queue in store.consume_queues.queues.values():
+    log, queues = store.commit_log, store.consume_queues
+    checkpoint = Checkpoint(os.path.join(root, "checkpoint"))
+    checkpoint.load()
+    stop = stop_of(root, checkpoint)
+    losses = judge(log, queues, checkpoint, stop, is_ours=was_last_held_by_ours(root))
+    sound_until = 1 << 63 if stop is not Stop.CRASHED else checkpoint.durable_offset or 0
+    sound_until, damages = max(sound_until, losses.log_end), Damages()
+    if log.files.files:
+        for _ in log.scan(
+            store.min_physical_offset, sound_until=sound_until, known_end=losses.log_end, damages=damages
+        ):
+            pass  # only to find the end, and damage in front of it
+    for queue in queues.queues.values():
         queue.min_offset = queue.first_from(store.min_physical_offset)
-    if os.path.exists(os.path.join(root, "abort")):
+    if stop is not Stop.CLEAN and os.path.exists(os.path.join(root, "abort")):
         yield Problem(
             root,
             "the file abort is there: a broker is running, or was killed; its next start repairs what follows here",
@@ -52,7 +69,16 @@ def check_directory(
         )
     try:
         summary = summary if summary is not None else StoreSummary()
-        yield from check_store(store, summary)
+        for lost in losses.lost:
+            yield Problem("commitlog", f"{lost}; a start refuses this unless acceptStoreLoss is true")
+        for (topic, queue_id), why in losses.queues.items():
+            yield Problem(f"{topic}/{queue_id}", f"{why}; the next start builds this queue anew from the log")
+        for begin, end in damages.ranges.items():
+            if not any(lost.begin < end and begin < lost.end for lost in losses.lost):
+                missing = said(lost_messages(queues, begin, end))
+                yield Problem(f"commitlog at {begin}", f"no valid record begins before {end}: lost is {missing}")
+        known = [*damages.ranges.items(), *((lost.begin, lost.end) for lost in losses.lost)]
+        yield from check_store(store, summary, known)
         yield from check_auxiliary_files(store, root, summary)
     finally:
         store.index.unmap()
@@ -105,31 +131,44 @@ def _usual_file_size(directory: str, unit_bytes: int, least_bytes: int = 1) -> i
     for folder, _, names in os.walk(directory):
         for name in names:
             if len(name) == 20 and name.isdigit():
-                sizes[os.path.getsize(os.path.join(folder, name))] += 1
+                length = length_of(os.path.join(folder, name))
+                if length >= 0:
+                    sizes[length] += 1
     whole = {size: count for size, count in sizes.items() if size >= least_bytes and size % unit_bytes == 0}
     return max(whole, key=lambda size: (whole[size], size), default=0)
 
 
-def check_store(store: QueueLogStore, summary: StoreSummary | None = None) -> Iterator[Problem]:
-    """Check an open store, from the thread that owns it."""
+def check_store(store: QueueLogStore, summary: StoreSummary | None = None, damages: Ranges = ()) -> Iterator[Problem]:
+    """Check an open store, from the thread that owns it. ``damages``: parts of the log that are already reported."""
     summary = summary if summary is not None else StoreSummary()
     orphans: dict[tuple[str, int], int] = {}
-    yield from _check_log(store, orphans, summary)
+    yield from _check_log(store, orphans, summary, damages)
     for _, queue in sorted(store.consume_queues.queues.items()):
         summary.queue_count += 1
-        yield from _check_queue(store.commit_log, queue, summary)
+        yield from _check_queue(store.commit_log, queue, summary, damages)
     for (topic, queue_id), count in sorted(orphans.items()):
         what = f"the log has {count} records without a queue: the topic was deleted, or its queue files are lost"
         yield Problem(f"{topic}/{queue_id}", what, note=True)
 
 
-def _check_log(store: QueueLogStore, orphans: dict[tuple[str, int], int], summary: StoreSummary) -> Iterator[Problem]:
+def _check_log(
+    store: QueueLogStore, orphans: dict[tuple[str, int], int], summary: StoreSummary, damages: Ranges
+) -> Iterator[Problem]:
     log, queues = store.commit_log, store.consume_queues.queues
     at, end = log.min_offset, log.max_offset
     while at < end:
         record = log.view_at(at)
         if record is None:
+            record = log.damaged_body_at(at)
+            if record is not None:
+                where = (
+                    f"{record.topic_bytes.decode('utf-8', 'backslashreplace')}/{record.queue_id}/{record.queue_offset}"
+                )
+                yield Problem(where, f"the body of its record at {at} has a wrong checksum; it is delivered as it is")
+        if record is None:
             following = log.offset_after_filler(at)
+            if following is None:
+                following = next((behind for begin, behind in damages if begin <= at < behind), None)
             if following is None:
                 yield Problem(f"commitlog at {at}", f"no valid record begins here, but the log goes on to {end}")
                 return
@@ -160,7 +199,7 @@ def _has_entry(queue: ConsumeQueue, offset: int, physical_offset: int) -> bool:
     return bool(unit) and UNIT.unpack(unit)[0] >= physical_offset
 
 
-def _check_queue(log: CommitLog, queue: ConsumeQueue, summary: StoreSummary) -> Iterator[Problem]:
+def _check_queue(log: CommitLog, queue: ConsumeQueue, summary: StoreSummary, damages: Ranges) -> Iterator[Problem]:
     name = f"{queue.topic}/{queue.queue_id}"
     before = -1
     offset = queue.min_offset
@@ -171,7 +210,7 @@ def _check_queue(log: CommitLog, queue: ConsumeQueue, summary: StoreSummary) -> 
             return
         for physical_offset, size, _ in UNIT.iter_unpack(raw):
             summary.entry_count += 1
-            if size != FILLER_SIZE:
+            if size != FILLER_SIZE and not any(begin <= physical_offset < end for begin, end in damages):
                 problem = _entry_problem(log, queue, offset, physical_offset, size)
                 if problem:
                     yield Problem(f"{name}/{offset}", problem)

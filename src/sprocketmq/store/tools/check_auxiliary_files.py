@@ -13,8 +13,8 @@ from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
 from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC
-from sprocketmq.errors import RocketMQError, StoreCorrupt
-from sprocketmq.store.config_files import load_config
+from sprocketmq.errors import RocketMQError, StoreError
+from sprocketmq.store.config_files import load_config, missing_tables
 from sprocketmq.store.files.checkpoint import INDEX_AHEAD_MS, Checkpoint
 from sprocketmq.store.index.index_file import IndexFile
 from sprocketmq.store.services.dispatch import keys_of
@@ -38,10 +38,12 @@ def check_auxiliary_files(store: QueueLogStore, root: str, summary: StoreSummary
     crashed = os.path.exists(os.path.join(root, "abort"))
     try:
         store.index.load(clean_stop=True)
-    except StoreCorrupt as error:
+    except (StoreError, OSError) as error:
         yield Problem(os.path.join(root, "index"), str(error), note=True)
     else:
         yield from check_index(store, summary, after_crash=crashed)
+    for name, what in missing_tables(root).items():
+        yield Problem(name, f"{what}; a start refuses this unless acceptStoreLoss is true")
     yield from _check_checkpoint(store, root, summary, crashed)
     yield from _check_consumer_offsets(store, root, summary)
     yield from _check_delay_offsets(store, root, summary)

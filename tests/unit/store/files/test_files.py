@@ -125,12 +125,22 @@ def test_a_batch_on_a_full_disk_is_stored_whole_or_not_at_all(tmp_path: Path, mo
     store.close()
 
 
-@pytest.mark.parametrize("names", [["00000000000000000000", "00000000000000004096"], ["00000000000000000100"]])
-def test_files_that_do_not_follow_on_each_other_are_refused(tmp_path: Path, names: list[str]) -> None:
-    for name in names:
-        (tmp_path / name).write_bytes(bytes(2048))
+def test_names_that_do_not_fit_the_length_of_a_file_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "00000000000000000100").write_bytes(bytes(2048))
     with pytest.raises(StoreCorrupt, match="mappedFileSizeCommitLog"):
         MappedFileQueue(str(tmp_path), 2048, "mappedFileSizeCommitLog").load()
+
+
+def test_a_file_that_is_missing_between_others_is_named(tmp_path: Path) -> None:
+    for name in ("00000000000000000000", "00000000000000004096"):
+        (tmp_path / name).write_bytes(bytes(2048))
+    files = MappedFileQueue(str(tmp_path), 2048, "mappedFileSizeCommitLog")
+    files.load()
+    assert list(files.faults) == [2048]
+    assert [file.start for file in files.files] == [0, 2048, 4096]
+    assert not (tmp_path / "00000000000000002048").exists()
+    with pytest.raises(StoreCorrupt, match="00000000000000002048 is missing"):
+        MappedFileQueue(str(tmp_path), 2048, "mappedFileSizeTimerLog").load_whole()
 
 
 def test_a_store_made_with_other_file_sizes_says_which_key_to_set(tmp_path: Path) -> None:

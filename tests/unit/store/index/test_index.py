@@ -308,10 +308,12 @@ def test_a_file_of_java_that_was_killed_before_its_first_flush_is_replaced(tmp_p
 
 
 def test_entries_of_records_that_a_crash_took_go_with_them(tmp_path: Path) -> None:
-    store = open_disk(tmp_path / "s", INDEXED)
+    store = open_disk(tmp_path / "live", INDEXED)
     offsets = fill(store, 0, 8)
+    dispatch_all(store)
+    crash(store, tmp_path / "s")
     store.close()
-    (tmp_path / "s/abort").touch()
+    (tmp_path / "s/abort").write_text("1\nanother start of the machine")
     log = sorted((tmp_path / "s/commitlog").iterdir())[0]
     raw = bytearray(log.read_bytes())
     raw[offsets[7] + 90] ^= 0xFF  # the body's checksum is wrong: the log ends here

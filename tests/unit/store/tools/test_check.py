@@ -54,7 +54,7 @@ def test_a_sound_store_has_no_problems_and_is_counted(tmp_path: Path) -> None:
         (lambda path, size: patch(path / QUEUE, 20, UNIT.pack(0, size, 0)), "belongs to"),
         (lambda path, size: patch(path / QUEUE, 20, UNIT.pack(0, size, 0)), "lies before"),
         (lambda path, size: patch(path / QUEUE, 60, bytes(20)), "has no queue entry"),
-        (lambda path, size: patch(path / LOG, 2 * size + 88, b"J"), "bytes that are not zero follow"),
+        (lambda path, size: patch(path / LOG, 2 * size + 88, b"J"), "wrong checksum"),
         (lambda path, size: patch(path / LOG, 4 * size, b"torn"), "bytes that are not zero follow"),
     ],
 )
@@ -98,8 +98,7 @@ def test_one_short_file_does_not_count_as_the_size_of_all(tmp_path: Path) -> Non
     store.close()
     first = tmp_path / "store/consumequeue/T/0" / f"{0:020d}"
     first.write_bytes(first.read_bytes()[:-20])
-    with pytest.raises(StoreCorrupt, match=r"80 bytes where 100 are expected"):
-        list(check_directory(tmp_path / "store"))
+    assert "80 bytes where 100 are expected" in found(tmp_path / "store")
 
 
 def test_a_checkpoint_that_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:

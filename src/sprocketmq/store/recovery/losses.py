@@ -1,0 +1,399 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What of a store is missing, judged from what the rest of its files says. Reads only; a start and ``store check`` ask the same judge.
+
+    the log must reach    where it ended at our last clean stop, the durable record of the checkpoint, what the index has: each was written
+                          after the log was on the disk, and the log only grows
+      after a kill        what the last entries of the queues say: the page cache kept every write; a filler says that a next file existed.
+                          Only a batch has its entries before its records.
+      a Java broker's     what the queues say, if the checkpoint also knows a newer record than the log. One of the two may be stale:
+                          Java truncates queues without clearing them, and counts a record for which the disk was full.
+    the log must begin    where it began at last, unless a Java broker has deleted old files since
+    every file of it      has its length, begins with a record of its place, and a queue knows that record
+    a queue's files       have their length; the first entry of each is confirmed by its record; none is missing at either end
+
+What is missing of the log is lost. What is missing of a queue is rebuilt from the log.
+"""
+
+from __future__ import annotations
+
+import enum
+import itertools
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from sprocketmq.core.quantities import counted
+from sprocketmq.store.files import mapped_progress
+from sprocketmq.store.files.checkpoint import Checkpoint
+from sprocketmq.store.files.mapped_file import StoreFile
+from sprocketmq.store.log.commit_log import CommitLog
+from sprocketmq.store.queue.consume_queue import ConsumeQueue
+from sprocketmq.store.queue.consume_queue_table import ConsumeQueueTable
+from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT_SIZE_BYTES
+from sprocketmq.store.recovery.entry_repair import confirmed_end, confirms
+from sprocketmq.wire.records.record_layout import RECORD
+
+__all__ = ["Losses", "Lost", "Stop", "judge", "lost_messages", "refusal_of", "said", "stop_of"]
+
+_HEAD = RECORD.subset("size", "magic", "physical_offset")
+_FEW_RECORDS = 1_000  # importing NumPy takes longer than reading so many one by one
+_RECORDS_AT_ONCE = 4_096
+_QUEUES_ASKED = 64  # about a file whose first record no queue knows
+_FAR = 1 << 63
+
+Key = tuple[str, int]
+
+
+class Stop(enum.Enum):
+    """How the last broker ended."""
+
+    CLEAN = "clean"
+    KILLED = "killed"  # and the machine was not restarted: the page cache has all its writes
+    CRASHED = "crashed"  # what was not synced may be missing
+
+
+def stop_of(directory: str, checkpoint: Checkpoint) -> Stop:
+    """How the last broker of ``directory`` ended."""
+    abort = os.path.join(directory, "abort")
+    if not os.path.lexists(abort):
+        # Our clean stop keeps the file under another name. If both are gone, something else removed them.
+        removed = checkpoint.is_ours and not os.path.lexists(abort + ".spare")
+        return Stop.CRASHED if removed else Stop.CLEAN
+    mark = mapped_progress.boot_mark()
+    try:
+        with open(abort, encoding="ascii", errors="replace") as file:
+            same = mark is not None and file.read().partition("\n")[2] == mark.hex()
+    except OSError:
+        same = False
+    return Stop.KILLED if same else Stop.CRASHED
+
+
+@dataclass(frozen=True)
+class Lost:
+    """A part of the log that is missing: from ``begin`` to ``end``; ``why`` names the files and the evidence."""
+
+    begin: int
+    end: int
+    why: str
+    messages: dict[Key, tuple[int, int]]  # of each queue, the first missing offset and the one after the last
+
+    def __str__(self) -> str:
+        return f"the log from {self.begin} to {self.end} is missing ({self.why}), with {said(self.messages)}"
+
+
+@dataclass
+class Losses:
+    """The verdict.
+
+    Attributes:
+        log_end: the log must reach this place.
+        lost: parts of the log that are missing.
+        queues: queues to rebuild, and why.
+        empty_folders: of queues that may have been lost.
+        scan_from: queues may miss entries of records from here on, because a file may be missing behind their last one.
+    """
+
+    log_end: int = 0
+    lost: list[Lost] = field(default_factory=list)
+    queues: dict[Key, str] = field(default_factory=dict)
+    empty_folders: list[Key] = field(default_factory=list)
+    scan_from: int | None = None
+
+
+def lost_messages(queues: ConsumeQueueTable, begin: int, end: int) -> dict[Key, tuple[int, int]]:
+    """The entries that point between two places of the log: for each queue the first offset, and the one after the last."""
+    found = {}
+    for key, queue in sorted(queues.queues.items()):
+        if queue.files.files:
+            low = queue.files.start // UNIT_SIZE_BYTES
+            first, last = queue.first_from(begin, low), queue.first_from(end, low)
+            if first < last:
+                found[key] = first, last
+    return found
+
+
+def said(messages: dict[Key, tuple[int, int]]) -> str:
+    """Messages by topic: a count, and the offsets of each queue (of the first ones, if there are many)."""
+    count = sum(last - first for first, last in messages.values())
+    if not count:
+        return "no message that a queue knows"
+    parts = []
+    for topic, keys in itertools.groupby(messages, key=lambda key: key[0]):
+        ids = list(keys)
+        texts = [f"queue {key[1]} offsets {messages[key][0]} to {messages[key][1] - 1}" for key in ids[:8]]
+        total = sum(messages[key][1] - messages[key][0] for key in ids)
+        parts.append(f"{total} of topic {topic} ({', '.join([*texts, '...'][: 8 + (len(ids) > 8)])})")
+    if len(parts) > 20:
+        parts[20:] = [f"and of {len(parts) - 20} more topics"]
+    return f"{counted(count, 'message')}: {'; '.join(parts)}"
+
+
+def refusal_of(directory: str, losses: Losses) -> str:
+    """Why a store is not opened, as one sentence."""
+    parts = "; ".join(map(str, losses.lost))
+    return (
+        f"the store {directory} is not as it was left: {parts}; mount or restore the files, or start once with --accept-store-loss "
+        "(acceptStoreLoss=true), which continues without these messages"
+    )
+
+
+def judge(log: CommitLog, queues: ConsumeQueueTable, checkpoint: Checkpoint, stop: Stop, *, is_ours: bool) -> Losses:
+    """What is missing of a store whose files are loaded. ``is_ours``: no Java broker has opened it since ours did."""
+    return _Judge(log, queues, checkpoint, stop, is_ours).verdict()
+
+
+class _Judge:
+    def __init__(
+        self, log: CommitLog, queues: ConsumeQueueTable, checkpoint: Checkpoint, stop: Stop, is_ours: bool
+    ) -> None:
+        self._log, self._queues, self._checkpoint, self._stop = log, queues, checkpoint, stop
+        self._is_ours = is_ours and checkpoint.is_ours
+        self._losses = Losses()
+
+    def verdict(self) -> Losses:
+        losses = self._losses
+        found_end = self._end_of_log()
+        losses.log_end, evidence = self._expected_end(found_end)
+        self._check_begin()
+        reached = self._follow_to(found_end, losses.log_end, evidence)
+        self._check_files(reached)
+        losses.lost.sort(key=lambda lost: lost.begin)
+        self._check_queues(found_end)
+        for file in self._log.files.files:
+            file.unmap()
+        return losses
+
+    # -- the end of the log ----------------------------------------------------------------------------------------------------
+
+    def _end_of_log(self) -> int:
+        """Where the log ends now: the first place behind the newest known record at which no record begins."""
+        log, durable = self._log, self._checkpoint.durable_offset
+        if not log.files.files:
+            return 0
+        if durable is not None and durable >= log.min_offset and self._record_end(durable) is not None:
+            return self._scanned(durable)
+        newest = log.min_offset
+        for queue in self._queues.queues.values():
+            kept = confirmed_end(log, queue, None)
+            if kept > queue.min_offset:
+                place, size_bytes, _ = queue.unit(kept - 1)
+                if size_bytes != FILLER_SIZE:
+                    newest = max(newest, place + size_bytes)
+        return self._scanned(newest)
+
+    def _record_end(self, at: int) -> int | None:
+        record = self._log.view_at(at, check_crc=False, limit=_FAR)
+        return None if record is None else at + record.size
+
+    def _scanned(self, at: int) -> int:
+        log = self._log
+        for _ in range(_FEW_RECORDS):
+            following = self._record_end(at)
+            if following is None:
+                following = log.offset_after_filler(at)
+            if following is None:
+                return at
+            at = following
+        from sprocketmq.store.log.record_batch import read_records
+
+        while (file := log.files.file_at(at)) is not None:
+            data = file.data
+            batch = read_records(data, at - file.start, len(data), file.start, _RECORDS_AT_ONCE)
+            following = file.start + batch.end if len(batch) else log.offset_after_filler(at)
+            if following is None:
+                break
+            at = following
+        return at
+
+    def _expected_end(self, found: int) -> tuple[int, str]:
+        checkpoint, log = self._checkpoint, self._log
+        floors: list[tuple[int, str]] = []
+        if checkpoint.queue_totals is not None:
+            floors.append((checkpoint.queue_totals[0], "it ended at {} at the last clean stop"))
+        if checkpoint.durable_offset is not None and (checkpoint.durable_offset > 0 or not log.files.files):
+            floors.append((checkpoint.durable_offset + 1, "the checkpoint knows a record before {}"))
+        if checkpoint.index_mark is not None:
+            floors.append((checkpoint.index_mark.offset, "the index by key has all records before {}"))
+        if not log.files.files:
+            newest = max((queue.max_offset for queue in self._queues.queues.values()), default=0)
+            if newest:
+                floors.append((self._end_of_entries(0)[0], "queues have entries that point before {}"))
+        elif self._stop is Stop.KILLED:
+            end, only_queue = self._end_of_entries(found)
+            if end > found and not (only_queue and self._may_be_unwritten(found)):
+                floors.append((end, "queues have entries that point before {}"))
+            if found > log.min_offset and log.files.file_at(found) is None:
+                floors.append((found + 1, "the file before {} says that another one follows"))
+        elif checkpoint.queue_totals is None or not self._is_ours:
+            end, _ = self._end_of_entries(found)
+            if end > found and not self._has_newest_record(found):
+                floors.append((end, "queues have entries that point before {}"))
+        expected, evidence = max(floors, default=(0, ""))
+        return expected, evidence.format(expected)
+
+    def _end_of_entries(self, at: int) -> tuple[int, bool]:
+        """The end of the newest record that a queue knows, and whether only one queue knows records from ``at`` on."""
+        newest, count = 0, 0
+        for queue in self._queues.queues.values():
+            offset = queue.max_offset - 1
+            if offset < queue.files.start // UNIT_SIZE_BYTES:
+                continue
+            place, size_bytes, _ = queue.unit(offset)
+            if size_bytes != FILLER_SIZE and place >= at:
+                count += 1
+                newest = max(newest, place + size_bytes)
+        return newest, count == 1
+
+    def _may_be_unwritten(self, at: int) -> bool:
+        """Whether a kill may have come between the entries of a batch and its records: they are still zero."""
+        file = self._log.files.file_at(at)
+        return file is not None and file.start not in self._log.files.faults and not any(file.read(at - file.start, 8))
+
+    def _has_newest_record(self, found: int) -> bool:
+        """Whether the log has a record that is as new as the checkpoint says."""
+        wanted_ms = self._checkpoint.physic_msg_timestamp
+        files = self._log.files.files
+        for file in reversed(files):
+            at = file.start
+            while at < found and (record := self._log.view_at(at, check_crc=False, limit=_FAR)) is not None:
+                if record.store_timestamp_ms >= wanted_ms:
+                    return True
+                at += record.size
+        return not wanted_ms
+
+    def _follow_to(self, found: int, expected: int, evidence: str) -> int:
+        """Where the log really ends: behind damage in front of the expected end. What is missing there at last is lost."""
+        while found < expected:
+            following = self._log.offset_after_damage(found, check_crc=False, over_zeros=True)
+            if following is None or following >= expected:
+                self._add_tail(found, expected, evidence)
+                break
+            found = self._scanned(following)
+        return found
+
+    def _add_tail(self, found: int, expected: int, evidence: str) -> None:
+        faults = [what for start, what in self._log.files.faults.items() if start + self._log.file_size_bytes > found]
+        directory = self._log.files.directory
+        if not self._log.files.files:
+            faults = [f"{directory} is empty"]
+        elif self._log.files.file_at(found) is None:
+            faults = [f"{os.path.join(directory or '', f'{found:020d}')} is missing"]
+        elif not faults:
+            faults = [f"no record begins at {found}"]
+        self._add(found, expected, "; ".join([*faults[:5], evidence]))
+
+    def _add(self, begin: int, end: int, why: str) -> None:
+        self._losses.lost.append(Lost(begin, end, why, lost_messages(self._queues, begin, end)))
+
+    # -- the files of the log --------------------------------------------------------------------------------------------------
+
+    def _check_begin(self) -> None:
+        begin, log = self._checkpoint.log_begin, self._log
+        if self._is_ours and begin is not None and log.files.files and begin < log.min_offset:
+            what = f"{os.path.join(log.files.directory or '', f'{begin:020d}')} is missing; the broker has deleted no file from {begin} on"
+            self._add(begin, log.min_offset, what)
+
+    def _check_files(self, end: int) -> None:
+        """Each file has its length and the records of its place."""
+        log = self._log
+        for file in log.files.files:
+            file_end = min(file.start + file.size_bytes, end)
+            if file.start >= end:
+                return
+            fault = log.files.faults.get(file.start)
+            if fault is None:
+                fault = self._wrong_file(file)
+            if fault is None:
+                continue
+            at = self._scanned_in(file) if file.start in log.files.faults else file.start
+            if at < file_end:
+                self._add(at, file_end, fault)
+
+    def _scanned_in(self, file: StoreFile) -> int:
+        at = file.start
+        while at < file.start + file.size_bytes:
+            following = self._record_end(at) or self._log.offset_after_filler(at)
+            if following is None:
+                break
+            at = following
+        return at
+
+    def _wrong_file(self, file: StoreFile) -> str | None:
+        """Why a file is not the one that belongs at its place; None if it may be."""
+        size_bytes, _, place = _HEAD.unpack(file.read(0, _HEAD.size))
+        record = self._log.view_at(file.start, check_crc=False, limit=_FAR)
+        if record is None:
+            if self._log.next_record_in(file) is not None:
+                return None  # only its first records are damaged
+            if size_bytes and place % file.size_bytes == 0 and 0 <= place != file.start:
+                return f"{file.path} has the records of the file {place:020d}"
+            return f"{file.path} has no record of its place"
+        known = self._queues.queues.get((record.topic_bytes.decode("utf-8", "replace"), record.queue_id))
+        if record.sys_flag & 0xC not in (0x4, 0xC) and known is not None:
+            units = known.unit_bytes(record.queue_offset, 1)
+            if units and confirms(self._log, known, record.queue_offset, file.start, record.size):
+                place, size_bytes, _ = known.unit(record.queue_offset)
+                if (place, size_bytes) == (file.start, record.size):
+                    return None
+        asked = list(itertools.islice(self._known_records(file), _QUEUES_ASKED))
+        if not asked or any(asked):
+            return None
+        return f"{file.path} has records that no queue knows: it belongs to another store"
+
+    def _known_records(self, file: StoreFile) -> Iterator[bool]:
+        """For queues with an entry that points into a file: whether the record there confirms it."""
+        for queue in self._queues.queues.values():
+            if not queue.files.files or queue.files.faults:
+                continue
+            offset = queue.first_from(file.start, queue.files.start // UNIT_SIZE_BYTES)
+            if offset < queue.max_offset:
+                place, size_bytes, _ = queue.unit(offset)
+                if size_bytes != FILLER_SIZE and place < file.start + file.size_bytes:
+                    yield confirms(self._log, queue, offset, place, size_bytes)
+
+    # -- queues ----------------------------------------------------------------------------------------------------------------
+
+    def _check_queues(self, log_end: int) -> None:
+        """Queues that the log can rebuild. One whose messages have all expired is not rebuilt: it would begin at 0 again."""
+        losses, checkpoint, queues = self._losses, self._checkpoint, self._queues
+        totals, exact = checkpoint.queue_totals, False
+        if self._stop is Stop.CLEAN and self._is_ours and totals is not None and totals[0] == log_end:
+            exact = totals == queues.queue_totals(log_end) and checkpoint.sum_of_queue_begins == queues.sum_of_begins()
+        for key, queue in queues.queues.items():
+            why = self._queue_fault(queue, exact)
+            if why is not None:
+                losses.queues[key] = why
+        if not exact:
+            losses.empty_folders = list(queues.empty_folders)
+
+    def _queue_fault(self, queue: ConsumeQueue, exact: bool) -> str | None:
+        files, log_begin = queue.files, self._log.min_offset
+        first, last = files.start // UNIT_SIZE_BYTES, queue.max_offset - 1
+        if last >= first and 0 <= queue.unit(last)[0] < log_begin and queue.unit(last)[1] != FILLER_SIZE:
+            return None
+        if files.faults:
+            return next(iter(files.faults.values()))
+        for file in files.files[:-1]:
+            offset = file.start // UNIT_SIZE_BYTES
+            place, size_bytes, _ = queue.unit(offset)
+            if (
+                size_bytes != FILLER_SIZE
+                and place >= log_begin
+                and not self._is_entry(queue, offset, place, size_bytes)
+            ):
+                return f"{file.path} has entries of other messages"
+        if exact:
+            return None
+        if files.start and last >= first and queue.unit(first)[0] > log_begin and queue.unit(first)[1] != FILLER_SIZE:
+            return f"a file before {files.files[0].path} may be missing"
+        if (last + 1) * UNIT_SIZE_BYTES == files.files[-1].start + files.file_size_bytes:
+            place = max(queue.unit(last)[0], log_begin)
+            self._losses.scan_from = min(place, self._losses.scan_from or place)
+        return None
+
+    def _is_entry(self, queue: ConsumeQueue, offset: int, place: int, size_bytes: int) -> bool:
+        if any(lost.begin <= place < lost.end for lost in self._losses.lost):
+            return True  # its record is missing, not the entry
+        if place > self._log.files.files[-1].start + self._log.file_size_bytes if self._log.files.files else True:
+            return True
+        return confirms(self._log, queue, offset, place, size_bytes)

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A store with a bit of everything, and ways in which its files get lost; what a start and ``store check`` say about each."""
+
+from __future__ import annotations
+
+import builtins
+import logging
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from sprocketmq.broker import Broker, BrokerConfig
+from sprocketmq.errors import RocketMQError
+from sprocketmq.net.process.clock import ManualClock
+from sprocketmq.net.process.engine import Engine
+from sprocketmq.store import StoreConfig, StoredMessage
+from sprocketmq.store.tools.check import check_directory
+from sprocketmq.wire.records.record import decode_records
+
+SIZES: dict[str, Any] = {
+    "mapped_file_size_commit_log": 8192,
+    "mapped_file_size_consume_queue": 400,
+    "max_hash_slot_num": 31,
+    "max_index_num": 60,
+    "timer_wheel_enable": False,
+}
+TOPICS = ("orders", "flights")
+QUEUES = 2
+COUNT = 160
+
+Messages = dict[tuple[str, int], list[bytes]]
+
+
+def make_store(engine: Engine, root: Path, salt: int = 0, count: int = COUNT) -> Messages:
+    """Fill ``root/stopped`` and its killed twin ``root/killed``; returns what was acknowledged."""
+    clock = ManualClock()
+    live = root / "stopped"
+    broker = Broker("", port=0, store_dir=str(live), clock=clock, config=BrokerConfig(**SIZES), engine=engine)
+    broker.start()
+    sent: Messages = {}
+
+    async def fill() -> None:
+        now_ms = clock.now_ms()
+        for topic in TOPICS:
+            broker.topics.create_if_absent(topic, QUEUES, now_ms)
+        for number in range(count):
+            key = TOPICS[number % 3 % 2], number // 3 % QUEUES
+            body = b"%d of %d " % (number, salt) * (2 + (number + salt) % 3)
+            broker.put(StoredMessage(*key, body, b"KEYS\x01k%d\x02" % number), now_ms + number)
+            sent.setdefault(key, []).append(body)
+        broker.groups.find("g1", now_ms)
+        broker.groups.find("g2", now_ms)
+        for group in ("g1", "g2"):
+            for (topic, queue_id), bodies in sent.items():
+                broker.offsets.commit(group, topic, queue_id, len(bodies) - 1)
+        broker.save_offsets()
+        broker.store.dispatch(count)
+        error = await broker.saved(offsets=True)
+        assert error is None
+        broker.store.flush()
+
+    engine.run(fill())
+    shutil.copytree(live, root / "killed")
+    broker.stop()
+    return sent
+
+
+def files_of(store: Path) -> list[str]:
+    """Every file of a store directory, relative to it."""
+    return sorted(str(path.relative_to(store)) for path in store.rglob("*") if path.is_file())
+
+
+def kind_of(name: str) -> str:
+    """The row of a file in the table for users."""
+    folder, _, file = name.partition("/")
+    if folder in ("commitlog", "consumequeue", "index"):
+        return f"`{folder}/`"
+    if folder == "config":
+        return f"`config/{file.removesuffix('.bak')}`" if not file.endswith(".bak") else "`config/*.bak`"
+    return f"`{folder}`"
+
+
+# -- damage --------------------------------------------------------------------------------------------------------------------------
+
+
+def gone(path: Path, store: Path, other: Path) -> None:
+    path.unlink()
+
+
+def empty(path: Path, store: Path, other: Path) -> None:
+    os.truncate(path, 0)
+
+
+def half(path: Path, store: Path, other: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def exchanged(path: Path, store: Path, other: Path) -> None:
+    """With the next file of its folder, or of its topic."""
+    beside = sorted(file for file in path.parent.iterdir() if file.is_file())
+    if len(beside) == 1:
+        beside = sorted(file for file in path.parent.parent.rglob("*") if file.is_file())
+    twin = beside[(beside.index(path) + 1) % len(beside)]
+    kept = path.read_bytes()
+    path.write_bytes(twin.read_bytes())
+    twin.write_bytes(kept)
+
+
+def foreign(path: Path, store: Path, other: Path) -> None:
+    source = other / path.relative_to(store)
+    if not source.exists():
+        source = next(file for file in sorted(other.rglob("*")) if file.is_file())
+    path.write_bytes(source.read_bytes())
+
+
+def unreadable(path: Path, store: Path, other: Path) -> None:
+    """Made so by ``refusing`` while the case runs: the superuser, who may run the tests, may read everything."""
+
+
+def folder(path: Path, store: Path, other: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def dead_link(path: Path, store: Path, other: Path) -> None:
+    path.unlink()
+    path.symlink_to(store / "nothing" / "here")
+
+
+DAMAGES: dict[str, Callable[[Path, Path, Path], None]] = {
+    "gone": gone,
+    "empty": empty,
+    "cut in half": half,
+    "exchanged": exchanged,
+    "of another store": foreign,
+    "unreadable": unreadable,
+    "a folder": folder,
+    "a dead link": dead_link,
+}
+
+
+def refusing(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
+    """Nobody may open ``path``."""
+    wanted, real_os_open, real_open = os.path.realpath(path), os.open, builtins.open
+
+    def refuse(name: Any) -> None:
+        if isinstance(name, str | os.PathLike) and os.path.realpath(name) == wanted:
+            raise PermissionError(13, "Permission denied", str(name))
+
+    def os_open(name: Any, *args: Any, **options: Any) -> int:
+        refuse(name)
+        return real_os_open(name, *args, **options)
+
+    def plain_open(name: Any, *args: Any, **options: Any) -> Any:
+        refuse(name)
+        return real_open(name, *args, **options)
+
+    monkeypatch.setattr(os, "open", os_open)
+    monkeypatch.setattr(builtins, "open", plain_open)
+
+
+# -- what is said ----------------------------------------------------------------------------------------------------------------------
+
+
+class Outcome(NamedTuple):
+    """What a start made of a damaged store.
+
+    Attributes:
+        refusal: the sentence with which it was refused; empty if it started.
+        lost: acknowledged messages that are not delivered, by queue.
+        lost_tables: topics, groups or offsets that are not as they were.
+        said: log lines and problems of ``store check``.
+    """
+
+    refusal: str
+    lost: dict[tuple[str, int], int]
+    lost_tables: list[str]
+    said: list[str]
+    checked: list[str]
+
+
+def outcome_of(engine: Engine, store: Path, sent: Messages, lines: list[str], **settings: Any) -> Outcome:
+    """Check a store, start a broker on it, and read everything."""
+    try:
+        checked = [str(problem) for problem in check_directory(store, StoreConfig()) if not problem.note]
+    except RocketMQError as error:
+        checked = [str(error)]
+    lines.clear()
+    broker = Broker(
+        "", port=0, store_dir=str(store), clock=ManualClock(), config=BrokerConfig(**SIZES, **settings), engine=engine
+    )
+    try:
+        broker.start()
+    except RocketMQError as error:
+        return Outcome(str(error), {}, [], list(lines), checked)
+    try:
+        return engine.run(_look(broker, sent, lines, checked))
+    finally:
+        broker.stop()
+
+
+async def _look(broker: Broker, sent: Messages, lines: list[str], checked: list[str]) -> Outcome:
+    lost, tables = {}, []
+    for (topic, queue_id), bodies in sent.items():
+        found = dict(_messages(broker, topic, queue_id))
+        missing = sum(found.get(offset) != body for offset, body in enumerate(bodies))
+        if missing:
+            lost[topic, queue_id] = missing
+        tables += [
+            f"offset of {group} in {topic}/{queue_id}"
+            for group in ("g1", "g2")
+            if broker.offsets.query(group, topic, queue_id) != len(bodies) - 1
+        ]
+    tables += [topic for topic in TOPICS if broker.topics.get(topic) is None]
+    tables += [group for group in ("g1", "g2") if group not in broker.groups.table]
+    return Outcome("", lost, tables, list(lines), checked)
+
+
+def _messages(broker: Broker, topic: str, queue_id: int) -> Iterator[tuple[int, bytes]]:
+    store = broker.store
+    offset = store.min_offset(topic, queue_id)
+    while offset < store.max_offset(topic, queue_id):
+        result = store.read(topic, queue_id, offset)
+        for chunk in result.chunks:
+            for message in decode_records(bytes(chunk)):
+                yield message.queue_offset, message.body
+        assert result.next_offset > offset
+        offset = result.next_offset
+
+
+class Lines(logging.Handler):
+    """Warnings and errors of the package."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+        assert record.exc_info is None, record.getMessage()
