@@ -92,7 +92,8 @@ def test_what_changes_a_cluster_has_a_dry_run_and_what_deletes_asks(words: tuple
     verb = words[-1]
     reads = verb in READING or words in (("send",), ("request",))
     assert ("--dry-run" in names) is not reads
-    assert ("--yes" in names) is (verb in ("delete", "purge", "reset", "clone", "drain"))
+    hides = words == ("topic", "alter")
+    assert ("--yes" in names) is (hides or verb in ("delete", "purge", "reset", "clone", "drain"))
 
 
 @pytest.mark.parametrize("words", ALL, ids=" ".join)
