@@ -68,6 +68,7 @@ def raised() -> Iterator[tuple[str, Path]]:
 CAUGHT_INSIDE = {
     "Refused": "the console shows it on a page",
     "MemberDied": "the demo's own",
+    "PartlyDone": "the command line makes an exit code of it",
 }
 
 
