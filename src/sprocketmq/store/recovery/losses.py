@@ -122,7 +122,7 @@ def said(messages: dict[Key, tuple[int, int]]) -> str:
         ids = list(keys)
         texts = [f"queue {key[1]} offsets {messages[key][0]} to {messages[key][1] - 1}" for key in ids[:8]]
         total = sum(messages[key][1] - messages[key][0] for key in ids)
-        parts.append(f"{total} of topic {topic} ({', '.join([*texts, '...'][: 8 + (len(ids) > 8)])})")
+        parts.append(f"{total} of topic {topic} ({', '.join(texts + ['...'] * (len(ids) > 8))})")
     if len(parts) > 20:
         parts[20:] = [f"and of {len(parts) - 20} more topics"]
     return f"{counted(count, 'message')}: {'; '.join(parts)}"
