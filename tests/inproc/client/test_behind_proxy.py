@@ -14,6 +14,7 @@ from sprocketmq.testing import SENDS, EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.sys_flag import PULL_SUSPEND
 
 NOT_SERVED = (
     RequestCode.GET_BROKER_CLUSTER_INFO,
@@ -237,6 +238,25 @@ def test_no_answer_of_a_consumer_is_dropped(filled: EmbeddedRocketMQ, kind: str)
             with consumer:
                 filled.wait_until(lambda: len(seen) == 16)
     assert not dropped
+
+
+def test_the_answer_to_a_pull_that_waits_is_short(proxy: EmbeddedRocketMQ) -> None:
+    """After a burst the waiting pulls of all queues are answered in the same moment."""
+    proxy.create_topic("flights", queues=2)
+    asked: set[tuple[bool, int]] = set()
+
+    def note(command: Command) -> bool:
+        fields = command.ext_fields
+        asked.add((bool(int(fields["sysFlag"]) & PULL_SUSPEND), int(fields["maxMsgNums"])))
+        return False
+
+    proxy.faults.drop(RequestCode.PULL_MESSAGE, None, when=note)
+    consumer = proxy.push_consumer("delays", pull_batch_size=20)
+    consumer.subscribe("flights")
+    consumer.on_message(lambda message: None)
+    with consumer:
+        proxy.advance_until(lambda: len(asked) > 1)
+    assert asked == {(False, 20), (True, 1)}
 
 
 def test_no_answer_of_a_reader_is_dropped(filled: EmbeddedRocketMQ) -> None:

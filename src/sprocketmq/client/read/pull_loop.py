@@ -386,16 +386,19 @@ class PullLoop:
         post = settings.post_subscription_when_pull or self._api.behind_proxy
         size = settings.pull_batch_size_in_bytes
         suspend, suspend_ms, timeout_ms = True, self._owner.suspend_ms, self._owner.timeout_ms
+        count = settings.pull_batch_size
         if self._api.behind_proxy:  # see RemotingApi
             suspend, self._is_at_end = self._is_at_end, False
             suspend_ms = min(suspend_ms, pull_cursor.PROXY_SUSPEND_MS)
             timeout_ms = min(timeout_ms, pull_cursor.PROXY_TIMEOUT_MS)
+            if suspend:
+                count = 1  # after a burst the waiting pulls of all queues are answered in the same moment
         header = headers.PullMessageRequestHeader(
             consumer_group=self._group.name,
             topic=queue.topic,
             queue_id=queue.queue_id,
             queue_offset=offset,
-            max_msg_nums=settings.pull_batch_size,
+            max_msg_nums=count,
             sys_flag=pull_sys_flag(
                 commit_offset=progress > 0 and not broker.is_slave, suspend=suspend, subscription=post
             ),
