@@ -669,11 +669,11 @@ S01_TO_S04 = [
     ),
     Mechanism(
         "S4",
-        "a pull never skips a hole in a queue (Java: OFFSET_FOUND_NULL, continue with the next file): a store with such a "
-        "queue is not opened, and its queues are rebuilt from the log when their folder was moved away",
+        "a pull never skips a hole in a queue (Java: OFFSET_FOUND_NULL, continue with the next file): a start builds such "
+        "a queue anew from the log",
         "D NO_NEW_MSG (OFFSET_FOUND_NULL)",
         "store/files/mapped_file_queue.py",
-        "unit/store/recovery/test_recovery.py::test_a_queue_that_misses_a_file_is_not_opened_and_made_anew_from_the_log",
+        "unit/store/recovery/test_recovery.py::test_a_queue_that_misses_a_file_is_built_anew_from_the_log",
     ),
     Mechanism(
         "S4",

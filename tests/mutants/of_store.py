@@ -12,9 +12,9 @@ STORE_MUTANTS = [
         "S4",
         "a hole in a queue's files goes unnoticed",
         "src/sprocketmq/store/files/mapped_file_queue.py",
-        "if start % size or (index and start != starts[index - 1] + size):",
-        "if start % size:",
-        "tests/unit/store/recovery/test_recovery.py::test_a_queue_that_misses_a_file_is_not_opened_and_made_anew_from_the_log",
+        "for start in range(starts[0], starts[-1] + 1, size) if starts else ():",
+        "for start in starts:",
+        "tests/unit/store/recovery/test_recovery.py::test_a_queue_that_misses_a_file_is_built_anew_from_the_log",
     ),
     Mutant(
         "S4",

@@ -113,6 +113,8 @@ class DiskMessageStore(QueueLogStore):
                 self.commit_log, self.consume_queues, checkpoint, self.config, self.extension, deleted_topics, losses
             )
             self.recovery.run(stop)
+            if not self.commit_log.files.files:
+                self.index.delete_all()
         except PermissionError as error:
             raise not_writable(error.filename or self.path, error) from error
         except OSError as error:

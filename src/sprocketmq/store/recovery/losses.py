@@ -156,7 +156,8 @@ class _Judge:
         losses.log_end, evidence = self._expected_end(found_end)
         self._check_begin()
         reached = self._follow_to(found_end, losses.log_end, evidence)
-        self._check_files(reached)
+        # After a power cut only what was synced must be there.
+        self._check_files(min(reached, losses.log_end) if self._stop is Stop.CRASHED else reached)
         losses.lost.sort(key=lambda lost: lost.begin)
         self._check_queues(found_end)
         for file in self._log.files.files:
@@ -215,8 +216,8 @@ class _Judge:
         if checkpoint.index_mark is not None:
             floors.append((checkpoint.index_mark.offset, "the index by key has all records before {}"))
         if not log.files.files:
-            newest = max((queue.max_offset for queue in self._queues.queues.values()), default=0)
-            if newest:
+            # After a power cut they may have reached the disk before the log's first file, unless a record was synced.
+            if self._stop is not Stop.CRASHED or checkpoint.physic_msg_timestamp > 0:
                 floors.append((self._end_of_entries(0)[0], "queues have entries that point before {}"))
         elif self._stop is Stop.KILLED:
             end, only_queue = self._end_of_entries(found)
@@ -328,6 +329,9 @@ class _Judge:
             if size_bytes and place % file.size_bytes == 0 and 0 <= place != file.start:
                 return f"{file.path} has the records of the file {place:020d}"
             return f"{file.path} has no record of its place"
+        durable = self._checkpoint.durable_offset
+        if self._stop is Stop.CRASHED and (durable is None or durable < file.start):
+            return None  # the entries of its records may not have reached the disk
         known = self._queues.queues.get((record.topic_bytes.decode("utf-8", "replace"), record.queue_id))
         if record.sys_flag & 0xC not in (0x4, 0xC) and known is not None:
             units = known.unit_bytes(record.queue_offset, 1)

@@ -111,6 +111,14 @@ class Recovery:
         is_broken = bool(losses.queues or losses.empty_folders)
         self._delete_broken_queues()
         if not log.files.files:
+            # Apache does the same: without a log the entries point nowhere. Fillers keep the offsets of messages that were given up.
+            self._queues.delete_queues(
+                [
+                    key
+                    for key, queue in self._queues.queues.items()
+                    if not queue.max_offset or queue.unit(queue.max_offset - 1)[1] != FILLER_SIZE
+                ]
+            )
             log.end_at(0)
             return
         self._delete_resurrected_queues()
