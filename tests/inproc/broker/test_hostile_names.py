@@ -45,7 +45,7 @@ for _asked in templates():
     BY_CODE[_asked.to, _asked.code].append(_asked)
 
 SHAPE = re.compile(
-    r"abort|checkpoint|lock|timerwheel|timercheck"
+    r"abort|checkpoint|lock|tables|timerwheel|timercheck"
     r"|(commitlog|index|timerlog)(/\d+)?"
     r"|config(/[A-Za-z]+(_acl)?\.?[a-z]*(\.(bak|tmp))?)?"
     r"|consumequeue(_ext)?(/[%|a-zA-Z0-9_+-]+(/\d+(/\d{20})?)?)?"
