@@ -107,7 +107,8 @@ def test_anything_can_be_read_as_records_and_only_records_come_out(garbage: byte
     )  # fmt: skip
     data = record[: at % 95] + garbage
     batch = read_records(memoryview(data), 0, len(data), 0, 10)
-    assert len(batch) == 0 or data.startswith(record)
+    # What follows the body has no checksum: another topic of one letter makes another record.
+    assert len(batch) == 0 or data.startswith(record[: -len(b"\1T\0\0")])
 
 
 def test_every_key_of_every_record_is_found_in_many_small_files(store: QueueLogStore, tmp_path: Path) -> None:
