@@ -590,14 +590,19 @@ def test_a_paused_consumer_pulls_nothing_until_it_resumes(
     rocketmq.create_topic("flights", queues=1)
     recorder = Recorder()
     consumer = consumers(recorder)
+    rocketmq.wait_until(rocketmq.clock.is_at_rest)
+    send_all(
+        producer, ["first"]
+    )  # the next pull has the version that the subscription has since the group's members are known
+    rocketmq.wait_until(lambda: recorder.bodies == ["first"] and len(rocketmq.broker.parked) == 2)
     consumer.pause()
     send_all(producer, ["1"])  # the pull that the broker held returns with this one, the next does not happen
-    rocketmq.wait_until(lambda: len(recorder) == 1)
+    rocketmq.wait_until(lambda: len(recorder) == 2)
     send_all(producer, ["2", "3"])
     rocketmq.advance(5_000)
-    assert len(recorder) == 1
+    assert len(recorder) == 2
     consumer.resume()
-    rocketmq.wait_until(lambda: len(recorder) == 3)
+    rocketmq.wait_until(lambda: len(recorder) == 4)
 
 
 def test_async_listeners_run_on_the_loop_and_retry_alike(
