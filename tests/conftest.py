@@ -48,6 +48,9 @@ settings.load_profile("sprocketmq")
 # Programs inherit an ignored Ctrl-C, from nohup as from a worker of pytest-xdist; those that tests start are to be stopped by it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+# The same holds for a hang-up.
+if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_configure(config: pytest.Config) -> None:
