@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from sprocketmq.broker import Broker, NameServer
+from sprocketmq.broker import Broker, BrokerConfig, NameServer
 from sprocketmq.net.connection import Connection, RequestHandler
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.testing.faults import _Answering as Answering
@@ -54,7 +54,7 @@ _FORWARDED: Final = frozenset(
 
 
 @contextmanager
-def second_broker_of(rocketmq: EmbeddedRocketMQ) -> Iterator[Broker]:
+def second_broker_of(rocketmq: EmbeddedRocketMQ, config: BrokerConfig | None = None) -> Iterator[Broker]:
     """broker-b beside broker-a, on its loop."""
     broker = Broker(
         namesrv_addr=rocketmq.namesrv_addr,
@@ -63,6 +63,7 @@ def second_broker_of(rocketmq: EmbeddedRocketMQ) -> Iterator[Broker]:
         broker_name="broker-b",
         clock=rocketmq.clock,
         engine=rocketmq._engine,
+        config=config,
     )
     broker.intercept = rocketmq.faults.intercept
     broker.start()

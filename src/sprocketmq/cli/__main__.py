@@ -15,9 +15,8 @@ __all__ = ["main"]
 
 def main() -> None:
     """Run the command line, or name the extra to install: pip also installs the script when its libraries are missing."""
-    if (
-        os.getpid() == 1
-    ):  # in a container: the kernel drops a signal that PID 1 does not handle, and the imports take a second
+    # In a container: the kernel drops a signal that PID 1 does not handle, and the imports take a second.
+    if os.getpid() == 1:
         for number in (signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, lambda got, _frame: sys.exit(128 + got))
     try:

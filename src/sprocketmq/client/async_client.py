@@ -275,9 +275,8 @@ class AsyncClient(Generic[P]):
             self._use(None)
             self._ended = asyncio.Event()
             _kept.discard(self)
-        elif (
-            _running_loop() not in (loop, None) and self._pid == os.getpid()
-        ):  # a fork is told as one, by what is used next
+        elif _running_loop() not in (loop, None) and self._pid == os.getpid():
+            # In a fork, what is used next says that it is one.
             raise ConfigurationError(
                 f"{self._name} belongs to another event loop; start, use and shut it down on the same one, or make one for each loop"
             )

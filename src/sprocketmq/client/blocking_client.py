@@ -48,9 +48,8 @@ class BlockingClient:
         return self._engine.run(coroutine)
 
     def _run_shutdown(self, client: AsyncClient[Any]) -> None:
-        if not (
-            sys.is_finalizing() and client.is_stopped
-        ):  # a ``__del__`` as the interpreter ends, which has shut it down already
+        # Not in a ``__del__`` as the interpreter ends, which has shut it down already.
+        if not (sys.is_finalizing() and client.is_stopped):
             self._run(client.shutdown())
 
     def start(self) -> None:

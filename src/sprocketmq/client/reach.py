@@ -36,9 +36,8 @@ class Reach:
         self._turns = asyncio.Semaphore(MOST_AT_ONCE - silent - answered)
         self._turns_of_silent, self._turns_of_answered = asyncio.Semaphore(silent), asyncio.Semaphore(answered)
         self._answered: dict[str, None] = {}
-        self._silent: dict[
-            str, tuple[int, float]
-        ] = {}  # how often in sequence it did not answer, and when it is asked again
+        # How often in sequence it did not answer, and when it is asked again.
+        self._silent: dict[str, tuple[int, float]] = {}
 
     async def invoke(self, pool: ConnectionPool, address: str, command: Command, timeout_ms: int) -> Command:
         """As ``pool.invoke``. Raises ConnectFailed for a server that is left alone."""

@@ -10,6 +10,7 @@ from recorder import Recorder
 
 import sprocketmq as rmq
 from cli_run import CommandLine
+from embedded_proxy import second_broker_of
 from sprocketmq.broker import Broker, BrokerConfig
 from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.client.remoting.instance import ClientInstance
@@ -22,17 +23,8 @@ Consumers = Callable[..., rmq.PushConsumer]
 @pytest.fixture
 def strict_broker(rocketmq: EmbeddedRocketMQ) -> Iterator[Broker]:
     """broker-b, which creates no groups."""
-    broker = Broker(
-        namesrv_addr=rocketmq.namesrv_addr,
-        host="127.0.0.1",
-        port=0,
-        broker_name="broker-b",
-        clock=rocketmq.clock,
-        config=BrokerConfig(auto_create_subscription_group=False),
-    )
-    broker.start()
-    yield broker
-    broker.stop()
+    with second_broker_of(rocketmq, BrokerConfig(auto_create_subscription_group=False)) as broker:
+        yield broker
 
 
 def _send(rocketmq: EmbeddedRocketMQ, broker: str, count: int, queue_id: int = 0) -> None:

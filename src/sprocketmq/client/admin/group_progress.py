@@ -74,10 +74,6 @@ def _progress(answers: Iterable[bodies.ConsumeStats]) -> dict[MessageQueue, Queu
     }
 
 
-def _rows(stats: bodies.ConsumeStats) -> int:
-    return len(stats.offset_table)
-
-
 class GroupProgressRequests(GroupMemberRequests):
     """The part of AsyncAdmin about the progress of groups."""
 
@@ -99,7 +95,8 @@ class GroupProgressRequests(GroupMemberRequests):
         """
         check_group(group)
         stats = await self._consume_stats(group, topic)
-        found = await off_loop(lambda: _progress(stats)) if sum(map(_rows, stats)) > _MANY_ROWS else _progress(stats)
+        rows = sum(len(one.offset_table) for one in stats)
+        found = await off_loop(lambda: _progress(stats)) if rows > _MANY_ROWS else _progress(stats)
         found.update(await self._without_rows(found))
         if not any(progress.consumer_offset > 0 for progress in found.values()):
             await self._check_exists(group)  # brokers answer with all queues of a topic for any group

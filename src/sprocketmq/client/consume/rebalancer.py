@@ -44,9 +44,8 @@ _FAILURES = (NetworkError, RemoteError, RequestTimeout, ProtocolError)
 _HALF_AN_HOUR_MS = 30 * 60_000
 # Each topic and queue waits for a broker several times: 1,000 topics one after the other take seconds, all at once are 10,000 requests.
 _TOPICS_AT_ONCE = 32
-_LOST_CONNECTION_MS = (
-    140_000  # a broker lists a member whose connection it lost for two minutes more, beside its new connection
-)
+# A broker lists a member whose connection it lost for two minutes more, beside its new connection.
+_LOST_CONNECTION_MS = 140_000
 _QUEUES_AT_ONCE = 128  # of one broker, and so requests in flight to it; topics that are rebalanced at once share them
 
 

@@ -200,7 +200,7 @@ class RunningConsumer:
 
             self.trace = MessageTrace(instance, self.options, self.member.name, "CONSUME")
             self.member.hooks = self.member.hooks.with_hook(self.trace)
-        wanted = {topic: subscription.sub_string for topic, subscription in self.subscriptions.items()}
+        wanted = self._expressions()
         await self.member.offset_store.load()
         self.service.start()
         self._service_started = True
@@ -217,7 +217,7 @@ class RunningConsumer:
         if self.service.orderly and settings.clustering:
             self._keep_going(self._renew_locks)
         self._keep_going(self._log_statistics)
-        if {topic: subscription.sub_string for topic, subscription in self.subscriptions.items()} == wanted:
+        if self._expressions() == wanted:
             instance.rebalance_soon()
         else:  # by another task meanwhile, so the brokers may not have it yet
             self.subscription_changed()
@@ -283,6 +283,9 @@ class RunningConsumer:
     async def _check_expressions(self) -> None:
         for subscription in list(self.subscriptions.values()):
             await self.check_expression(subscription)
+
+    def _expressions(self) -> dict[str, str]:
+        return {topic: subscription.sub_string for topic, subscription in self.subscriptions.items()}
 
     async def check_expression(self, subscription: bodies.SubscriptionData) -> None:
         """Raises what the broker says of an SQL92 expression that it cannot read; it would deliver everything otherwise."""

@@ -306,18 +306,9 @@ class _Judge:
                 fault = self._wrong_file(file)
             if fault is None:
                 continue
-            at = self._scanned_in(file) if file.start in log.files.faults else file.start
+            at = self._scanned(file.start) if file.start in log.files.faults else file.start
             if at < file_end:
                 self._add(at, file_end, fault)
-
-    def _scanned_in(self, file: StoreFile) -> int:
-        at = file.start
-        while at < file.start + file.size_bytes:
-            following = self._record_end(at) or self._log.offset_after_filler(at)
-            if following is None:
-                break
-            at = following
-        return at
 
     def _wrong_file(self, file: StoreFile) -> str | None:
         """Why a file is not the one that belongs at its place; None if it may be."""
