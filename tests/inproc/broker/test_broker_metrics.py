@@ -91,6 +91,21 @@ def test_lag_is_what_is_not_committed_and_its_age(cluster, client):
 
 
 @watched
+def test_lag_has_the_queues_without_a_committed_offset_and_those_that_the_topic_lost(cluster, client):
+    for queue_id in (0, 1, 3):
+        client.send("flights", b"x", queue_id=queue_id)
+    client.heartbeat("me", group="readers", topics={"flights": "*"})
+    assert (
+        client.ask(
+            RequestCode.UPDATE_CONSUMER_OFFSET, UpdateConsumerOffsetRequestHeader("readers", "flights", 0, 1)
+        ).code
+        == 0
+    )
+    cluster.broker.topics.get("flights").read_queue_nums = 2
+    assert value(scrape(cluster), "rocketmq_consumer_lag_messages", topic="flights") == 2
+
+
+@watched
 def test_pulled_messages_are_in_flight_until_they_are_committed(cluster, client):
     for number in range(4):
         client.send("flights", b"%d" % number)

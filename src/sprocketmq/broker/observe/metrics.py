@@ -327,14 +327,17 @@ def _connections(broker: ObservedBroker) -> Iterator[Sample]:
 
 
 def _progress(broker: ObservedBroker, now_ms: int) -> Iterator[Sample]:
-    """Lag of each group that has committed something, over all queues of the topic."""
+    """Lag of each group that has committed something, over all queues of the topic that hold messages, also those that it does not have any
+    more."""
     store, offsets = broker.store, broker.offsets
     for topic in list(broker.topics.table):
         for group in offsets.groups_of(topic):
             lag = ready = inflight = 0
             lag_since_ms = ready_since_ms = now_ms
-            for queue_id, committed in offsets.offsets_of(group, topic).items():
+            committed_offsets = offsets.offsets_of(group, topic)
+            for queue_id in committed_offsets.keys() | store.queue_ids(topic):
                 end = store.max_offset(topic, queue_id)
+                committed = committed_offsets.get(queue_id, 0)
                 pulled = max(committed, min(offsets.pull_offset(group, topic, queue_id), end))
                 lag += max(0, end - committed)
                 ready += end - pulled if end > pulled else 0

@@ -18,7 +18,10 @@ from sprocketmq.core.quantities import counted
 from sprocketmq.errors import ConfigurationError, RequestNotServed, TopicNotExist
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from sprocketmq.client.admin import Admin
+    from sprocketmq.wire.bodies import TopicConfig
     from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = ["topic"]
@@ -304,7 +307,7 @@ def alter_topic(
         now = admin.topic_config(name)
         told = {**{key: permission_text(value) if key == "perm" else value for key, value in wanted.items()}, **changed}
         sentence = f"topic {name}: " + ", ".join(f"{key.replace('_', ' ')} {value}" for key, value in told.items())
-        hidden = _hidden(admin, name, wanted["read_queues"], broker) if "read_queues" in wanted else ""
+        hidden = _hidden(admin, name, wanted["read_queues"], now, broker) if "read_queues" in wanted else ""
         what = f"change {sentence}, on {', '.join(sorted(now))}"
         if not change.confirm(what, warning=hidden, ask=bool(hidden), topic=name, **wanted):
             return
@@ -312,11 +315,14 @@ def alter_topic(
     change.done(f"changed {sentence}, on {', '.join(sorted(done))}", topic=name, brokers=sorted(done), **wanted)
 
 
-def _hidden(admin: Admin, topic: str, read_queues: int, broker: str | None) -> str:
-    """A sentence about the messages that cannot be read when the topic has this many read queues; "" if there are none."""
+def _hidden(admin: Admin, topic: str, read_queues: int, now: Mapping[str, TopicConfig], broker: str | None) -> str:
+    """A sentence about the messages that can be read now, and not when the topic has this many read queues; "" if there are none."""
 
     def is_hidden(queue: MessageQueue) -> bool:
-        return queue.queue_id >= read_queues and (broker is None or ":" in broker or queue.broker_name == broker)
+        if broker is not None and ":" not in broker and queue.broker_name != broker:
+            return False
+        config = now.get(queue.broker_name)
+        return config is not None and read_queues <= queue.queue_id < config.read_queue_nums
 
     held = sum(at.max_offset - at.min_offset for queue, at in admin.topic_stats(topic).items() if is_hidden(queue))
     if not held:

@@ -127,6 +127,7 @@ class GroupLookRequests(GroupRequests, MessageRequests, BrokerRequests):
             unknown_at=tuple(sorted({queue.broker_name for queue in own} - configs.keys())) if proxy is None else (),
             same_ids=_more_than_once(connection),
             unreadable=tuple(await self._unreadable(group, wanted, unknown)),
+            hidden=tuple(one for one in await self._hidden(own, unknown) if not wanted or one.topic in wanted),
             members=tuple(_member_look(client_id, report) for client_id, report in reports.items()),
             broadcasting=connection is not None and connection.message_model == bodies.MessageModel.BROADCASTING,
             queues={
@@ -212,6 +213,19 @@ class GroupLookRequests(GroupRequests, MessageRequests, BrokerRequests):
                     unknown.append(f"whether topic {topic} may be read: {error}")
             except (NetworkError, RequestTimeout) as error:
                 unknown.append(f"whether topic {topic} may be read: {error}")
+        return found
+
+    async def _hidden(self, positions: Mapping[MessageQueue, _Position], unknown: list[str]) -> list[MessageQueue]:
+        """The queues with waiting messages that no route tells members to read."""
+        found: list[MessageQueue] = []
+        for topic in sorted({queue.topic for queue in positions}):
+            waiting = {queue for queue, at in positions.items() if queue.topic == topic and at.lag}
+            try:
+                readable = set(await self.queues(topic)) if waiting else set()
+            except _FAILURES as error:
+                unknown.append(f"which queues of topic {topic} may be read: {error}")
+                continue
+            found += sorted(waiting - readable) if readable else []  # else the topic may not be read at all
         return found
 
     async def _retries(self, group: str, unknown: list[str]) -> tuple[int | None, int | None]:

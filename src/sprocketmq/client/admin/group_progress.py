@@ -4,20 +4,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final, NamedTuple
 
 from sprocketmq.client.admin.group_members import GroupMemberRequests
 from sprocketmq.client.answer_bodies import answer_body, off_loop
 from sprocketmq.client.remoting.server_kind import not_served
 from sprocketmq.client.settings.validators import check_group
-from sprocketmq.errors import RequestNotServed
+from sprocketmq.errors import GroupNotExist, RemoteError, RequestNotServed, TopicNotExist
 from sprocketmq.wire import bodies, headers, requests
 from sprocketmq.wire.records.message import MessageQueue
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["GroupProgressRequests", "GroupSummary", "QueueProgress"]
 
@@ -55,7 +53,7 @@ class GroupSummary:
         members: the number of members that are online.
         consume_type, message_model: as its members announce them; None if none is online.
         consume_tps: messages per second, over all brokers.
-        lag: the number of messages that are not consumed yet.
+        lag: the number of messages that are not consumed yet; None if a broker does not tell.
     """
 
     group: str
@@ -63,14 +61,22 @@ class GroupSummary:
     consume_type: str | None
     message_model: str | None
     consume_tps: float
-    lag: int
+    lag: int | None
 
 
-def _progress(answers: Iterable[bodies.ConsumeStats]) -> dict[MessageQueue, QueueProgress]:
+class _Answer(NamedTuple):
+    """What a broker told of a group. Java's leaves out the queues that a topic does not have any more."""
+
+    broker_name: str
+    is_java: bool
+    stats: bodies.ConsumeStats
+
+
+def _rows(answers: Iterable[_Answer]) -> dict[MessageQueue, QueueProgress]:
     return {
         queue: QueueProgress(offsets.broker_offset, offsets.consumer_offset, offsets.last_timestamp)
-        for stats in answers
-        for queue, offsets in sorted(stats.offset_table.items(), key=lambda pair: pair[0])
+        for one in answers
+        for queue, offsets in sorted(one.stats.offset_table.items(), key=lambda pair: pair[0])
     }
 
 
@@ -94,32 +100,44 @@ class GroupProgressRequests(GroupMemberRequests):
             NetworkError, RequestTimeout: a server did not answer.
         """
         check_group(group)
-        stats = await self._consume_stats(group, topic)
-        rows = sum(len(one.offset_table) for one in stats)
-        found = await off_loop(lambda: _progress(stats)) if rows > _MANY_ROWS else _progress(stats)
-        found.update(await self._without_rows(found))
+        found = await self._progress(group, await self._consume_stats(group, topic))
         if not any(progress.consumer_offset > 0 for progress in found.values()):
             await self._check_exists(group)  # brokers answer with all queues of a topic for any group
             if topic is not None and not found:
                 await self._route(topic)
         return found
 
-    async def _consume_stats(self, group: str, topic: str | None) -> list[bodies.ConsumeStats]:
+    async def _progress(self, group: str, answers: list[_Answer]) -> dict[MessageQueue, QueueProgress]:
+        """The queues that brokers tell of, and those that they leave out."""
+        rows = sum(len(one.stats.offset_table) for one in answers)
+        found = await off_loop(lambda: _rows(answers)) if rows > _MANY_ROWS else _rows(answers)
+        found.update(await self._left_out(group, found, {one.broker_name for one in answers if one.is_java}))
+        return found
+
+    async def _consume_stats(self, group: str, topic: str | None) -> list[_Answer]:
         header = headers.GetConsumeStatsRequestHeader(consumer_group=group, topic=topic)
         try:
-            masters = (await self._masters(None, None)).values()
+            masters = await self._masters(None, None)
         except RequestNotServed as error:
             topics = [topic] if topic is not None else await self._topics_of_members(group, error.address)
-            return [await self._consume_stats_by_queue(group, one) for one in topics]
-        answers = await asyncio.gather(
-            *(self._ask_if_any(address, requests.offsets.GET_CONSUME_STATS, header) for address in masters)
-        )
-        asked = requests.offsets.GET_CONSUME_STATS
-        return [await answer_body(asked, answer) for answer in answers if answer is not None]
+            return [_Answer("", False, await self._consume_stats_by_queue(group, one)) for one in topics]
 
-    async def _without_rows(self, found: dict[MessageQueue, QueueProgress]) -> dict[MessageQueue, QueueProgress]:
-        """The queues of the topics in ``found`` at brokers that told nothing of them: the group is unknown there, or has no progress.
-        Their messages wait all the same."""
+        async def ask(broker_name: str, address: str) -> _Answer | None:
+            asked = requests.offsets.GET_CONSUME_STATS
+            try:
+                answer = await self._ask(address, asked, header)
+            except (GroupNotExist, TopicNotExist):
+                return None
+            return _Answer(broker_name, answer.language == "JAVA", await answer_body(asked, answer))
+
+        answers = await asyncio.gather(*(ask(*one) for one in masters.items()))
+        return [answer for answer in answers if answer is not None]
+
+    async def _left_out(
+        self, group: str, found: Mapping[MessageQueue, QueueProgress], java: Set[str]
+    ) -> dict[MessageQueue, QueueProgress]:
+        """The queues of the topics in ``found`` whose messages wait although no broker told of them: at brokers that do not know the group,
+        or where it has no progress, and at brokers of Java those that the topic does not let read."""
         told: dict[str, set[str]] = {}
         for queue in found:
             told.setdefault(queue.topic, set()).add(queue.broker_name)
@@ -131,14 +149,25 @@ class GroupProgressRequests(GroupMemberRequests):
         async def ask(topic: str) -> dict[MessageQueue, QueueProgress]:
             route = await self._api.route(topic)
             names = {one.broker_name for one in route.queue_datas} & masters.keys() if route is not None else set()
-            tables = [(await self._api.topic_stats(masters[name], topic)).offset_table for name in names - told[topic]]
-            return {
-                queue: QueueProgress(at.max_offset, -1, min_offset=at.min_offset)
-                for table in tables
-                for queue, at in sorted(table.items(), key=lambda pair: pair[0])
-            }
+            rows: dict[MessageQueue, QueueProgress] = {}
+            for name in sorted(names - (told[topic] - java)):
+                try:
+                    table = (await self._api.topic_stats(masters[name], topic)).offset_table
+                except TopicNotExist:
+                    continue
+                for queue, at in sorted(table.items(), key=lambda pair: pair[0]):
+                    if name not in told[topic]:
+                        rows[queue] = QueueProgress(at.max_offset, -1, min_offset=at.min_offset)
+                    elif queue not in found and at.max_offset > at.min_offset:
+                        consumed = await self._api.query_consumer_offset(
+                            masters[name], group, queue, zero_if_young=False
+                        )
+                        rows[queue] = QueueProgress(
+                            at.max_offset, -1 if consumed is None else consumed, min_offset=at.min_offset
+                        )
+            return rows
 
-        some = [topic for topic, names in told.items() if not masters.keys() <= names]
+        some = [topic for topic, names in told.items() if not masters.keys() <= names - java]
         more: dict[MessageQueue, QueueProgress] = {}
         for answer in await asyncio.gather(*map(ask, some)):
             more.update(answer)
@@ -205,24 +234,23 @@ class GroupProgressRequests(GroupMemberRequests):
         topics = await self._api.topic_list()
         rows: list[GroupSummary] = []
         for group in (topic.removeprefix(_RETRY) for topic in topics if topic.startswith(_RETRY)):
-            stats = await self._consume_stats(group, None)
             connection = await self._connection(group)
-            lag = sum(
-                max(0, offsets.broker_offset - max(0, offsets.consumer_offset))
-                for one in stats
-                for offsets in one.offset_table.values()
-            )
+            stats: list[_Answer] = []
+            lag = None
+            with contextlib.suppress(RemoteError):
+                stats = await self._consume_stats(group, None)
+                lag = sum(at.lag for at in (await self._progress(group, stats)).values())
             rows.append(
                 GroupSummary(
                     group,
                     len(connection.connection_set) if connection else 0,
                     connection.consume_type if connection else None,
                     connection.message_model if connection else None,
-                    sum(one.consume_tps for one in stats),
+                    sum(one.stats.consume_tps for one in stats),
                     lag,
                 )
             )
-        return sorted(rows, key=lambda row: (-row.lag, row.group))
+        return sorted(rows, key=lambda row: (-(row.lag or 0), row.group))
 
     async def broker_consume_stats(self, broker: str, *, only_ordered: bool = False) -> bodies.ConsumeStatsList:
         """The progress of all groups in all topics of one broker (mqadmin: brokerConsumeStats).

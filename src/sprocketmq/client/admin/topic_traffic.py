@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from sprocketmq.client.admin.group_progress import GroupProgressRequests
 from sprocketmq.client.admin.session import NO_DATA
 from sprocketmq.client.admin.topics import TopicRequests
 from sprocketmq.client.answer_bodies import answer_body
@@ -47,21 +48,21 @@ class TopicTraffic:
 
     Attributes:
         group: None if no group consumes the topic.
-        accumulation: the number of messages that the group has not consumed.
+        accumulation: the number of messages that the group has not consumed; None if a broker does not tell.
         in_tps, out_tps: messages per second sent to the topic, and pulled by the group, in the last minute.
         in_24_hours, out_24_hours: the numbers of messages in the longest window that the brokers have, at most a day.
     """
 
     topic: str
     group: str | None
-    accumulation: int
+    accumulation: int | None
     in_tps: float
     out_tps: float
     in_24_hours: int
     out_24_hours: int
 
 
-class TopicTrafficRequests(TopicRequests):
+class TopicTrafficRequests(TopicRequests, GroupProgressRequests):
     """The part of AsyncAdmin about the traffic of topics."""
 
     async def topic_summaries(
@@ -162,15 +163,13 @@ class TopicTrafficRequests(TopicRequests):
         masters = (await self._masters_of(topic)).values()
         incoming = await self._sum(masters, "TOPIC_PUT_NUMS", topic)
         rows: list[TopicTraffic] = []
+        behind: int | None
         for group in await self.consumers_of(topic):
             outgoing = await self._sum(masters, "GROUP_GET_NUMS", f"{topic}@{group}")
-            behind = 0
-            for address in masters:
-                header = headers.GetConsumeStatsRequestHeader(consumer_group=group, topic=topic)
-                answer = await self._ask_if_any(address, requests.offsets.GET_CONSUME_STATS, header)
-                if answer is not None:
-                    offsets = (await answer_body(requests.offsets.GET_CONSUME_STATS, answer)).offset_table.values()
-                    behind += sum(max(0, one.broker_offset - max(0, one.consumer_offset)) for one in offsets)
+            try:
+                behind = await self.lag(group, topic)
+            except RemoteError:
+                behind = None
             rows.append(TopicTraffic(topic, group, behind, incoming[0], outgoing[0], incoming[1], outgoing[1]))
         return rows or [TopicTraffic(topic, None, 0, incoming[0], 0.0, incoming[1], 0)]
 

@@ -40,6 +40,8 @@ TOOLS_GROUP: Final = "TOOLS_CONSUMER"
 
 log = logging.getLogger("sprocketmq.client")
 
+_TRIED_QUEUES: Final = 8
+_LAST_TRIED: Final = 1_023  # whatever a broker answers
 _LOOKING: Final = pull_sys_flag(commit_offset=False, suspend=False, subscription=True)
 
 
@@ -383,8 +385,40 @@ class RemotingApi:
         return await self.ask_body(address, requests.topics.GET_ALL_TOPIC_CONFIG)
 
     async def topic_stats(self, address: str, topic: str) -> bodies.TopicStatsTable:
-        """GET_TOPIC_STATS_INFO."""
-        return await answer_body(requests.topics.GET_TOPIC_STATS_INFO, await self.topic_stats_answer(address, topic))
+        """GET_TOPIC_STATS_INFO, and the queues with messages that Apache's broker leaves out, because the topic has fewer queues now."""
+        answer = await self.topic_stats_answer(address, topic)
+        stats = await answer_body(requests.topics.GET_TOPIC_STATS_INFO, answer)
+        if answer.language == "JAVA" and stats.offset_table:
+            stats.offset_table.update(await self._hidden_queues(address, max(stats.offset_table)))
+        return stats
+
+    async def _hidden_queues(self, address: str, last: MessageQueue) -> dict[MessageQueue, bodies.TopicOffset]:
+        """The queues behind ``last`` that hold messages. No request lists them. Tried are those in which a group has progress, and the next
+        ones, until ``_TRIED_QUEUES`` in a row hold nothing. (GET_MIN_OFFSET would create them, GET_MAX_OFFSET does not.)"""
+
+        async def end(queue: MessageQueue) -> int:
+            try:
+                return await self.max_offset(address, queue)
+            except RemoteError:
+                return 0
+
+        header = headers.QueryCorrectionOffsetHeader(topic=last.topic, compare_group=TOOLS_GROUP)
+        try:
+            of_groups = (
+                await self.ask_body(address, requests.offsets.QUERY_CORRECTION_OFFSET, header)
+            ).correction_offsets
+        except RemoteError:
+            of_groups = {}
+        found: dict[MessageQueue, bodies.TopicOffset] = {}
+        tried, upto = last.queue_id, max(last.queue_id, *of_groups) if of_groups else last.queue_id
+        while tried < (upto := min(upto + _TRIED_QUEUES, _LAST_TRIED)):
+            queues = [MessageQueue(last.topic, last.broker_name, number) for number in range(tried + 1, upto + 1)]
+            ends = await asyncio.gather(*map(end, queues))
+            held = {queue: at for queue, at in zip(queues, ends, strict=True) if at > 0}
+            for queue, at in held.items():
+                found[queue] = bodies.TopicOffset(max(0, await self.min_offset(address, queue)), at, 0)
+            tried, upto = upto, max(held).queue_id if held else 0
+        return {queue: at for queue, at in found.items() if at.max_offset > at.min_offset}
 
     async def topic_stats_answer(self, address: str, topic: str) -> Command:
         """``topic_stats`` with the undecoded answer, from which the kind of broker can be seen."""

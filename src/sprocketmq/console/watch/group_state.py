@@ -50,14 +50,15 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class QueueLag:
-    """The offsets of one queue; ``consumer_offset`` is None without progress."""
+    """The offsets of one queue; ``consumer_offset`` is None without progress, ``min_offset`` 0 if it is not known."""
 
     broker_offset: int
     consumer_offset: int | None
+    min_offset: int = 0
 
     @property
     def lag(self) -> int:
-        return max(0, self.broker_offset - (self.consumer_offset or 0))
+        return max(0, self.broker_offset - max(self.min_offset, self.consumer_offset or 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,8 @@ class GroupState:
     """One group.
 
     Attributes:
-        queues: as reported by brokers, without retry topics.
+        queues: as reported by brokers, without retry topics. Those that brokers leave out of the progress of all groups (code 317: of a
+            group that the broker does not know, or that the topic does not let read) are as old as the verdict.
         retry_lag: the lag of its retry topic.
         silent: brokers that did not answer; the true lag may be larger than the one shown.
         verdict: None before the first diagnosis.

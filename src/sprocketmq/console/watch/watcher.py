@@ -3,7 +3,8 @@
 
     each interval   the brokers, and from each master that answers, with one request, the progress of all its groups
     each minute     the names of its groups, because some have no progress yet
-    always          the doctor, for a few groups at once; healthy groups once a minute, others each 15 s
+    always          the doctor, for a few groups at once; healthy groups once a minute, others each 15 s; with it the queues of the group
+                    that the brokers leave out of the progress of all groups
 
 Somebody looks while a page is open that waits for events, and for two minutes after a page was loaded. At other times nothing is requested:
 the progress of all groups costs a broker time, and the doctor requests the stacks of members' threads. So lag over time has gaps.
@@ -27,13 +28,13 @@ from typing import Final
 
 import msgspec
 
-from sprocketmq.client.admin import BrokerStatus
+from sprocketmq.client.admin import BrokerStatus, QueueProgress
 from sprocketmq.console.cluster.cluster import Cluster
 from sprocketmq.console.safety.mask import Mask
 from sprocketmq.console.watch.group_state import GroupState, QueueLag, Verdict
 from sprocketmq.console.watch.lag_history import LagHistory
 from sprocketmq.core.doctor.group_doctor import GroupDiagnosis
-from sprocketmq.errors import RequestNotServed
+from sprocketmq.errors import GroupNotExist, RequestNotServed
 from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = ["ClusterView", "Watcher"]
@@ -98,7 +99,8 @@ class Watcher:
         self._names_at_ms = 0
         self._verdicts: dict[str, Verdict] = {}
         self._being_diagnosed: set[str] = set()
-        self._without_progress: dict[str, dict[MessageQueue, QueueLag]] = {}
+        self._left_out: dict[str, dict[MessageQueue, QueueLag]] = {}
+        self._told: list[_Progress] = []  # at the last update
         self._page_loaded_ms = 0
         self._opened: dict[
             str, str | None
@@ -252,13 +254,13 @@ class Watcher:
     ) -> dict[str, GroupState]:
         names = {name for known in self._names.values() for name in known} | {name for one in answers for name in one}
         self._verdicts = {group: verdict for group, verdict in self._verdicts.items() if group in names}
-        self._without_progress = {group: queues for group, queues in self._without_progress.items() if group in names}
+        self._left_out = {group: queues for group, queues in self._left_out.items() if group in names}
+        self._told = answers
         found: dict[str, GroupState] = {}
         for group in sorted(names):
             queues = {queue: at for progress in answers for queue, at in progress.get(group, {}).items()}
-            if any(not queue.topic.startswith(_RETRY) for queue in queues):
-                self._without_progress.pop(group, None)
-            queues = {**self._without_progress.get(group, {}), **queues}
+            left_out = self._left_out.get(group, {})
+            queues = {**{queue: at for queue, at in left_out.items() if queue.broker_name not in silent}, **queues}
             found[group] = GroupState(
                 group,
                 {queue: at for queue, at in sorted(queues.items()) if not queue.topic.startswith(_RETRY)},
@@ -304,16 +306,27 @@ class Watcher:
         self.view = view
         await self._notify()
 
-    async def _first_progress(self, group: str) -> dict[MessageQueue, QueueLag]:
-        """The queues of a group without progress. Brokers report them only when they are requested by topic."""
+    async def _queues_left_out(self, group: str) -> dict[MessageQueue, QueueLag]:
+        """The queues of a group of which the brokers did not tell with the progress of all groups. Of a group without progress they tell
+        only when they are asked by topic."""
         admin = self._cluster.admin
-        connection = await admin.consumer_connection(group)
-        topics = [one for one in (connection.subscription_table if connection else {}) if not one.startswith(_RETRY)]
-        found: dict[MessageQueue, QueueLag] = {}
-        for topic in topics:
-            for queue, at in (await admin.consumer_progress(group, topic)).items():
-                found[queue] = QueueLag(at.broker_offset, at.consumer_offset if at.consumer_offset > 0 else None)
-        return found
+        progress: dict[MessageQueue, QueueProgress] = {}
+        with contextlib.suppress(GroupNotExist):
+            progress = await admin.consumer_progress(group)
+        has_progress = any(not queue.topic.startswith(_RETRY) for queue in progress)
+        if not has_progress:
+            connection = await admin.consumer_connection(group)
+            for topic in connection.subscription_table if connection else ():
+                if not topic.startswith(_RETRY):
+                    progress.update(await admin.consumer_progress(group, topic))
+        least = 0 if has_progress else 1  # brokers answer 0 for a group without progress
+        return {
+            queue: QueueLag(
+                at.broker_offset, at.consumer_offset if at.consumer_offset >= least else None, at.min_offset
+            )
+            for queue, at in progress.items()
+            if not any(queue in told.get(group, ()) for told in self._told)
+        }
 
     async def _notify(self) -> None:
         async with self._changed:
@@ -373,9 +386,9 @@ class Watcher:
         state = self.view.groups.get(group)
         if state is not None:  # a user may request any name; only existing groups are kept
             self._verdicts[group] = verdict
-        if state is not None and (not state.queues or group in self._without_progress):
-            early = await self._cluster.ask(f"the lag of group {group}", self._first_progress(group), limits=2)
-            self._without_progress[group] = early.value or {}
+        if state is not None and (self.view.proxy is None or not state.queues or group in self._left_out):
+            more = await self._cluster.ask(f"the lag of group {group}", self._queues_left_out(group), limits=2)
+            self._left_out[group] = more.value or {}
         if state is not None:
             groups = {**self.view.groups, group: replace(state, verdict=verdict)}
             self.view = replace(self.view, groups=groups)

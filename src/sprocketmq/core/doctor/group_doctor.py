@@ -142,6 +142,14 @@ def _switched_off(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None
             tuple(f"{topic}: {why}" for topic, why in look.unreadable[:_SHOWN]),
             "let the topic be read (sprocketmq topic perm TOPIC rw), or the group read it",
         )
+    if look.hidden:
+        last = max(look.hidden, key=lambda queue: queue.queue_id)
+        return GroupDiagnosis(
+            GroupVerdict.SWITCHED_OFF,
+            f"nobody can read {_listed(map(str, look.hidden))}, because the topic has fewer read queues now",
+            (_waiting_in(look, look.hidden),),
+            f"sprocketmq topic alter {last.topic} --read-queues {last.queue_id + 1}",
+        )
     return None
 
 

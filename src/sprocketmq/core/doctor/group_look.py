@@ -100,6 +100,7 @@ class GroupLook(Struct, frozen=True):
         unknown_at: brokers that have its topics and do not know the group.
         same_ids: client ids that more than one member has.
         unreadable: topics that it subscribes to and may not read, with the reason.
+        hidden: queues with messages that their topic does not let read, because it has fewer read queues now.
         broadcasting: whether each member reads all queues.
         queues: queues of the topics that it subscribes to or has progress in, without its retry topic.
         retry_lag: messages of its retry topic that are due and not consumed.
@@ -116,6 +117,7 @@ class GroupLook(Struct, frozen=True):
     unknown_at: tuple[str, ...] = ()
     same_ids: tuple[str, ...] = ()
     unreadable: tuple[tuple[str, str], ...] = ()
+    hidden: tuple[MessageQueue, ...] = ()
     members: tuple[MemberLook, ...] = ()
     broadcasting: bool = False
     queues: Mapping[MessageQueue, QueueLook] = {}

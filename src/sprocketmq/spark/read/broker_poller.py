@@ -5,7 +5,7 @@ While nothing is new, Spark calls ``latestOffset`` every 11 ms. A poll costs one
 for each queue), so polls are spaced: 50
 ms after new messages, each empty poll half longer, up to 250 ms, or 5 ms for each request if that is more (400 topics: 2 s). The interval
 has jitter so that many streams do not poll at the same moment. The topics of a pattern cost two requests to the name server and are asked
-for every 2 s, routes every 10 s (``cluster``).
+for every 2 s, routes every 10 s (``cluster``), queues that a topic hides every 30 s.
 
 Laws (tests/unit/spark/test_broker_poller.py, tests/inproc/spark/test_stream_lookups.py)
 1. While nothing is new, polls are at least one interval apart, however often Spark calls.
@@ -31,7 +31,14 @@ from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, Req
 from sprocketmq.spark.cluster.cluster import Cluster, is_system_topic
 from sprocketmq.spark.losses import QueueBounds, Reason
 from sprocketmq.spark.options.read_options import ReadOptions
-from sprocketmq.spark.read.queue_bounds import gone_queues, question_count, queue_bounds
+from sprocketmq.spark.read.group_progress import committed_offsets
+from sprocketmq.spark.read.queue_bounds import (
+    gone_queues,
+    hidden_queues,
+    question_count,
+    queue_bounds,
+    warn_of_hidden,
+)
 from sprocketmq.wire import bodies
 from sprocketmq.wire.records.message import MessageQueue
 
@@ -46,6 +53,7 @@ _PAUSE_PER_QUESTION_S: Final = 0.005
 _GROWTH: Final = 1.5
 _TOPICS_AGE_S: Final = 2.0
 _GONE_AGE_S: Final = 1.0
+_HIDDEN_AGE_S: Final = 30.0
 _WARN_EACH_S: Final = 30.0
 _PATIENCE_MS: Final = 1_000
 _JAVA_CLASS: Final = re.compile(r"^[\w.$]+Exception: ")
@@ -80,6 +88,7 @@ class BrokerPoller:
         latest_offsets: the next offset of each queue, as last seen.
         earliest_offsets: the smallest offset of each queue.
         newest_ms: when the last message of each queue was stored.
+        hidden: queues with messages that nobody can read, because their topic has fewer queues now, from the group's progress on.
         questions: how many requests the last poll cost.
         is_answered: whether the name server answered the last poll.
     """
@@ -89,12 +98,14 @@ class BrokerPoller:
         self.latest_offsets: dict[MessageQueue, int] = {}
         self.newest_ms: dict[MessageQueue, int] = {}
         self.earliest_offsets: dict[MessageQueue, int] = {}
+        self.hidden: dict[MessageQueue, QueueBounds] = {}
         self.interval = PollInterval()
         self.questions = 0
         self.is_answered = False  # until the first poll
         self._topics: tuple[str, ...] | None = None
         self._topics_until_s = 0.0
         self._gone_until_s = 0.0
+        self._hidden_until_s = 0.0
         self._filter_checked = options.expression_type != "SQL92"
         self._warned_at_s = -_WARN_EACH_S
 
@@ -127,6 +138,7 @@ class BrokerPoller:
             self.is_answered = True
             self.questions = question_count(self.cluster, queues)
             bounds = queue_bounds(self.cluster, queues, partial=waits)
+            self._look_for_hidden(queues)
         except (NetworkError, RequestTimeout, RemoteError) as error:
             if not waits:
                 raise
@@ -137,6 +149,18 @@ class BrokerPoller:
             if held.max >= self.latest_offsets.get(queue, 0):
                 self._take(queue, held)
         return bounds
+
+    def _look_for_hidden(self, queues: Iterable[MessageQueue]) -> None:
+        now_s = self._clock_s()
+        if now_s < self._hidden_until_s:
+            return
+        self._hidden_until_s = now_s + _HIDDEN_AGE_S
+        found = hidden_queues(self.cluster, queues)
+        if found and self._options.group_given:
+            for queue, at in committed_offsets(self.cluster, self._options.group, sorted(found)).items():
+                found[queue] = QueueBounds(max(found[queue].min, at), found[queue].max)
+        known, self.hidden = self.hidden, {queue: held for queue, held in found.items() if held.max > held.min}
+        warn_of_hidden({queue: held for queue, held in self.hidden.items() if queue not in known})
 
     def _refuse_retired(self, queues: Iterable[MessageQueue]) -> None:
         alive = {queue.broker_name for queue in queues} & self._options.retired_brokers

@@ -36,7 +36,7 @@ __all__ = ["LagReport", "LatestOffsetReport", "SourceLag", "source_lag"]
 class LatestOffsetReport:
     """What a stream knows of its queues when a batch begins; times in ms since 1970.
 
-    ``earliest_offsets`` has the queues without a position only.
+    ``earliest_offsets`` has the queues without a position only. Queues that a topic does not let read any more are in both.
     """
 
     latest_offsets: Mapping[MessageQueue, int]

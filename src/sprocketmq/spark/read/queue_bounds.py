@@ -31,11 +31,10 @@ from sprocketmq.wire import bodies, requests
 from sprocketmq.wire.codes import Version
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["gone_queues", "question_count", "queue_bounds"]
+__all__ = ["gone_queues", "hidden_queues", "question_count", "queue_bounds", "warn_of_hidden"]
 
 log = logging.getLogger("sprocketmq.spark")
 
-_told: set[MessageQueue] = set()  # queues that ``_tell_unread`` has looked at
 # PullMessageProcessor, for a queue id beyond the topic's read queues; our broker
 _NO_SUCH_QUEUE: Final = ("queueId[", "queueId is ")
 
@@ -75,6 +74,45 @@ def queue_bounds(
     return cluster.run(ask)
 
 
+def hidden_queues(cluster: Cluster, queues: Iterable[MessageQueue]) -> dict[MessageQueue, QueueBounds]:
+    """The queues with messages that no reader gets, because their topic has fewer read queues now, at the topics and brokers of ``queues``.
+
+    Up to ten requests for each topic and broker. A broker that does not answer has none, and a proxy does not tell.
+    """
+
+    async def ask(topic: str, broker_name: str) -> dict[MessageQueue, QueueBounds]:
+        try:
+            stats = await cluster.api.topic_stats(await cluster.broker_address(broker_name, topic), topic)
+            held = {queue: at for queue, at in stats.offset_table.items() if at.max_offset > max(0, at.min_offset)}
+            readable = await _routed(cluster, topic) if held else set()
+        except RocketMQError:
+            return {}
+        return {
+            queue: QueueBounds(max(0, at.min_offset), at.max_offset)
+            for queue, at in held.items()
+            if queue not in readable
+        }
+
+    async def ask_all() -> dict[MessageQueue, QueueBounds]:
+        pairs = sorted({(queue.topic, queue.broker_name) for queue in queues})
+        found: dict[MessageQueue, QueueBounds] = {}
+        for answer in await cluster.gather(ask(*pair) for pair in pairs):
+            found.update(answer)
+        return found
+
+    return {} if cluster.api.behind_proxy else cluster.run(ask_all)
+
+
+def warn_of_hidden(queues: Mapping[MessageQueue, QueueBounds]) -> None:
+    for queue, held in sorted(queues.items()):
+        log.warning(
+            "%s holds %d messages that nobody can read: its topic has fewer read queues now; give it %d to read them",
+            queue,
+            held.max - held.min,
+            queue.queue_id + 1,
+        )
+
+
 def gone_queues(cluster: Cluster, queues: Iterable[MessageQueue], group: str) -> dict[MessageQueue, Reason]:
     """Which of ``queues`` no longer exist, by their own master. A master that is unreachable has lost none.
 
@@ -97,15 +135,6 @@ def gone_queues(cluster: Cluster, queues: Iterable[MessageQueue], group: str) ->
         except RocketMQError:
             return None
 
-    async def routed(topic: str) -> set[MessageQueue]:
-        """The readable queues of the topic by its current route."""
-        route = await cluster.api.route(topic)
-        return {
-            MessageQueue(topic, data.broker_name, queue_id)
-            for data in (route.queue_datas if route is not None else ())
-            for queue_id in range(data.read_queue_nums)
-        }
-
     async def ask() -> dict[MessageQueue, Reason]:
         try:
             info = await cluster.api.cluster_info()
@@ -114,7 +143,7 @@ def gone_queues(cluster: Cluster, queues: Iterable[MessageQueue], group: str) ->
             return {queue: reason for queue, reason in zip(asked, reasons, strict=True) if reason is not None}
         there = dict(zip(pairs, await cluster.gather(one(info, *pair) for pair in pairs), strict=True))
         topics = sorted({topic for topic, _ in pairs})
-        read = set().union(*await cluster.gather(map(routed, topics)))
+        read = set().union(*await cluster.gather(_routed(cluster, topic) for topic in topics))
         found: dict[MessageQueue, Reason] = {}
         for queue in asked:
             queues_now = there[queue.topic, queue.broker_name]
@@ -128,6 +157,16 @@ def gone_queues(cluster: Cluster, queues: Iterable[MessageQueue], group: str) ->
         return found
 
     return cluster.run(ask)
+
+
+async def _routed(cluster: Cluster, topic: str) -> set[MessageQueue]:
+    """The readable queues of the topic by its current route."""
+    route = await cluster.api.route(topic)
+    return {
+        MessageQueue(topic, data.broker_name, queue_id)
+        for data in (route.queue_datas if route is not None else ())
+        for queue_id in range(data.read_queue_nums)
+    }
 
 
 async def _refused(cluster: Cluster, queue: MessageQueue, group: str) -> Reason | None:
@@ -156,21 +195,6 @@ async def _maybe_held(
         return error
 
 
-async def _tell_unread(cluster: Cluster, topic: str, table: Mapping[MessageQueue, bodies.TopicOffset]) -> None:
-    """Warn once of each queue that holds messages and that no reader gets, because the topic has fewer queues now."""
-    if all(queue in _told or not held.max_offset for queue, held in table.items()):
-        return
-    unread = {queue: held.max_offset - held.min_offset for queue, held in table.items()}
-    for queue in unread.keys() - set(await cluster.readable_queues(topic)):
-        if unread[queue] > 0 and queue not in _told:
-            log.warning(
-                "%s holds %d messages that nobody can read: its topic has fewer queues to read; give it more to read them",
-                queue,
-                unread[queue],
-            )
-    _told.update(unread)
-
-
 async def _held(
     cluster: Cluster, address: str, topic: str, wanted: AbstractSet[MessageQueue]
 ) -> dict[MessageQueue, QueueBounds]:
@@ -190,7 +214,6 @@ async def _held(
         is_old = False
         return dict(zip(there, await cluster.gather(map(one, there)), strict=True))
     table, is_old = (await answer_body(requests.topics.GET_TOPIC_STATS_INFO, answer)).offset_table, is_apache_4(answer)
-    await _tell_unread(cluster, topic, table)
     held = {}
     for queue in wanted & table.keys():
         offsets = table[queue]

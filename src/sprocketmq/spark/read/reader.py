@@ -30,7 +30,7 @@ from sprocketmq.spark.read.loss_accumulator import add_losses
 from sprocketmq.spark.read.offset_search import offsets_by_time, real_min_offsets
 from sprocketmq.spark.read.partitions import split_ranges, task_count
 from sprocketmq.spark.read.plan import BrokerOffsets, resolve_batch, resolve_end, resolve_start
-from sprocketmq.spark.read.queue_bounds import gone_queues, queue_bounds
+from sprocketmq.spark.read.queue_bounds import gone_queues, hidden_queues, queue_bounds, warn_of_hidden
 from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = [
@@ -76,6 +76,7 @@ class BatchReader(DataSourceReader):
         cluster = Cluster.at(options.namesrv_addr, options.retry_timeout_ms, options.access)
         queues = cluster.queues(source_topics(options, cluster))
         check_sql92(options, cluster, queues)
+        warn_of_hidden(hidden_queues(cluster, queues))
         start_facts = fetch_offsets(options, options.starting, cluster, queues)
         start = resolve_start(
             options.starting,

@@ -171,7 +171,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if queue in poller.latest_offsets and queue not in self._begun
         }
         return LatestOffsetReport(
-            poller.latest_offsets, self._oldest_unread_ms, poller.newest_ms, earliest_offsets
+            {**{queue: held.max for queue, held in poller.hidden.items()}, **poller.latest_offsets},
+            self._oldest_unread_ms,
+            poller.newest_ms,
+            {**{queue: held.min for queue, held in poller.hidden.items()}, **earliest_offsets},
         ).to_json()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:

@@ -164,7 +164,7 @@ def consume_time_span(
     config = broker.topics.get(topic)
     if config is None:
         return response(command, ResponseCode.TOPIC_NOT_EXIST, f"topic {topic} does not exist")
-    queues = range(config.write_queue_nums)
+    queues = _queue_ids(broker, topic, config.write_queue_nums)
 
     def span(queue_id: int) -> QueueTimeSpan:
         end = store.max_offset(topic, queue_id)

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Queues with messages that a topic does not let read any more: in the lag of a stream, and in a warning of each read."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+import sprocketmq as rmq
+from inproc.spark.as_spark import Readers, ask, first_batch
+from sprocketmq.broker.handlers.admin import stats
+from sprocketmq.client.remoting.api import RemotingApi
+from sprocketmq.spark.cluster.cluster import Cluster
+from sprocketmq.spark.read.lag import source_lag
+from sprocketmq.spark.read.stream_reader import StreamReader
+from sprocketmq.spark.source import RocketMQDataSource
+from sprocketmq.testing import EmbeddedRocketMQ
+from sprocketmq.wire.frames.command import Command
+
+HIDDEN = rmq.MessageQueue("flights", "broker-a", 1)
+
+
+@pytest.fixture(params=["ours", "Java"])
+def hiding(request: pytest.FixtureRequest, mq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch) -> EmbeddedRocketMQ:
+    """Three messages in each of two queues, of which one may be read; group ``spark`` has read one of the other."""
+    if request.param == "Java":
+        invoke = RemotingApi.invoke
+
+        async def as_java(self: RemotingApi, address: str, command: Command, *more: Any) -> Command:
+            answer = await invoke(self, address, command, *more)
+            answer.language = "JAVA"
+            return answer
+
+        monkeypatch.setattr(RemotingApi, "invoke", as_java)
+        monkeypatch.setattr(stats, "_queue_ids", lambda broker, topic, count: range(count))
+    with mq.producer() as producer:
+        for queue_id in (0, 1):
+            for number in range(3):
+                queue = rmq.MessageQueue("flights", "broker-a", queue_id)
+                producer.send(rmq.Message("flights", b"%d" % number), queue=queue)
+    with mq.admin() as admin:
+        admin.create_group("spark")
+        admin.reset_offset("spark", HIDDEN, 1)
+        admin.create_topic("flights", queues=1)
+    Cluster.at(mq.namesrv_addr).forget_routes()
+    return mq
+
+
+def _lag(reader: StreamReader, end: dict[str, Any]) -> dict[rmq.MessageQueue, int]:
+    lag = source_lag([(None, json.dumps(end), json.dumps(reader.reportLatestOffset()))])
+    assert lag is not None
+    return lag.by_queue
+
+
+def test_the_lag_of_a_stream_has_what_its_topic_hides(
+    hiding: EmbeddedRocketMQ, readers: Readers, caplog: pytest.LogCaptureFixture
+) -> None:
+    reader = readers(startingoffsets="earliest")
+    end, numbers = first_batch(reader)
+    assert numbers == [0, 1, 2]
+    assert ask(reader, end) == end
+    assert _lag(reader, end) == {rmq.MessageQueue("flights", "broker-a", 0): 0, HIDDEN: 3}
+    (warning,) = [record.getMessage() for record in caplog.records if str(HIDDEN) in record.getMessage()]
+    assert "3 messages" in warning
+
+    of_group = readers(startingoffsets="earliest", group="spark", commitoffsets="off")
+    end, _ = first_batch(of_group)
+    assert ask(of_group, end) == end
+    assert _lag(of_group, end)[HIDDEN] == 2
+
+
+def test_a_queue_that_may_be_read_again_is_not_hidden(hiding: EmbeddedRocketMQ, readers: Readers) -> None:
+    reader = readers(startingoffsets="earliest")
+    end, _ = first_batch(reader)
+    assert ask(reader, end) == end
+    with hiding.admin() as admin:
+        admin.create_topic("flights", queues=2)
+    reader._poller.cluster.forget_routes()
+    reader._poller._hidden_until_s = 0.0
+    end = ask(reader, end)
+    assert HIDDEN not in reader._poller.hidden
+    assert _lag(reader, end)[HIDDEN] == 0
+
+
+def test_a_batch_warns_of_what_its_topic_hides(hiding: EmbeddedRocketMQ, caplog: pytest.LogCaptureFixture) -> None:
+    source = RocketMQDataSource({"namesrvaddr": hiding.namesrv_addr, "topic": "flights"})
+    source.reader(source.schema()).partitions()
+    assert f"{HIDDEN} holds 3 messages" in caplog.text
