@@ -12,6 +12,7 @@ import sprocketmq as rmq
 from embedded_proxy import embedded_proxy, second_broker_of
 from proxy_shop import TOPIC, Shop, open_shop
 from sprocketmq.client.remoting.instance import ClientInstance
+from sprocketmq.store.services import retention
 from sprocketmq.testing import EmbeddedRocketMQ
 
 PATIENCE_S = 30.0
@@ -27,6 +28,14 @@ def every_client_is_shut_down(every_module_is_loaded: None) -> Iterator[None]:
     while (left := set(ClientInstance._instances) - before) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not left, f"clients that no test has shut down: {left}"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def a_disk_with_room() -> Iterator[None]:
+    """A broker refuses messages when its disk is 90 % full; these tests have little to write, and are not about the disk they run on."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(retention, "_used_percent", lambda path: 50.0)
+        yield
 
 
 @pytest.fixture(scope="module")

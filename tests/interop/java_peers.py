@@ -74,9 +74,11 @@ class Java(NamedTuple):
     lib: Path
 
     def command(self, main_class: str, *args: str, flags: tuple[str, ...] = (), home: Path) -> list[str]:
-        """The argument list; `home` becomes user.home, because RocketMQ writes its logs and local offsets below it."""
+        """The argument list; `home` becomes user.home, because RocketMQ writes its logs and local offsets below it, and the folder for
+        temporary files: a broker that is killed leaves its RocksDB library (13 MB) there."""
         classpath = f"{self.programs}{os.pathsep}{self.lib}/*"
-        return ["java", *_JAVA_17_FLAGS, *flags, f"-Duser.home={home}", "-cp", classpath, main_class, *args]
+        folders = (f"-Duser.home={home}", f"-Djava.io.tmpdir={home}")
+        return ["java", *_JAVA_17_FLAGS, *flags, *folders, "-cp", classpath, main_class, *args]
 
     def archive(self, role: str) -> ClassArchive:
         """The archived classes of the processes of one role, e.g. "broker"; made by the first that is started with its flags."""

@@ -94,10 +94,12 @@ class Fault:
         return self._when is None or self._when(command)
 
     def apply(self, connection: Connection, command: Command, handler: RequestHandler) -> Command | None:
-        self.hits += 1
         if self.times_left is not None:
             self.times_left -= 1
-        return self._action(connection, command, handler)
+        try:
+            return self._action(connection, command, handler)
+        finally:
+            self.hits += 1  # now: a test that waits for it may move the clock at once, and a delay has to have its timer by then
 
     def remove(self) -> None:
         """End this fault; harmless when it ended already."""
