@@ -10,7 +10,7 @@ from typing import Any, Final
 import click
 
 from sprocketmq.cli.frame.command_line import options
-from sprocketmq.cli.frame.target import Target, connects, connects_without_timeout
+from sprocketmq.cli.frame.target import Target, connects, connects_without_timeout, may_connect
 from sprocketmq.cli.frame.values import DURATION
 
 __all__ = ["broker_run", "console", "demo", "handover", "namesrv", "serve"]
@@ -219,20 +219,16 @@ def broker_run(**settings: Any) -> None:
 )
 @click.option("--keep", is_flag=True, help="Keep the broker's store.")
 @click.option("--spark/--no-spark", default=True, help="Run the Spark pipeline (needs Java 17).")
-@click.option(
-    "--namesrv-addr",
-    "-n",
-    metavar="HOST:PORT",
-    help="Use this cluster, or its proxy, instead of a broker of the demo's own; its topic flights must be empty or missing.",
-)
-def demo(rows: int | None, out: Path, keep: bool, spark: bool, namesrv_addr: str | None) -> None:
+@may_connect
+def demo(target: Target | None, rows: int | None, out: Path, keep: bool, spark: bool) -> None:
     """Run a year of flights through broker, consumers and Spark.
 
-    Compares every number of the run with the data set. Exit code 1 if one differs.
+    Compares every number of the run with the data set. Exit code 1 if one differs. The topic flights of a cluster that is named with -n
+    or --context must be empty or missing.
     """
     from sprocketmq.cli.demo.run import run_demo
 
-    sys.exit(run_demo(rows=rows, out=out, keep=keep, spark=spark, namesrv_addr=namesrv_addr))
+    sys.exit(run_demo(rows=rows, out=out, keep=keep, spark=spark, target=target))
 
 
 @click.command()

@@ -99,7 +99,8 @@ class Fault:
         try:
             return self._action(connection, command, handler)
         finally:
-            self.hits += 1  # now: a test that waits for it may move the clock at once, and a delay has to have its timer by then
+            # Last: a test that waits for the count may move the clock at once, and a delay has to have its timer by then.
+            self.hits += 1
 
     def remove(self) -> None:
         """End this fault; harmless when it ended already."""

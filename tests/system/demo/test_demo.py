@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -15,6 +16,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from secured_broker import secured_broker
 from sprocketmq.cli.demo.flights import load_flights
 
 ROWS = 3_000
@@ -64,6 +66,17 @@ def test_every_number_reconciles_and_the_pictures_source_is_right(tmp_path: Path
     assert not (out / "store").exists()
 
 
+@pytest.mark.spark
+def test_a_cluster_that_asks_for_keys(tmp_path: Path) -> None:
+    with secured_broker(tmp_path) as secured:
+        at = ("-n", secured.namesrv_addr)
+        refused = run_demo(tmp_path / "out", "--no-spark", *at)
+        assert refused.returncode == 1, refused
+        done = run_demo(tmp_path / "out", *at, "--secret-key-file", str(secured.file))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Every number reconciles" in done.stdout
+
+
 def test_the_demo_runs_twice_and_without_spark(tmp_path: Path) -> None:
     out = tmp_path / "out"
     for _ in range(2):
@@ -79,6 +92,7 @@ def test_ctrl_c_stops_everything_and_says_what_was_left(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        env={**os.environ, "DEMO_OF": str(out)},
     )
     try:
         deadline_s = time.monotonic() + DEADLINE_S
@@ -97,16 +111,12 @@ def test_ctrl_c_stops_everything_and_says_what_was_left(tmp_path: Path) -> None:
 
 
 def assert_no_process_of(out: Path) -> None:
-    """No child outlives the demo: its processes have the output folder, or one of our modules, on their command line."""
-    own = str(out)
+    """No child outlives the demo."""
     left = []
     for entry in Path("/proc").glob("[0-9]*"):
-        try:
-            command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue
-        if own in command:
-            left.append(command)
+        with contextlib.suppress(OSError):
+            if f"DEMO_OF={out}".encode() in (entry / "environ").read_bytes():
+                left.append((entry / "cmdline").read_bytes())
     assert left == []
 
 

@@ -32,19 +32,24 @@ class MemberDied(Exception):
 
 
 class Member:
-    """One child running ``python -m module`` with ``options`` (a msgspec Struct) as its only argument; stderr goes to ``log``."""
+    """One child running ``python -m module``. The first line of its stdin is ``options`` (a msgspec Struct), because ps shows arguments to
+    other users and there may be a secret key in them. stderr goes to ``log``."""
 
     def __init__(self, module: str, options: msgspec.Struct, log: Path, events: queue.SimpleQueue[tuple[Member, Any]]):
         self.name, self.log = log.stem, log
         with log.open("wb") as stderr:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", module, msgspec.json.encode(options).decode()],
+                [sys.executable, "-m", module],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
                 start_new_session=True,
             )
         self._events = events
+        assert self.process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # it has ended already, which the reader reports
+            self.process.stdin.write(msgspec.json.encode(options) + b"\n")
+            self.process.stdin.flush()
         self._reader = threading.Thread(target=self._read, name=f"read-{self.name}", daemon=True)
         self._reader.start()
 
@@ -143,7 +148,7 @@ _report_lock = threading.Lock()
 
 def member_options(options_type: type[O]) -> O:
     """The options with which this child was started."""
-    return msgspec.json.decode(sys.argv[1], type=options_type)
+    return msgspec.json.decode(sys.stdin.buffer.readline(), type=options_type)
 
 
 def report(event: object) -> None:

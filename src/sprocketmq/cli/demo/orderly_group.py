@@ -17,6 +17,7 @@ import sprocketmq as rmq
 from sprocketmq.cli.demo.flights import FlightBody
 from sprocketmq.cli.demo.members import member_options, report, run_until_stdin_closes
 from sprocketmq.cli.demo.publish import TOPIC
+from sprocketmq.cli.frame.target import Target
 
 __all__ = ["GROUP", "InOrder", "OrderlyMemberOptions"]
 
@@ -26,7 +27,7 @@ GROUP: Final = "tails-orderly"
 class OrderlyMemberOptions(msgspec.Struct):
     """The options of the member."""
 
-    namesrv_addr: str
+    target: Target
 
 
 class InOrder(msgspec.Struct):
@@ -73,7 +74,7 @@ def main() -> None:
     decode = msgspec.json.Decoder(FlightBody).decode
     consumer = rmq.PushConsumer(
         GROUP,
-        namesrv_addr=options.namesrv_addr,
+        **options.target.options(),
         consume_from_where=rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
     )
     consumer.subscribe(TOPIC, "*")

@@ -18,6 +18,7 @@ import msgspec
 
 from sprocketmq.cli.demo.members import member_options, report, run_until_stdin_closes
 from sprocketmq.cli.demo.publish import TOPIC
+from sprocketmq.cli.frame.target import Target
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -39,7 +40,7 @@ _FLIGHT: Final = (
 class PipelineOptions(msgspec.Struct):
     """The options of the pipeline; ``out`` gets ``flights.parquet``, ``delays.parquet`` and the checkpoint."""
 
-    namesrv_addr: str
+    target: Target
     out: str
 
 
@@ -97,7 +98,7 @@ def _start(spark: SparkSession, options: PipelineOptions) -> StreamingQuery:
     out = Path(options.out)
     messages = (
         spark.readStream.format("rocketmq")
-        .option("namesrvAddr", options.namesrv_addr)
+        .options(**_spark_options(options.target))
         .option("topic", TOPIC)
         .option("group", GROUP)
         .option("startingOffsets", "earliest")
@@ -124,7 +125,7 @@ def _start(spark: SparkSession, options: PipelineOptions) -> StreamingQuery:
         judge,
         write=write,
         group=GROUP,
-        namesrv_addr=options.namesrv_addr,
+        options=_spark_options(options.target),
         max_reconsume=MAX_RECONSUME_TIMES,
         delay_level=_RETRY_LEVEL,
     )
@@ -140,6 +141,19 @@ def _start(spark: SparkSession, options: PipelineOptions) -> StreamingQuery:
         .queryName(GROUP)
         .start()
     )
+
+
+def _spark_options(target: Target) -> dict[str, str]:
+    """The source's options for a cluster."""
+    options = {
+        "namesrvAddr": target.namesrv_addr,
+        "accessKey": target.access_key,
+        "secretKey": target.secret_key,
+        "secretKeyFile": target.secret_key_file,
+        "tls": "true" if target.tls or target.tls_ca else None,
+        "tlsTrustCertPath": target.tls_ca,
+    }
+    return {name: value for name, value in options.items() if value}
 
 
 def _write_means(spark: SparkSession, out: Path) -> None:

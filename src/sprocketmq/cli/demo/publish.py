@@ -15,6 +15,7 @@ from typing import Final
 
 import sprocketmq as rmq
 from sprocketmq.cli.demo.flights import Flights, queue_of
+from sprocketmq.cli.frame.target import Target
 from sprocketmq.errors import ConfigurationError
 
 __all__ = ["QUEUES", "TOPIC", "Published", "publish"]
@@ -32,20 +33,20 @@ class Published:
     seconds: float
 
 
-async def publish(namesrv_addr: str, flights: Flights, advance: Callable[[int], object]) -> Published:
+async def publish(target: Target, flights: Flights, advance: Callable[[int], object]) -> Published:
     """Create the topic and send all flights: JSON body, tag carrier, key tail number. ``advance(n)`` runs at each acknowledgement.
 
     Raises:
         ConfigurationError: the topic has messages, or a proxy, which creates none, has no such topic with 8 queues.
     """
-    async with rmq.AsyncAdmin(namesrv_addr=namesrv_addr) as admin:
+    async with rmq.AsyncAdmin(**target.options()) as admin:
         await _make_topic(admin)
     by_queue: list[list[tuple[str, str | None, bytes]]] = [[] for _ in range(QUEUES)]
     table = flights.table
     tails = table["tailnum"].astype(object).where(table["tailnum"].notna(), None)
     for key, carrier, tail, body in zip(flights.sharding_keys, table["carrier"], tails, flights.bodies(), strict=True):
         by_queue[queue_of(key, QUEUES)].append((carrier, tail, body))
-    async with rmq.AsyncProducer("flights-publisher", namesrv_addr=namesrv_addr) as producer:
+    async with rmq.AsyncProducer("flights-publisher", **target.options()) as producer:
         queues = sorted(await producer.publish_queues(TOPIC))
         started_s = time.perf_counter()
         sent = await asyncio.gather(

@@ -18,6 +18,7 @@ import sprocketmq as rmq
 from sprocketmq.cli.demo.flights import FlightBody
 from sprocketmq.cli.demo.members import member_options, report, run_until_stdin_closes
 from sprocketmq.cli.demo.publish import QUEUES, TOPIC
+from sprocketmq.cli.frame.target import Target
 
 __all__ = ["GROUP", "MAX_RECONSUME_TIMES", "Deliveries", "Failure", "PushMemberOptions"]
 
@@ -31,7 +32,7 @@ _SHARE_DEADLINE_S: Final = 15.0
 class PushMemberOptions(msgspec.Struct):
     """The options of a member."""
 
-    namesrv_addr: str
+    target: Target
     member: int
     members: int
 
@@ -79,8 +80,7 @@ def main() -> None:
     decode = msgspec.json.Decoder(FlightBody).decode
     consumer = rmq.PushConsumer(
         GROUP,
-        namesrv_addr=options.namesrv_addr,
-        instance_name=f"member-{options.member}",
+        **(options.target.options() | {"instance_name": f"member-{options.member}"}),
         consume_from_where=rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
         max_reconsume_times=MAX_RECONSUME_TIMES,
     )

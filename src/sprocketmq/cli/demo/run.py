@@ -22,6 +22,7 @@ from sprocketmq.cli.demo.members import MemberDied
 from sprocketmq.cli.demo.reconcile import Reconciliation
 from sprocketmq.cli.demo.server import ServerProcess
 from sprocketmq.cli.demo.stage import Stage
+from sprocketmq.cli.frame.target import Target
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.user_paths import user_path
 
@@ -36,11 +37,11 @@ _LOG_WIDTH: Final = 110
 _MARK: Final = ".sprocketmq-demo"
 
 
-def run_demo(*, rows: int | None, out: Path, keep: bool, spark: bool, namesrv_addr: str | None = None) -> int:
+def run_demo(*, rows: int | None, out: Path, keep: bool, spark: bool, target: Target | None = None) -> int:
     """Run all stages. Returns the exit code: 0 if all numbers match, 1 if one does not, 130 after an interrupt.
 
     Args:
-        namesrv_addr: a cluster that runs, or its proxy; None starts a broker of the demo's own.
+        target: a cluster that runs, or its proxy; None starts a broker of the demo's own.
 
     Raises:
         ConfigurationError: the demo's parts are not installed, no Java, or ``out`` holds files that are not the demo's.
@@ -64,13 +65,15 @@ def run_demo(*, rows: int | None, out: Path, keep: bool, spark: bool, namesrv_ad
     with _sigterm_as_interrupt():
         try:
             with contextlib.ExitStack() as running:
-                if namesrv_addr is None:
+                if target is None:
                     server = running.enter_context(ServerProcess(out / "store", out / "logs" / "serve.log"))
-                    namesrv_addr = server.namesrv_addr
-                    console.print(f"broker {server.broker_addr}, name server {namesrv_addr}, store {out / 'store'}")
+                    target = Target(server.namesrv_addr)
+                    console.print(
+                        f"broker {server.broker_addr}, name server {server.namesrv_addr}, store {out / 'store'}"
+                    )
                 else:
-                    console.print(f"name server {namesrv_addr}")
-                stage = Stage(flights, namesrv_addr, out, progress, findings)
+                    console.print(f"name server {target.namesrv_addr}")
+                stage = Stage(flights, target, out, progress, findings)
                 running.enter_context(progress)
                 _stages(stage, spark)
         except KeyboardInterrupt:

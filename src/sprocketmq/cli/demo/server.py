@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from types import TracebackType
 from typing import Final
 
 import sprocketmq as rmq
+from sprocketmq.cli.frame.target import Target
+from sprocketmq.client.settings.options import ClientOptions
 from sprocketmq.errors import ConfigurationError, TopicNotExist
 from sprocketmq.wire.records.record import decode_records
 
@@ -76,38 +79,59 @@ class ServerProcess:
         self.stop()
 
 
-def ask_lag(group: str, topic: str, namesrv_addr: str) -> int | str:
+def ask_lag(group: str, topic: str, target: Target) -> int | str:
     """The lag of ``group`` in ``topic`` as reported by ``sprocketmq lag`` in a separate process, or its error text."""
-    asked = subprocess.run(
-        [sys.executable, "-m", "sprocketmq.cli", "lag", group, "--topic", topic, "-n", namesrv_addr, "--json"],
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    command = [
+        sys.executable,
+        "-m",
+        "sprocketmq.cli",
+        "lag",
+        group,
+        "--topic",
+        topic,
+        "-n",
+        target.namesrv_addr,
+        "--json",
+    ]
+    if target.tls:
+        command.append("--tls")
+    keys = {
+        "ROCKETMQ_ACCESS_KEY": target.access_key or "",
+        "ROCKETMQ_SECRET_KEY": target.secret_key or "",
+        "ROCKETMQ_SECRET_KEY_FILE": target.secret_key_file or "",
+        "ROCKETMQ_TLS_CA": target.tls_ca or "",
+    }
+    asked = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env={**os.environ, **keys})
     if asked.returncode:
         return asked.stderr.strip()
     return int(json.loads(asked.stdout)["lag"])
 
 
-def count_messages(namesrv_addr: str, topic: str) -> int:
+def count_messages(target: Target, topic: str) -> int:
     """The number of messages in ``topic``, by its queues' offsets; 0 if it does not exist. A dead-letter topic is created with its first
     letter."""
-    return sum(end - start for _, start, end in _ranges(namesrv_addr, topic))
+    return sum(end - start for _, start, end in _ranges(target, topic))
 
 
-def read_topic(namesrv_addr: str, topic: str) -> list[rmq.MessageExt]:
+def read_topic(target: Target, topic: str) -> list[rmq.MessageExt]:
     """Every message in ``topic``, of each queue in order."""
     messages: list[rmq.MessageExt] = []
-    with rmq.QueueReader(namesrv_addr, "flights-auditor", _ranges(namesrv_addr, topic)) as reader:
+    options = ClientOptions(**target.options())
+    with rmq.QueueReader(
+        target.namesrv_addr,
+        "flights-auditor",
+        _ranges(target, topic),
+        credentials=options.credentials,
+        ssl_context=options.new_ssl_context(),
+    ) as reader:
         for chunk in reader:
             decoded = decode_records(chunk.body, broker_name=chunk.queue.broker_name)
             messages += [message for message in decoded if chunk.start <= message.queue_offset < chunk.end]
     return messages
 
 
-def _ranges(namesrv_addr: str, topic: str) -> list[tuple[rmq.MessageQueue, int, int]]:
-    with rmq.Admin(namesrv_addr=namesrv_addr) as admin:
+def _ranges(target: Target, topic: str) -> list[tuple[rmq.MessageQueue, int, int]]:
+    with rmq.Admin(**target.options()) as admin:
         try:
             stats = admin.topic_stats(topic)
         except TopicNotExist:

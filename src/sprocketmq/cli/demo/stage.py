@@ -12,6 +12,7 @@ from rich.progress import Progress, TaskID
 
 from sprocketmq.cli.demo.flights import Flights
 from sprocketmq.cli.demo.reconcile import Reconciliation
+from sprocketmq.cli.frame.target import Target
 
 __all__ = ["Bar", "Stage"]
 
@@ -21,7 +22,7 @@ class Stage:
     """The parameters of a stage."""
 
     flights: Flights
-    namesrv_addr: str
+    target: Target
     out: Path
     progress: Progress
     findings: Reconciliation

@@ -57,9 +57,9 @@ class ThroughputMeter:
 def publish_all(stage: Stage) -> None:
     """Publish, then count the messages at the broker."""
     with stage.bar("publishing") as bar:
-        published = asyncio.run(publish(stage.namesrv_addr, stage.flights, bar.advance))
+        published = asyncio.run(publish(stage.target, stage.flights, bar.advance))
         bar.detail(f"{_rate(published.acknowledged, published.seconds)} acknowledged")
-    stored = read_topic(stage.namesrv_addr, TOPIC)
+    stored = read_topic(stage.target, TOPIC)
     rows = [_row(message.body) for message in stored]
     stage.findings.add(
         "publish",
@@ -91,7 +91,7 @@ def consume_with_retry(stage: Stage) -> None:
 
     with stage.bar(f"push group, {_MEMBERS} members") as bar, Members(stage.logs) as members:
         for member in range(1, _MEMBERS + 1):
-            options = push_group.PushMemberOptions(stage.namesrv_addr, member, _MEMBERS)
+            options = push_group.PushMemberOptions(stage.target, member, _MEMBERS)
             members.start("sprocketmq.cli.demo.push_group", options, f"push-{member}")
         for event in members.events(_PATIENCE_S):
             take(event)
@@ -128,7 +128,7 @@ def consume_in_order(stage: Stage) -> None:
     repeated = inversions = 0
     pace = ThroughputMeter()
     with stage.bar("orderly group") as bar, Members(stage.logs) as members:
-        options = orderly_group.OrderlyMemberOptions(stage.namesrv_addr)
+        options = orderly_group.OrderlyMemberOptions(stage.target)
         members.start("sprocketmq.cli.demo.orderly_group", options, "orderly")
         for event in members.events(_PATIENCE_S):
             seen = msgspec.convert(event, orderly_group.InOrder)
@@ -202,11 +202,11 @@ def _watch_pipeline(stage: Stage) -> tuple[_Batches, dict[int, str]]:
     bad = len(stage.flights.bad_rows)
     with stage.bar("Spark pipeline") as bar, Members(stage.logs) as members:
         bar.detail("starting Spark")
-        options = pipeline.PipelineOptions(stage.namesrv_addr, str(stage.out))
+        options = pipeline.PipelineOptions(stage.target, str(stage.out))
         members.start("sprocketmq.cli.demo.pipeline", options, "spark")
         for event in members.events(_SPARK_PATIENCE_S):
             batches.take(event)
-            dead_count = count_messages(stage.namesrv_addr, topic)
+            dead_count = count_messages(stage.target, topic)
             bar.advance(batches.good + dead_count - bar.done)
             bar.detail(f"{batches.count} batches, {batches.sent_back:,} rows sent back, {dead_count:,} dead")
             ended = batches.good + bad >= wanted and batches.sent_back >= bad * (pipeline.MAX_RECONSUME_TIMES + 1)
@@ -226,16 +226,16 @@ def _dead_letters(stage: Stage, group: str, bar: Bar) -> dict[int, str]:
     """Row and message id of all dead letters of the group, when the expected number is there or no more arrive."""
     topic, wanted = f"%DLQ%{group}", len(stage.flights.bad_rows)
     deadline_s, before = time.monotonic() + _DEAD_LETTER_PATIENCE_S, -1
-    while (count := count_messages(stage.namesrv_addr, topic)) < wanted and time.monotonic() < deadline_s:
+    while (count := count_messages(stage.target, topic)) < wanted and time.monotonic() < deadline_s:
         if count != before:
             deadline_s, before = time.monotonic() + _DEAD_LETTER_PATIENCE_S, count
             bar.detail(f"{count:,} of {wanted:,} dead-lettered")
         time.sleep(0.2)
-    return {_row(message.body): message.message_id for message in read_topic(stage.namesrv_addr, topic)}
+    return {_row(message.body): message.message_id for message in read_topic(stage.target, topic)}
 
 
 def _lag(group: str, stage: Stage) -> Check:
-    lag = ask_lag(group, TOPIC, stage.namesrv_addr)
+    lag = ask_lag(group, TOPIC, stage.target)
     if isinstance(lag, str):
         return Check("lag, asked by another process", "unknown", 0, lag)
     return Check("lag, asked by another process", lag, 0)

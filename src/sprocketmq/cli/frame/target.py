@@ -35,7 +35,15 @@ if TYPE_CHECKING:
     from sprocketmq.client.dead_letters.dead_letters import DeadLetters
     from sprocketmq.client.keyword_options import CommonOptions
 
-__all__ = ["DEFAULT_NAMESRV", "Target", "connects", "connects_without_timeout", "group_argument", "topic_argument"]
+__all__ = [
+    "DEFAULT_NAMESRV",
+    "Target",
+    "connects",
+    "connects_without_timeout",
+    "group_argument",
+    "may_connect",
+    "topic_argument",
+]
 
 C = TypeVar("C", bound=Callable[..., Any])
 
@@ -148,13 +156,11 @@ def _complete_context(ctx: click.Context, param: click.Parameter, incomplete: st
     return [CompletionItem(name) for name in sorted(known) if name.startswith(incomplete)]
 
 
-_OPTIONS: Final = options(
-    click.option(
-        "--namesrv-addr",
-        "-n",
-        metavar="HOST:PORT",
-        help="Name servers, separated by ';'.  [env: NAMESRV_ADDR; default: 127.0.0.1:9876]",
-    ),
+def _namesrv_addr(help_text: str) -> Callable[[C], C]:
+    return click.option("--namesrv-addr", "-n", metavar="HOST:PORT", help=help_text)
+
+
+_ACCESS: Final = options(
     click.option(
         "--context",
         metavar="NAME",
@@ -179,6 +185,9 @@ _OPTIONS: Final = options(
         help="Use TLS, and trust the certificate authorities in this file.  [env: ROCKETMQ_TLS_CA]",
     ),
 )
+_OPTIONS: Final = options(
+    _namesrv_addr("Name servers, separated by ';'.  [env: NAMESRV_ADDR; default: 127.0.0.1:9876]"), _ACCESS
+)
 _TIMEOUT: Final = click.option(
     "--timeout", "timeout_ms", metavar="DURATION", type=DURATION, help="Timeout of each request; default: 3s."
 )
@@ -198,6 +207,22 @@ def connects_without_timeout(command: C) -> C:
         return command(*args, target=resolve(given, os.environ, Contexts.load), **named)
 
     return _OPTIONS(connected)  # type: ignore[return-value]
+
+
+def may_connect(command: C) -> C:
+    """Like ``connects_without_timeout``, for a command that starts a cluster of its own, with ``target`` None, without -n and --context."""
+
+    @functools.wraps(command)
+    def connected(*args: Any, **named: Any) -> Any:
+        given = {name: named.pop(name, None) for name in _NAMES}
+        if given["namesrv_addr"] or given["context"]:
+            return command(*args, target=resolve(given, os.environ, Contexts.load), **named)
+        if any(given.values()):
+            raise click.UsageError("keys and TLS belong to a cluster; name it with -n HOST:PORT or --context NAME")
+        return command(*args, target=None, **named)
+
+    own = _namesrv_addr("Name servers of a cluster, or its proxy, to use instead of a broker of its own.")
+    return own(_ACCESS(connected))  # type: ignore[return-value]
 
 
 # -- names from the cluster, for the shell -----------------------------------------------------------------------------------------

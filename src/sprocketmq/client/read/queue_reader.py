@@ -59,7 +59,6 @@ from sprocketmq.net.process.engine import Engine
 from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import TopicConfig, TopicRouteData
 from sprocketmq.wire.codes import ResponseCode
-from sprocketmq.wire.frames.acl_signature import Credentials
 from sprocketmq.wire.frames.command import Buffer
 from sprocketmq.wire.headers import GetTopicConfigRequestHeader
 from sprocketmq.wire.records.message import MessageQueue
@@ -67,6 +66,9 @@ from sprocketmq.wire.records.record_layout import RECORD
 
 if TYPE_CHECKING:
     import ssl
+
+    from sprocketmq.client.settings.key_file import KeyFile
+    from sprocketmq.wire.frames.acl_signature import Credentials
 
 __all__ = ["PulledChunk", "QueueReader"]
 
@@ -169,7 +171,7 @@ class QueueReader:
         on_offset_moved: OffsetMoved | None = None,
         engine: Engine | None = None,
         api: RemotingApi | None = None,
-        credentials: Credentials | None = None,
+        credentials: Credentials | KeyFile | None = None,
         ssl_context: ssl.SSLContext | None = None,
     ) -> None:
         wanted = build_subscription("QUEUE_READER", FilterExpression(expression, expression_type), 0)
