@@ -24,6 +24,7 @@ All carry ``client_id``; those of a consumer also ``consumer_group`` and ``topic
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -167,9 +168,10 @@ class ClientMetrics:
         if self._server is not None:
             server, thread = self._server
             self._server = None
-            server.shutdown()
+            if not sys.is_finalizing():  # else the thread does not run any more
+                server.shutdown()
+                thread.join()
             server.server_close()
-            thread.join()
 
     # -- a prometheus_client Collector, by its shape ----------------------------------------------------------------------------
 

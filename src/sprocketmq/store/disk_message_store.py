@@ -17,6 +17,7 @@ import errno
 import logging
 import os
 import stat
+import sys
 from collections.abc import Mapping
 
 from sprocketmq.errors import StoreCorrupt, StoreError, StoreNotWritable
@@ -233,7 +234,9 @@ class DiskMessageStore(QueueLogStore):
 
     def close(self) -> None:
         flusher, self._flusher = self._flusher, None
-        if flusher is None:
+        if (
+            flusher is None or sys.is_finalizing()
+        ):  # its threads do not run any more; the next start recovers as after a kill
             return
         healthy = self.refusal is self._frozen or self.retention.disk_full
         self.refuse_appends(StoreNotWritable("the store is closed; start the broker again"))

@@ -72,6 +72,36 @@ calls = {
 _at_the_end = AtTheEnd()
 """
 
+# Threads of the package that do not run any more, and for which these calls would wait.
+THREADS_AT_THE_END = """
+import threading
+
+from sprocketmq.spark.cluster.shared_clients import SharedClients
+from sprocketmq.store.disk_message_store import DiskMessageStore
+from sprocketmq.client.metrics import ClientMetrics
+
+class AtTheEnd:
+    def __del__(self):
+        for name, call in calls.items():
+            try:
+                call()
+            except Exception as error:
+                print(name, type(error).__name__, flush=True)
+            else:
+                print(name, "ended", flush=True)
+
+store = DiskMessageStore(sys.argv[2])
+store.load()
+metrics = ClientMetrics()
+metrics.serve(0)
+shared = SharedClients()
+threading.Thread(target=shared.get, args=("key", threading.Event().wait), daemon=True).start()
+while not shared._making:
+    pass
+calls = {"store": store.close, "metrics": metrics.close, "shared clients": lambda: shared.get("key", lambda known: store)}
+_at_the_end = AtTheEnd()
+"""
+
 MULTIPROCESSING = """
 import multiprocessing
 
@@ -145,6 +175,12 @@ def test_calls_as_the_interpreter_ends(rocketmq: EmbeddedRocketMQ) -> None:
         "shutdown of a consumer ended",
         "shutdown of an admin ended",
     ]
+
+
+def test_threads_that_have_ended_with_the_interpreter_are_not_waited_for(tmp_path: Path) -> None:
+    code, lines, errors = run(THREADS_AT_THE_END, "127.0.0.1:9", str(tmp_path))
+    assert (code, errors) == (0, "")
+    assert lines == ["store ended", "metrics ended", "shared clients ClosedError"]
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])

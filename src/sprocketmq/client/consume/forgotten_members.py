@@ -29,6 +29,8 @@ log = logging.getLogger("sprocketmq.client")
 
 _OWN_FILES: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
 
+_WAIT_S: Final = 1.0  # between two looks at the other loop
+
 
 def calling_line() -> str:
     """The line of the user's program that is being run, as ``file:line``."""
@@ -79,4 +81,8 @@ async def _shut_down(member: AsyncClient[Any]) -> None:
     if loop is asyncio.get_running_loop():
         await member.shutdown()
     elif loop is not None and loop.is_running():
-        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(member.shutdown(), loop))
+        ending = asyncio.wrap_future(asyncio.run_coroutine_threadsafe(member.shutdown(), loop))
+        while loop.is_running() and not (await asyncio.wait([ending], timeout=_WAIT_S))[0]:
+            pass
+        if ending.done():
+            await ending

@@ -16,6 +16,7 @@ Laws
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import copy
 import inspect
 import logging
@@ -28,7 +29,7 @@ from sprocketmq.client.listener_signals import ListenerSignal
 from sprocketmq.client.logged_messages import logged_messages
 from sprocketmq.client.results import ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus, ConsumeOrderlyContext
 from sprocketmq.core.callbacks import is_async
-from sprocketmq.errors import ConfigurationError, described
+from sprocketmq.errors import ClosedError, ConfigurationError, described
 from sprocketmq.wire.records.message import MessageExt
 from sprocketmq.wire.trace import ConsumeReturnType
 
@@ -43,6 +44,7 @@ S = TypeVar("S")
 
 _MOST_COMPLAINTS: Final = 8
 _MOST_IDS: Final = 32
+_WAIT_S: Final = 1.0  # between two looks at the loop
 
 
 def described_failure(failure: BaseException) -> str:
@@ -142,11 +144,20 @@ class ListenerCall(Generic[S]):
         status, complaint = self._read(answer, batch.context)
         if complaint is not None:
             if not self.is_async and inspect.isawaitable(answer):
-                answer = asyncio.run_coroutine_threadsafe(_awaited(answer), self._loop).result()
+                answer = self._wait_for(answer)
                 status, complaint = self._read(answer, batch.context)
             batch.returned_none = answer is None
             self._complain(complaint, answer)
         batch.status = status
+
+    def _wait_for(self, answer: Awaitable[Any]) -> Any:
+        """The result of an awaitable that a listener returned on a thread. It runs on the client's loop, which may end before it does."""
+        result = asyncio.run_coroutine_threadsafe(_awaited(answer), self._loop)
+        while not concurrent.futures.wait([result], _WAIT_S).done and not self._loop.is_closed():
+            pass
+        if not result.done():
+            raise ClosedError("the client's event loop ended before the listener's coroutine")
+        return result.result()
 
     def _begin(self, batch: _Batch[S]) -> ConsumeMessageContext | None:
         group = self._group

@@ -18,6 +18,7 @@ Laws
 from __future__ import annotations
 
 import contextlib
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Coroutine, Hashable
@@ -33,6 +34,7 @@ K = TypeVar("K", bound=Hashable)
 C = TypeVar("C")
 
 _MOST_KEPT: Final = 8
+_WAIT_S: Final = 1.0
 
 
 class Surplus(NamedTuple, Generic[K, C]):
@@ -89,7 +91,11 @@ class SharedClients(Generic[K, C]):
             if making is None:
                 client = self._made(key, make, client)
                 break
-            making.wait()
+            while not making.wait(_WAIT_S):
+                if sys.is_finalizing():
+                    raise ClosedError(
+                        "the interpreter is ending, so the client that another thread makes is not waited for"
+                    )
         if self._drops:
             for surplus in self.surplus():
                 self.drop(surplus)
