@@ -21,6 +21,7 @@ from recorder import HELD_S, Recorder, send_all
 import sprocketmq as rmq
 from sprocketmq.broker import Broker
 from sprocketmq.client.consume.running_info import running_info_of
+from sprocketmq.client.consume.stop_signals import stop_signals
 from sprocketmq.client.remoting.instance import ClientInstance
 from sprocketmq.core.lifecycle import LifeState
 from sprocketmq.net.process.engine import Engine
@@ -33,7 +34,7 @@ from sprocketmq.wire.records.record import decode_record
 Consumers = Callable[..., rmq.PushConsumer]
 
 LOOPS: Final = ("asyncio", "uvloop")
-SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+SIGNALS: Final = tuple(stop_signals())
 
 
 @pytest.fixture
@@ -389,6 +390,44 @@ def test_run_forever_ends_on_a_signal_at_each_moment_before_it_waits(rocketmq: E
     assert (done.returncode, done.stdout.split()[:1]) == (0, ["1"])
 
 
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="no terminal that could be closed")
+@pytest.mark.parametrize("run", ["Push", "AsyncPush"])
+def test_run_forever_ends_when_the_terminal_is_closed_but_not_under_nohup(rocketmq: EmbeddedRocketMQ, run: str) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    program = textwrap.dedent(
+        """
+        import asyncio, signal, sys, threading, time
+        import sprocketmq as rmq
+
+        def run(*numbers):
+            consumer = getattr(rmq, sys.argv[2] + "Consumer")("delays", namesrv_addr=sys.argv[1])
+            consumer.subscribe("flights")
+            consumer.on_message(print)
+
+            def terminate():
+                while not consumer.client_id:
+                    time.sleep(0.01)
+                for number in numbers:
+                    signal.pthread_kill(threading.main_thread().ident, number)
+
+            threading.Thread(target=terminate).start()
+            ended = consumer.run_forever()
+            if ended is not None:
+                asyncio.run(ended)
+
+        run(signal.SIGHUP)
+        print("ended")
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # nohup
+        run(signal.SIGHUP, signal.SIGTERM)
+        print(signal.getsignal(signal.SIGHUP).name)
+        """
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, rocketmq.namesrv_addr, run], stdout=subprocess.PIPE, text=True, timeout=30
+    )
+    assert (done.returncode, done.stdout.splitlines()) == (0, ["ended", "SIG_IGN"])
+
+
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="sends a signal to one thread")
 def test_run_forever_ends_on_a_signal_that_does_not_end_its_wait(rocketmq: EmbeddedRocketMQ) -> None:
     """Another thread gets the signal, so nothing interrupts the wait of the main thread, which has to run the handler."""
@@ -497,7 +536,8 @@ def test_run_forever_sets_the_default_where_a_handler_was_not_installed_from_pyt
     monkeypatch.setattr(signal, "getsignal", lambda number: None)
     with pytest.raises(rmq.ConfigurationError, match="has no listener"):
         consumer.run_forever()
-    assert [read(number) for number in SIGNALS] == [signal.SIG_DFL, signal.default_int_handler]
+    at_first = [signal.default_int_handler if number is signal.SIGINT else signal.SIG_DFL for number in SIGNALS]
+    assert [read(number) for number in SIGNALS] == at_first
 
 
 @pytest.mark.parametrize("loop", LOOPS)

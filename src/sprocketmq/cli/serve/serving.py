@@ -18,6 +18,7 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from typing import Any, Protocol
 
+from sprocketmq.client.consume.stop_signals import stop_signals
 from sprocketmq.net.process.descriptors import raise_descriptor_limit
 from sprocketmq.net.process.engine import new_event_loop
 from sprocketmq.net.process.malloc_settings import raise_malloc_thresholds
@@ -173,14 +174,12 @@ def _signals(stopping: asyncio.Event) -> Iterator[None]:
         log.info("%s: stopping", name)
         stopping.set()
 
-    numbers = [signal.SIGTERM, signal.SIGINT]
+    numbers = stop_signals()
     if sys.platform == "win32":  # no add_signal_handler there
         for number in numbers:
             signal.signal(number, lambda got, _frame: loop.call_soon_threadsafe(stop, signal.Signals(got).name))
         yield
         return
-    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # ``nohup`` ignores it
-        numbers.append(signal.SIGHUP)
     for number in numbers:
         loop.add_signal_handler(number, stop, number.name)
     try:

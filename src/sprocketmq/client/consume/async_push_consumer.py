@@ -386,7 +386,7 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
         await super().wait()
 
     async def run_forever(self) -> None:
-        """Start, consume until SIGTERM or SIGINT (or until another thread or task calls ``shutdown``), and shut down.
+        """Start, consume until SIGTERM, SIGINT, SIGHUP (not under ``nohup``) or a ``shutdown`` of another thread or task, and shut down.
 
         Raises:
             ConfigurationError: there is no listener or no subscription, or this instance has another consumer of the group.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 from sprocketmq.client.blocking_client import BlockingClient
 from sprocketmq.client.consume.async_push_consumer import AsyncPushConsumer, C, Concurrent, OneListener, Orderly
+from sprocketmq.client.consume.stop_signals import stop_signals
 from sprocketmq.client.hooks import ConsumeMessageHook, FilterMessageHook
 from sprocketmq.client.settings.push_settings import PushSettings
 from sprocketmq.core.group.subscription import FilterExpression
@@ -34,11 +35,6 @@ T = TypeVar("T")
 # How long ``run_forever`` waits at a time. A signal that arrives as the wait begins, or in another thread, does not end the wait, and on
 # Windows none does before Python 3.14; the handler then runs when the wait is over.
 _WAIT_S: Final = 0.5
-# Where a handler was not installed from Python, it cannot be put back. What a program begins with is better than one that stops nothing.
-_AT_FIRST: Final[dict[signal.Signals, Any]] = {
-    signal.SIGTERM: signal.SIG_DFL,
-    signal.SIGINT: signal.default_int_handler,
-}
 
 
 class PushConsumer(BlockingClient):
@@ -264,7 +260,7 @@ class PushConsumer(BlockingClient):
             self._over.put(None)
 
     def run_forever(self) -> None:
-        """Start, consume until SIGTERM or SIGINT (or until another thread or task calls ``shutdown``), and shut down.
+        """Start, consume until SIGTERM, SIGINT, SIGHUP (not under ``nohup``) or a ``shutdown`` of another thread or task, and shut down.
 
         Raises:
             ConfigurationError: there is no listener or no subscription, or this instance has another consumer of the group.
@@ -282,7 +278,7 @@ class PushConsumer(BlockingClient):
 
         try:
             if threading.current_thread() is threading.main_thread():
-                for number in _AT_FIRST:
+                for number in stop_signals():
                     # Noted first, because an interrupt may follow the installation at once.
                     previous[number] = signal.getsignal(number)
                     signal.signal(number, stop)
@@ -291,7 +287,10 @@ class PushConsumer(BlockingClient):
                 self._over.put(None)  # for another thread that called this, too
         finally:
             for number, handler in previous.items():
-                signal.signal(number, _AT_FIRST[number] if handler is None else handler)
+                # One that was not installed from Python (None) cannot be put back. What a program begins with is better than one that stops
+                # nothing.
+                at_first = signal.default_int_handler if number is signal.SIGINT else signal.SIG_DFL
+                signal.signal(number, at_first if handler is None else handler)
 
     def _wait_until_over(self) -> None:
         while True:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SIGTERM and SIGINT for the async consumers of one event loop. A loop has one handler for each signal, so its consumers share it.
+"""The signals that stop a program, and their handlers for the async consumers of one event loop. A loop has one handler for each signal, so
+its consumers share it.
 
 first consumer begins to wait --> handlers installed --> a signal sets the events of all that wait
 last consumer has ended ------> handlers removed, and those of ``signal.signal`` put back
@@ -10,14 +11,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
+import sys
 from collections.abc import Iterator
 from typing import Any, Final
 
-__all__ = ["stop_event"]
+__all__ = ["stop_event", "stop_signals"]
 
-_NUMBERS: Final = (signal.SIGTERM, signal.SIGINT)
 # On Windows loops handle no signals; elsewhere only those of the main thread do.
 _NOT_HERE: Final = (NotImplementedError, ValueError, RuntimeError)
+
+
+def stop_signals() -> list[signal.Signals]:
+    """SIGTERM, SIGINT, and SIGHUP (the terminal was closed) if the program does not ignore it, as it does under ``nohup``."""
+    found = [signal.SIGTERM, signal.SIGINT]
+    if sys.platform != "win32" and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+        found.append(signal.SIGHUP)
+    return found
 
 
 class _SharedHandlers:
@@ -29,7 +38,7 @@ class _SharedHandlers:
         self.events: set[asyncio.Event] = set()
 
     def install(self) -> None:
-        for number in _NUMBERS:
+        for number in stop_signals():
             # Noted first, so that ``remove`` knows it also if an interrupt comes right after the installation.
             before = self._before[number] = signal.getsignal(number)
             with contextlib.suppress(*_NOT_HERE):
@@ -57,7 +66,7 @@ _of_loop: Final[dict[asyncio.AbstractEventLoop, _SharedHandlers]] = {}
 
 @contextlib.contextmanager
 def stop_event() -> Iterator[asyncio.Event]:
-    """An event of the running loop that SIGTERM and SIGINT set; only ever set in the main thread, and not on Windows."""
+    """An event of the running loop that ``stop_signals`` set; only ever set in the main thread, and not on Windows."""
     loop = asyncio.get_running_loop()
     shared = _of_loop.get(loop)
     if shared is None:
