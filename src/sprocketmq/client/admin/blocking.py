@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sprocketmq.client.admin.async_admin import AsyncAdmin
 from sprocketmq.client.admin.brokers import BrokerStatus
-from sprocketmq.client.admin.group_progress import GroupSummary, QueueProgress, _Answer
+from sprocketmq.client.admin.group_progress import GroupSummary, QueueProgress
 from sprocketmq.client.admin.messages import MessageTrack
 from sprocketmq.client.admin.topic_traffic import TopicSummary, TopicTraffic
 from sprocketmq.client.blocking_client import BlockingClient

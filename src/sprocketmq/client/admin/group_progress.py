@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -235,11 +234,12 @@ class GroupProgressRequests(GroupMemberRequests):
         rows: list[GroupSummary] = []
         for group in (topic.removeprefix(_RETRY) for topic in topics if topic.startswith(_RETRY)):
             connection = await self._connection(group)
-            stats: list[_Answer] = []
-            lag = None
-            with contextlib.suppress(RemoteError):
+            lag: int | None
+            try:
                 stats = await self._consume_stats(group, None)
                 lag = sum(at.lag for at in (await self._progress(group, stats)).values())
+            except RemoteError:
+                stats, lag = [], None
             rows.append(
                 GroupSummary(
                     group,
