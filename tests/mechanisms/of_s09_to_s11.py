@@ -113,8 +113,8 @@ S09_TO_S11 = [
         "broker/delivery/schedule.py",
         f"{DELAY}::test_a_put_that_is_refused_in_the_middle_of_a_step_neither_skips_nor_repeats "
         f"{DELAY}::test_after_a_kill_nothing_that_was_delivered_comes_again "
-        f"{DELAY}::test_a_kill_between_a_delivery_and_its_progress_delivers_once_more_and_skips_nothing "
-        f"{DELAY}::test_after_the_machine_was_restarted_progress_is_that_of_the_file",
+        f"{DELAY}::test_a_kill_between_a_delivery_and_its_progress_neither_repeats_nor_skips_a_message "
+        f"{DELAY}::test_what_was_delivered_before_a_clean_stop_does_not_come_again",
     ),
     Mechanism(
         "S10",

@@ -79,7 +79,6 @@ from sprocketmq.store import (
     StoredBatch,
     StoredMessage,
 )
-from sprocketmq.store.files.mapped_progress import MappedProgress
 from sprocketmq.wire.frames.command import FLAG_ONEWAY, Command
 from sprocketmq.wire.records.record import RecordView
 
@@ -165,7 +164,6 @@ class BrokerController(Service):
             self.store,
             DelayLevels.parse(config.message_delay_level),
             self.undeliverable.deliver,
-            MappedProgress(None if root is None else str(root / "config" / "delayOffset.live")),
         )
         self.timers = TimerMessages(
             self.clock, self.store, lambda: self.config, root, self.undeliverable.deliver, self.undeliverable.wait_on

@@ -19,6 +19,7 @@ from sprocketmq.broker.service import Periodic
 if TYPE_CHECKING:
     from sprocketmq.broker.believed_time import BelievedTime
     from sprocketmq.broker.delivery.filters import FilterTable
+    from sprocketmq.broker.delivery.timer_messages import TimerMessages
     from sprocketmq.broker.observe.counters import Counters
     from sprocketmq.broker.observe.statistics import Statistics
     from sprocketmq.broker.settings.config import BrokerConfig
@@ -49,6 +50,7 @@ class TendedBroker(Protocol):
     counters: Counters
     statistics: Statistics
     request_modes: RequestModes
+    timers: TimerMessages
 
     def connection_closed(self, connection: Connection) -> None: ...
 
@@ -90,6 +92,7 @@ class Housekeeping:
         if self._sampling is None or self._sampling.done():
             self._sampling = asyncio.get_running_loop().create_task(self._sample(now_ms))
         broker.store.clean(believed_ms)
+        broker.timers.look_at_log()
         self._config_store.retry()
         broker.request_modes.retry()
 

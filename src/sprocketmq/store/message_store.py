@@ -151,8 +151,10 @@ class StoredMessage(msgspec.Struct, gc=False):
     """A message as the broker gives it to ``append``: all parts of the record except its place and its store time.
 
     ``properties`` are the raw wire bytes, ``born_host`` and ``store_host`` are (4 or 16 address bytes, port); the sys_flag bits that
-    tell IPv6 hosts apart are set by the store. ``tags_code`` goes into the queue entry: ``tags_code(TAGS)``, or the delivery time for
-    a delayed message. The broker decides about delay, retry and transaction topics; the store writes what it gets.
+    tell IPv6 hosts apart are set by the store. ``prepared_transaction_offset`` is, of a committed message, the physical offset of its half
+    message; of the copy of a message that waited for its time the bitwise complement of that one's (Java: 0). ``tags_code`` goes into the
+    queue entry: ``tags_code(TAGS)``, or the delivery time for a delayed message. The broker decides about delay, retry and transaction
+    topics; the store writes what it gets.
     """
 
     topic: str
@@ -298,6 +300,10 @@ class MessageStore(Protocol):
 
     def log_data(self, physical_offset: int, max_bytes: int) -> memoryview | None:
         """The raw bytes of the log from a place on, for a slave: at most ``max_bytes``, and not beyond a file; None if there are none."""
+        ...
+
+    def copied_from(self, physical_offset: int) -> list[int]:
+        """The physical offsets of the waiting messages (of a delay level or a timer) whose copies are in the log from a place on."""
         ...
 
     def freeze(self, reason: StoreNotWritable | None) -> None:

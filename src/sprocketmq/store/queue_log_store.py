@@ -128,7 +128,6 @@ class QueueLogStore:
             or len(born_host[0]) != IPV4_BYTES
             or len(store_host[0]) != IPV4_BYTES
             or sys_flag & _NEEDS_GENERAL_APPEND
-            or message.prepared_transaction_offset
             or not queue.topic_part
         ):
             return self._append_general(queue, message, now_ms)
@@ -157,6 +156,7 @@ class QueueLogStore:
             now_ms,
             store_host,
             message.reconsume_times,
+            message.prepared_transaction_offset,
         )
         log.at = at + size
         log.last_store_timestamp_ms = now_ms
@@ -372,6 +372,9 @@ class QueueLogStore:
 
     def log_data(self, physical_offset: int, max_bytes: int) -> memoryview | None:
         return self.commit_log.data(physical_offset, max_bytes)
+
+    def copied_from(self, physical_offset: int) -> list[int]:
+        return self.commit_log.copied_from(physical_offset)
 
     def record_at(self, physical_offset: int) -> memoryview | None:
         return self.commit_log.record_at(physical_offset)

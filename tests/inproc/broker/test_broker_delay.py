@@ -9,12 +9,15 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from sprocketmq.broker.delivery import schedule, timer_messages
 from sprocketmq.broker.handlers.messages.special_messages import special_message
 from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC
 from sprocketmq.errors import StoreNotWritable
 from sprocketmq.store import config_files
 from sprocketmq.store.files import mapped_progress
+from sprocketmq.store.log.commit_log import CommitLog
 from sprocketmq.store.message_store import StoredMessage
+from sprocketmq.store.queue_log_store import QueueLogStore
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.headers import ConsumerSendMsgBackRequestHeader
@@ -127,7 +130,7 @@ def test_after_a_kill_nothing_that_was_delivered_comes_again(disk_cluster, tmp_p
     assert sorted(bodies(client)) == sorted([b"%d" % n for n in range(150)] + [b"t%d" % n for n in range(150)])
 
 
-def test_a_kill_between_a_delivery_and_its_progress_delivers_once_more_and_skips_nothing(
+def test_a_kill_between_a_delivery_and_its_progress_neither_repeats_nor_skips_a_message(
     disk_cluster, tmp_path, monkeypatch
 ):
     client = disk_cluster.client()
@@ -152,28 +155,27 @@ def test_a_kill_between_a_delivery_and_its_progress_delivers_once_more_and_skips
     assert sorted(copies) == [b"level 1", b"timer 1"]
     disk_cluster.broker.stop()
     everything = [b"level %d" % n for n in range(3)] + [b"timer %d" % n for n in range(3)]
-    for number, twice in enumerate(copies):
+    for number in range(len(copies)):
         disk_cluster.store_dir = str(tmp_path / f"killed{number}")
         start_again(disk_cluster)
         disk_cluster.clock.advance(3_000)
-        assert sorted(bodies(disk_cluster.client())) == sorted([*everything, twice])
+        assert sorted(bodies(disk_cluster.client())) == sorted(everything)
         disk_cluster.broker.stop()
     start_again(disk_cluster)
 
 
-def test_after_the_machine_was_restarted_progress_is_that_of_the_file(disk_cluster):
+def test_what_was_delivered_before_a_clean_stop_does_not_come_again(disk_cluster):
     client = disk_cluster.client()
     client.send("flights", b"once", delay_level=1)
     disk_cluster.clock.advance(1_000)
     assert bodies(client) == [b"once"]
     disk_cluster.broker.stop()
-    (Path(disk_cluster.store_dir) / "config" / "delayOffset.live").unlink()  # it counts only until the machine restarts
     start_again(disk_cluster)
     disk_cluster.clock.advance(2_000)
     assert bodies(disk_cluster.client()) == [b"once"]
 
 
-def test_after_a_power_cut_what_may_be_lost_comes_again(disk_cluster, tmp_path, monkeypatch):
+def test_after_a_power_cut_nothing_that_was_delivered_comes_again(disk_cluster, tmp_path, monkeypatch):
     client = disk_cluster.client()
     client.send("flights", b"level", delay_level=1)
     client.send("flights", b"timer", properties={props.TIMER_DELAY_MS: "1000"})
@@ -182,7 +184,67 @@ def test_after_a_power_cut_what_may_be_lost_comes_again(disk_cluster, tmp_path, 
     monkeypatch.setattr(mapped_progress, "boot_mark", lambda: b"another boot....")
     killed(disk_cluster, tmp_path)
     disk_cluster.clock.advance(2_000)
-    assert sorted(bodies(disk_cluster.client())) == [b"level", b"level", b"timer", b"timer"]
+    assert sorted(bodies(disk_cluster.client())) == [b"level", b"timer"]
+
+
+def test_two_power_cuts_in_the_middle_of_deliveries_repeat_nothing(disk_cluster, tmp_path, monkeypatch):
+    client = disk_cluster.client()
+    everything = [b"%d" % n for n in range(150)] + [b"early"] + [b"t%d" % n for n in range(150)]
+    for body in everything:
+        delay_ms = "1000" if body == b"early" else "2000"
+        asked = {props.DELAY: "1"} if body.isdigit() else {props.TIMER_DELAY_MS: delay_ms}
+        client.send("flights", body, properties=asked)
+
+    real, images, cut_after = QueueLogStore.append_again, [], [b"60"]
+
+    def append_again(store, message: StoredMessage, now_ms: int):
+        result = real(store, message, now_ms)
+        if bytes(message.body) in cut_after:
+            cut_after.clear()
+            timers = disk_cluster.broker.timers
+            if len(images) == 2:  # as if the time for it had come now
+                timers.files.sync(0, timers._snapshot())
+            images.append(tmp_path / f"cut{len(images)}")
+            disk_cluster.copy_as_killed(images[-1])
+        return result
+
+    monkeypatch.setattr(QueueLogStore, "append_again", append_again)
+    for cut, next_cut in enumerate([b"t60", b"t90", b"none"]):
+        disk_cluster.clock.advance(0 if cut else 4_000)
+        disk_cluster.eventually(lambda cut=cut: len(images) > cut)
+        disk_cluster.broker.stop()
+        monkeypatch.setattr(mapped_progress, "boot_mark", lambda cut=cut: b"boot %d.........." % cut)
+        disk_cluster.store_dir = str(images[cut])
+        cut_after.append(next_cut)
+        start_again(disk_cluster)
+    disk_cluster.clock.advance(3_000)
+    assert sorted(bodies(disk_cluster.client())) == sorted(everything)
+
+
+def test_a_start_reads_only_the_end_of_the_log_for_what_was_delivered(disk_cluster, tmp_path, monkeypatch):
+    for module in (schedule, timer_messages):
+        monkeypatch.setattr(module, "MOST_UNCOUNTED_BYTES", 10_000)
+    client = disk_cluster.client()
+    client.send("flights", b"level", delay_level=1)
+    client.send("flights", b"timer", properties={props.TIMER_DELAY_MS: "1000"})
+    disk_cluster.clock.advance(12_000)
+    files = [Path(disk_cluster.store_dir) / "config" / name for name in ("delayOffset.json", "timercheck")]
+    for _ in range(3):  # nothing is delivered any more
+        for _ in range(30):
+            client.send("trains", b"x" * 1_000)
+        before = [file.read_bytes() for file in files]
+        disk_cluster.clock.advance(12_000)
+        disk_cluster.eventually(
+            lambda before=before: all(file.read_bytes() != old for file, old in zip(files, before, strict=True))
+        )
+    begins = []
+    real = CommitLog.copied_from
+    monkeypatch.setattr(CommitLog, "copied_from", lambda log, at: begins.append(log.max_offset - at) or real(log, at))
+    killed(disk_cluster, tmp_path)
+    assert len(begins) == 2
+    assert max(begins) < 31_000
+    disk_cluster.clock.advance(2_000)
+    assert sorted(bodies(disk_cluster.client())) == [b"level", b"timer"]
 
 
 def test_due_messages_do_not_wait_for_the_disk_while_progress_is_written(disk_cluster, monkeypatch):
@@ -361,7 +423,7 @@ def test_a_put_that_is_refused_in_the_middle_of_a_step_neither_skips_nor_repeats
     assert refusals == [b"70", b"70", b"200", b"200"]
 
 
-def test_a_kill_in_the_middle_of_a_step_repeats_one_message_at_most(disk_cluster, tmp_path, monkeypatch):
+def test_a_kill_in_the_middle_of_a_step_repeats_nothing(disk_cluster, tmp_path, monkeypatch):
     client = disk_cluster.client()
     client.send("flights", b"before", queue_id=1)
     fill_level(disk_cluster, 1, 100)
@@ -379,7 +441,7 @@ def test_a_kill_in_the_middle_of_a_step_repeats_one_message_at_most(disk_cluster
     disk_cluster.store_dir = str(tmp_path / "killed")
     start_again(disk_cluster)
     disk_cluster.clock.advance(1_000)
-    assert bodies(disk_cluster.client()) == [b"%d" % n for n in [*range(61), *range(60, 100)]]
+    assert bodies(disk_cluster.client()) == [b"%d" % n for n in range(100)]
 
 
 def test_a_record_that_is_gone_is_passed_over_within_a_step(disk_cluster):

@@ -83,8 +83,8 @@ def test_unexpired_files_stay_when_forced_cleaning_is_off(disk_cluster, monkeypa
     assert disk_cluster.on_loop(lambda: len(disk_cluster.broker.store.commit_log.files.files)) == files
 
 
-def test_due_messages_wait_until_their_progress_can_be_recorded(disk_cluster, monkeypatch):
-    """A disk that has space for the copies, but none for the first page of the progress: each retry, and a kill, would deliver again."""
+def test_timer_messages_wait_until_their_progress_can_be_recorded(disk_cluster, monkeypatch):
+    """A disk that has space for the copies, but none for the first page of the progress: each retry would deliver again."""
     client = disk_cluster.client()
 
     def full(self, path):
@@ -92,7 +92,6 @@ def test_due_messages_wait_until_their_progress_can_be_recorded(disk_cluster, mo
 
     with monkeypatch.context() as patch:
         patch.setattr(MappedProgress, "_open", full)
-        client.send("flights", b"delayed", properties={"DELAY": "1", "UNIQ_KEY": "d"})
         client.send("flights", b"timed", properties={"TIMER_DELAY_SEC": "1", "UNIQ_KEY": "t"})
         for _ in range(5):
             disk_cluster.clock.advance(1_000)
@@ -100,4 +99,4 @@ def test_due_messages_wait_until_their_progress_can_be_recorded(disk_cluster, mo
         assert disk_cluster.on_loop(lambda: disk_cluster.broker.timers.waiting) == 0, "not in the wheel either"
     for _ in range(5):
         disk_cluster.clock.advance(1_000)
-    assert sorted(message.body for message in client.messages("flights")) == [b"delayed", b"timed"]
+    assert sorted(message.body for message in client.messages("flights")) == [b"timed"]

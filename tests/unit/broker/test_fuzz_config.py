@@ -27,7 +27,6 @@ from sprocketmq.core.retry.retry_schedule import DelayLevels
 from sprocketmq.errors import ConfigurationError, ProtocolError, StoreError
 from sprocketmq.net.process.clock import ManualClock
 from sprocketmq.store import MemoryMessageStore, StoreConfig
-from sprocketmq.store.files.mapped_progress import MappedProgress
 
 PLACE = Place("DefaultCluster", lambda offset: None)
 KEYS = sorted(BrokerConfig.keys() | NameServerConfig.keys())
@@ -113,7 +112,7 @@ def test_any_config_files_of_a_store_are_loaded_or_refused(contents):
             (root / "config" / name).write_bytes(data)
         clock, store = ManualClock(), MemoryMessageStore(StoreConfig())
         levels = DelayLevels.parse(config.message_delay_level)
-        schedule = ScheduleMessageService(clock, store, levels, lambda *args: None, MappedProgress(None))
+        schedule = ScheduleMessageService(clock, store, levels, lambda *args: None)
         tables = (TopicTable(lambda: config, 0), GroupTable(lambda: config, 0), OffsetTable(), schedule)
         with contextlib.suppress(StoreError):
             ConfigStore(root, clock, store, *tables).load()

@@ -14,12 +14,11 @@ Levels that are due take turns. Each delivers one step, then the event loop serv
 the level or at a limit of messages or bytes. After a step with deliveries the next step of the level waits some milliseconds even if the
 head is due sooner, so that a stream of messages is delivered in groups.
 
-Progress is stored twice. ``delayOffset.json`` is written every 10 s, after the delivered copies are on the disk. Apache reads it, and the
-broker returns to it after a power failure. ``delayOffset.live`` has each message (``store.files.mapped_progress``), so a kill repeats one
-at most.
+Progress is written to ``delayOffset.json`` every 10 s, after the delivered copies are on the disk. After a kill or a power failure the
+broker returns to it, and finds in the log what was delivered since then: each copy names its waiting message.
 
 Laws
-1. Delivery is at least once: progress changes after the append. A crash between the two delivers again and never skips.
+1. Progress follows the copies: what has one in the log is not delivered again, what has none is delivered.
 2. A message is not delivered before its time: store time + delay of its level (but not later than now + delay if the clock went back).
    A step reads the clock once, when it begins.
 3. Within a level, messages are delivered in the order in which they were stored.
@@ -36,12 +35,17 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from sprocketmq.broker.delivery.waiting_records import WaitingRecords, copy_of, destination
+from sprocketmq.broker.delivery.waiting_records import (
+    MOST_UNCOUNTED_BYTES,
+    WaitingRecords,
+    copy_of,
+    delivered_from,
+    destination,
+)
 from sprocketmq.broker.redirection import redirect
 from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC, DelayLevels, delay_level_of_queue, queue_of_delay_level
 from sprocketmq.errors import RocketMQError
 from sprocketmq.net.process.clock import Clock, Timer
-from sprocketmq.store.files.mapped_progress import MappedProgress
 from sprocketmq.store.message_store import MessageStore, StoredMessage, Unit
 from sprocketmq.wire.bodies import DataVersion, DelayOffsetSerializeWrapper
 from sprocketmq.wire.records import properties as props
@@ -60,10 +64,7 @@ _NEVER_MS: Final = 2**63 - 1
 
 
 class ScheduleMessageService:
-    """Delivers delayed messages. ``put(message, now_ms)`` is the broker's; call ``start`` when the store is loaded.
-
-    ``live`` stores each step of the progress; by default it is not stored.
-    """
+    """Delivers delayed messages. ``put(message, now_ms)`` is the broker's; call ``start`` when the store is loaded."""
 
     def __init__(
         self,
@@ -71,17 +72,17 @@ class ScheduleMessageService:
         store: MessageStore,
         levels: DelayLevels,
         put: Callable[[StoredMessage, int], object],
-        live: MappedProgress | None = None,
     ) -> None:
         self.levels = levels
         self.is_dirty = False
         self.data_version = DataVersion()
         self._clock, self._store, self._put = clock, store, put
         self._progress: dict[int, int] = {}  # level -> next queue offset
+        self._is_loaded = False
+        self._copies_before: int | None = None  # of the progress that was saved last
         self._timers: dict[int, Timer] = {}
         self._turns: deque[int] = deque()  # levels that are due, in the order of their steps
         self._turn: Timer | None = None
-        self._live = live or MappedProgress(None)
         self._late: set[int] = set()  # levels whose delivery was refused, and was logged
         self._running = False
 
@@ -89,7 +90,8 @@ class ScheduleMessageService:
 
     def load(self, content: DelayOffsetSerializeWrapper) -> None:
         """Load ``delayOffset.json``."""
-        self._progress = dict(content.offset_table)
+        self._progress, self._copies_before = dict(content.offset_table), content.copies_before
+        self._is_loaded = True
         if content.data_version is not None:  # 4.9 writes none
             self.data_version = content.data_version
 
@@ -105,15 +107,25 @@ class ScheduleMessageService:
     def content(self) -> DelayOffsetSerializeWrapper:
         self.is_dirty = False
         self.data_version.next_version(self._clock.now_ms())
-        return DelayOffsetSerializeWrapper(offset_table=dict(self._progress), data_version=self.data_version)
+        self._copies_before = self._store.max_physical_offset
+        return DelayOffsetSerializeWrapper(
+            offset_table=dict(self._progress), data_version=self.data_version, copies_before=self._copies_before
+        )
+
+    def look_at_log(self) -> None:
+        """Progress is written again when the log has grown, although nothing was delivered, so that a start has little to read."""
+        if self._progress and self._store.max_physical_offset - (self._copies_before or 0) > MOST_UNCOUNTED_BYTES:
+            self.is_dirty = True
 
     async def start(self) -> None:
         self._running = True
-        for level, live in enumerate(self._live.load() or (), 1):
-            live = min(live, self._store.max_offset(SCHEDULE_TOPIC, queue_of_delay_level(level)))
-            if live > self._progress.get(level, 0):
-                self._progress[level] = live
-                self.is_dirty = True
+        if self._copies_before is not None or not self._is_loaded:  # copies of a Java broker name no message
+            for record in delivered_from(self._store, SCHEDULE_TOPIC, self._copies_before):
+                level, offset = delay_level_of_queue(record.queue_id), record.queue_offset + 1
+                if offset > self._progress.get(level, 0):
+                    self._note(level, offset)
+        if self._copies_before is not None and self._copies_before > self._store.max_physical_offset:
+            self.is_dirty = True  # the end of the log was lost, and that is accepted
         for topic, queue_id in self._store.queues():
             if topic == SCHEDULE_TOPIC:
                 self._watch(delay_level_of_queue(queue_id))
@@ -127,7 +139,6 @@ class ScheduleMessageService:
             self._turn = None
         self._timers.clear()
         self._turns.clear()
-        self._live.close()
 
     # -- parking ---------------------------------------------------------------------------------------------------------------
 
@@ -223,7 +234,6 @@ class ScheduleMessageService:
             for unit in units:
                 if now_ms < unit.tags_code <= latest_ms:
                     return False
-                self._ensure_progress_file(level)
                 self._deliver(records, unit, now_ms)
                 position = unit.queue_offset + 1
                 self._note(level, position)
@@ -244,18 +254,7 @@ class ScheduleMessageService:
         topic, queue_id = destination(record[2])
         self._put(copy_of(record, topic, queue_id, record[2]), now_ms)
 
-    def _ensure_progress_file(self, level: int) -> None:
-        """Allocate the progress file before a delivery. If the disk had space only for the copy, a kill would repeat all deliveries.
-
-        Raises:
-            StoreNotWritable: no space; law 5.
-        """
-        if level > self._live.count and self._live.path is not None:
-            last = max(level, *self._progress, 1)
-            self._live.save([self._progress.get(number, 0) for number in range(1, last + 1)])
-
     def _note(self, level: int, position: int) -> None:
         """Record that the level's next message is at ``position`` (law 1: called after the append)."""
         self._progress[level] = position
         self.is_dirty = True
-        self._live.change(level - 1, position)

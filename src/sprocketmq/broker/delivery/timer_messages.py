@@ -20,7 +20,8 @@ together.
 
 Laws (those of ``store.timer.timer_files`` besides)
     1. Never early: a slot is read when its second is over, which is at or after the requested time.
-    2. At least once: progress is noted after the append. What a power cut could undo is noted as done only when it is on the disk.
+    2. Progress is noted after the append. What a power cut could undo is noted as done only when it is on the disk. What was delivered
+       since then is found in the log, where each copy names its waiting message, and is not delivered again.
     3. The messages of a slot are delivered in the order in which they were sent; slots in the order of their time.
     4. A timer is set exactly when something waits and no batch is under way.
     5. A message that is refused for good is set aside (``undeliverable``) and delays no other; one that is refused for now is tried again.
@@ -40,7 +41,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct, field
 
-from sprocketmq.broker.delivery.waiting_records import WaitingRecord, WaitingRecords, copy_of, destination
+from sprocketmq.broker.delivery.waiting_records import (
+    MOST_UNCOUNTED_BYTES,
+    WaitingRecord,
+    WaitingRecords,
+    copy_of,
+    delivered_from,
+    destination,
+)
 from sprocketmq.broker.redirection import redirect
 from sprocketmq.core.timer_schedule import (
     TIMER_TOPIC,
@@ -139,6 +147,10 @@ class TimerMessages:
         self._reading = False  # the queue is being read, or a timer will start reading
         self._read_timer: Timer | None = None
         self._counts: dict[str, int] = {}  # changes of the present step by topic
+        # Physical offsets of messages that were delivered before the start, until all that was due then is done.
+        self._delivered: set[int] = set()
+        self._started_ms = 0
+        self._copies_before = 0  # copies before this place of the log are of messages that the progress counts
         self._save_timer: Timer | None = None
         self._saving: asyncio.Future[None] | None = None
         self._flushed_position = 0
@@ -153,7 +165,13 @@ class TimerMessages:
         if metrics is not None:
             self.metrics, self.data_version = dict(metrics.timing_count), metrics.data_version
         self.files.load(self._queue_offset_of)
-        self._flushed_position = self.files.check.last_timer_log_flush_pos
+        check = self.files.check
+        self._flushed_position = check.last_timer_log_flush_pos
+        self._copies_before = check.copies_before or 0
+        self._started_ms = self._clock.now_ms()
+        if check.copies_before is not None or not check.counter:  # copies of a Java broker name no message
+            found = delivered_from(self._store, TIMER_TOPIC, check.copies_before)
+            self._delivered = {record.physical_offset for record in found}
         first, end = self._store.min_offset(TIMER_TOPIC, 0), self._store.max_offset(TIMER_TOPIC, 0)
         self.files.queue_offset = min(max(self.files.queue_offset, first), end)
         self._due = sorted(self.files.wheel.slots)
@@ -170,7 +188,7 @@ class TimerMessages:
         if self._saving is not None:
             await asyncio.wait([self._saving])
         if was_running and self.files.root is not None and self._was_used():
-            check = self.files.snapshot(self.read_ms, self._clock.now_ms())
+            check = self._snapshot()
             try:
                 self._store.flush()
                 self.files.sync(self._flushed_position, check)
@@ -259,7 +277,23 @@ class TimerMessages:
 
     def checkpoint(self) -> bytes:
         """Answer to GET_TIMER_CHECK_POINT."""
-        return self.files.snapshot(self.read_ms, self._clock.now_ms()).encode()
+        return self._snapshot().encode()
+
+    def _snapshot(self) -> TimerCheck:
+        if self._round is None:
+            if not self._reading and self.read_ms > self._started_ms:
+                self._delivered.clear()
+            self._count_copies()
+        return self.files.snapshot(self.read_ms, self._clock.now_ms(), self._copies_before)
+
+    def _count_copies(self) -> None:
+        if not self._delivered:
+            self._copies_before = self._store.max_physical_offset
+
+    def look_at_log(self) -> None:
+        """Write the progress again when the log has grown, although nothing was delivered, so that a start has little to read."""
+        if self._was_used() and self._store.max_physical_offset - self._copies_before > MOST_UNCOUNTED_BYTES:
+            self._changed()
 
     def content(self) -> TimerMetricsSerializeWrapper:
         """Answer to GET_TIMER_METRICS, and ``config/timermetrics``."""
@@ -367,7 +401,8 @@ class TimerMessages:
         if out_ms < write_ms:
             if deletes:
                 return 0
-            self._put(_copy(record, _NEVER_ENQUEUED, now_ms, rolls=False), now_ms)
+            if entry.physical_offset not in self._delivered:
+                self._put(_copy(record, _NEVER_ENQUEUED, now_ms, rolls=False), now_ms)
             return entry.size
         slot_ms, rolls = self.rules.place(out_ms, write_ms)
         magic = MAGIC_DEFAULT | (MAGIC_ROLL if rolls else 0) | (MAGIC_DELETE if deletes else 0)
@@ -403,6 +438,8 @@ class TimerMessages:
             self._arm()
             return
         slot = self.files.wheel.slots[nearest]
+        if nearest != self.files.read_ms or not self.files.done:  # else a kill interrupted it
+            self._count_copies()
         self._round = _Round(nearest, slot.last, slot.last)
         self._step()
 
@@ -497,7 +534,8 @@ class TimerMessages:
         if unit.deletes and not unit.rolls:
             return
         copy = _copy(record, unit.write_ms, now_ms, rolls=unit.rolls)
-        (self._roll if unit.rolls else self._put)(copy, now_ms)
+        if unit.physical_offset not in self._delivered:
+            (self._roll if unit.rolls else self._put)(copy, now_ms)
         topic = destination(raw)[0] if unit.rolls else copy.topic
         self._counts[topic] = self._counts.get(topic, 0) + (1 if unit.deletes else -1)
 
@@ -548,7 +586,7 @@ class TimerMessages:
         if not self._running or self._saving is not None:
             return
         end = self._store.max_physical_offset
-        check, metrics = self.files.snapshot(self.read_ms, self._clock.now_ms()), self.content().encode()
+        check, metrics = self._snapshot(), self.content().encode()
         work = ClaimedWork(functools.partial(self._sync, end, check, metrics))
         try:
             asyncio.get_running_loop().run_in_executor(None, work)

@@ -9,16 +9,20 @@ once, from the log into the log.
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
 from typing import Any, Final
 
 from sprocketmq.errors import ProtocolError
 from sprocketmq.store.message_store import MessageStore, StoredMessage
 from sprocketmq.wire.hashing import tags_code
 from sprocketmq.wire.records import properties as props
-from sprocketmq.wire.records.record import record_parts
+from sprocketmq.wire.records.record import RecordView, record_parts
 from sprocketmq.wire.records.record_layout import PROPERTIES_LENGTH, RECORD, TOPIC_LENGTH_V1
 
-__all__ = ["WaitingRecord", "WaitingRecords", "copy_of", "destination"]
+__all__ = ["MOST_UNCOUNTED_BYTES", "WaitingRecord", "WaitingRecords", "copy_of", "delivered_from", "destination"]
+
+# So much of the log, and what came after the last save of progress, is read by a start that looks for delivered copies.
+MOST_UNCOUNTED_BYTES: Final = 64 * 1024 * 1024
 
 WaitingRecord = tuple[
     tuple[Any, ...], memoryview, bytes
@@ -68,6 +72,21 @@ class WaitingRecords:
         return None
 
 
+def delivered_from(store: MessageStore, topic: str, copies_before: int | None) -> Iterator[RecordView]:
+    """The waiting records of ``topic`` whose copies are in the log from ``copies_before`` on; without progress on the disk: since the first
+    message waited."""
+    if copies_before is None:
+        firsts = [
+            store.units(topic, queue_id, store.min_offset(topic, queue_id), 1) for queue_id in store.queue_ids(topic)
+        ]
+        copies_before = min((units[0].physical_offset for units in firsts if units), default=store.max_physical_offset)
+    for place in store.copied_from(copies_before):
+        chunk = store.record_at(place)
+        record = None if chunk is None else RecordView(chunk)
+        if record is not None and record.topic_bytes == topic.encode():
+            yield record
+
+
 def destination(raw: bytes) -> tuple[str, int]:
     """The topic and queue for which a message waits; an empty topic if it has none. A queue that is not a number is 0."""
     at = raw.rfind(_PARKED)
@@ -89,7 +108,8 @@ _cached_destination = functools.lru_cache(maxsize=1024)(_declared_destination)
 
 
 def copy_of(record: WaitingRecord, topic: str, queue_id: int, raw: bytes) -> StoredMessage:
-    """The message to be stored for ``topic`` with the properties ``raw``; its body is a view of the log."""
+    """The message to be stored for ``topic`` with the properties ``raw``; its body is a view of the log. Its record names the waiting one,
+    so that a start knows what was delivered (``MessageStore.copied_from``)."""
     head, body, _ = record
     flag, sys_flag, born_ms, born_ip, born_port, store_ip, store_port, times = _copied(head)
     return StoredMessage(
@@ -103,6 +123,6 @@ def copy_of(record: WaitingRecord, topic: str, queue_id: int, raw: bytes) -> Sto
         (born_ip, born_port),
         (store_ip, store_port),
         times,
-        0,
+        ~head[_PHYSICAL_OFFSET],
         tags_code(props.get_property(raw, props.TAGS)),
     )

@@ -213,6 +213,7 @@ class ConfigStore:
 
     def save_delay_offsets(self) -> None:
         """Write ``delayOffset.json`` on the thread if something was delivered, once the copies that it refers to are on the disk."""
+        self._schedule.look_at_log()
         self._save_progress(self._delay_file)
 
     def _save_progress(self, file: ConfigFile) -> None:

@@ -29,6 +29,7 @@ _sys_flag_of = RECORD.subset("sys_flag").unpack_from
 _STORE_TIMESTAMP = tuple(layout.subset("store_timestamp_ms").unpack_from for layout in LAYOUTS)
 _MAGIC_START = MAGIC_V1.to_bytes(RECORD.width("magic"), "big")[:3]  # both magics begin so
 _PIECE_BYTES = 1 << 20
+_RECORDS_AT_ONCE = 4_096
 _NO_VIEW = memoryview(b"")
 
 
@@ -253,6 +254,27 @@ class CommitLog:
                 break
             at = following
         self.end_at(at)
+
+    def copied_from(self, physical_offset: int) -> list[int]:
+        """See ``MessageStore.copied_from``."""
+        found: list[int] = []
+        at = max(physical_offset, self.min_offset)
+        while at < self.max_offset:
+            from sprocketmq.store.log.record_batch import read_records
+
+            data, start, end = self.part_at(at, self.max_offset)
+            batch = read_records(data, at - start, end - start, start, _RECORDS_AT_ONCE)
+            if len(batch):
+                found += (~batch.prepared[batch.prepared < 0]).tolist()
+                at = start + batch.end
+                continue
+            following = self.offset_after_filler(at)
+            if following is None:
+                following = self.offset_after_damage(at, check_crc=False, over_zeros=True)
+            if following is None:
+                break
+            at = following
+        return found
 
     def end_at(self, physical_offset: int) -> None:
         """Recovery: set the end of the log."""

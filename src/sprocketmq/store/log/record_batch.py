@@ -42,7 +42,9 @@ HEAD = np.dtype(RECORD.columns())
 _SIZE = RECORD.subset("size")
 _SIZE_TYPE = RECORD.numpy_type("size")
 # By the IPv6 bits of sysFlag: the fields behind the hosts, and the length of the head.
-_AFTER_HOSTS = tuple(layout.subset("store_timestamp_ms", "body_length").unpack_from for layout in LAYOUTS)
+_AFTER_HOSTS = tuple(
+    layout.subset("store_timestamp_ms", "prepared_transaction_offset", "body_length").unpack_from for layout in LAYOUTS
+)
 _HEAD_SIZES = np.array([layout.size for layout in LAYOUTS], np.int64)
 
 
@@ -51,13 +53,13 @@ class RecordBatch:
 
     Attributes:
         starts: positions in the file.
-        physical_offset, size, queue_id, queue_offset, sys_flag, store_timestamp, body_crc: as in the record.
+        physical_offset, size, queue_id, queue_offset, sys_flag, store_timestamp, body_crc, prepared: as in the record.
         body_at, body_bytes, topic_at, topic_bytes, properties_at, properties_bytes: positions in the file, and lengths.
         end: the position behind the last record.
     """
 
     __slots__ = (
-        "body_at", "body_bytes", "body_crc", "data", "end", "physical_offset", "properties_at", "properties_bytes", "queue_id",
+        "body_at", "body_bytes", "body_crc", "data", "end", "physical_offset", "prepared", "properties_at", "properties_bytes", "queue_id",
         "queue_offset", "size", "starts", "store_timestamp", "sys_flag", "topic_at", "topic_bytes",
     )  # fmt: skip
 
@@ -70,6 +72,7 @@ class RecordBatch:
     sys_flag: Ints
     store_timestamp: Ints
     body_crc: Ints
+    prepared: Ints
     body_at: Ints
     body_bytes: Ints
     topic_at: Ints
@@ -152,6 +155,7 @@ def _fill(batch: RecordBatch, file_start: int) -> None:
     batch.physical_offset = head["physical_offset"].astype(np.int64)
     batch.sys_flag = head["sys_flag"].astype(np.int64)
     batch.store_timestamp = head["store_timestamp_ms"].astype(np.int64)
+    batch.prepared = head["prepared_transaction_offset"].astype(np.int64)
     body_bytes = head["body_length"].astype(np.int64)
     last = len(octets) - 1
     head_bytes: Ints | int = RECORD.size
@@ -192,7 +196,7 @@ def _read_after_hosts(batch: RecordBatch, body_bytes: Ints) -> Ints:
         at = int(batch.starts[index])
         if at + int(head_bytes[index]) <= len(batch.data):
             behind = _AFTER_HOSTS[int(hosts[index])](batch.data, at)
-            batch.store_timestamp[index], body_bytes[index] = behind
+            batch.store_timestamp[index], batch.prepared[index], body_bytes[index] = behind
         else:
             body_bytes[index] = -1
     return head_bytes

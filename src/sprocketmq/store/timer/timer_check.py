@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The progress of timer messages: the file ``config/timercheck`` and the answer to GET_TIMER_CHECK_POINT. Java: timer.TimerCheckpoint.
 
-4096 bytes: the fields of ``TimerCheck``, an int64 each; our own part at 2048, see ``mapped_progress``; zero elsewhere. The first part is
-written when log and wheel are on the disk; a slave requests it from its master.
+4096 bytes: the fields of ``TimerCheck``, an int64 each, up to ``counter``; our own parts behind them (``copies_before``) and at 2048, see
+``mapped_progress``; zero elsewhere. The first two parts are written when log and wheel are on the disk; a slave requests the first from its
+master. A Java broker leaves our part as it is, so it counts only beside the check with which it was written.
 """
 
 from __future__ import annotations
@@ -31,13 +32,22 @@ class TimerCheck(msgspec.Struct, gc=False):
     state_version: int = 0
     timestamp: int = 0
     counter: int = 0
+    # The progress counts all delivered copies before this physical offset of the log. None: it is unknown, as beside a Java broker.
+    copies_before: int | None = None
 
     def encode(self) -> bytes:
-        """Its bytes."""
-        return _FIELDS.pack(*msgspec.structs.astuple(self))
+        """Its bytes, as Java has them."""
+        return _FIELDS.pack(*msgspec.structs.astuple(self)[:-1])
+
+    def encode_with_ours(self) -> bytes:
+        """Both parts. Without a place ours is one that does not count."""
+        ours = _OURS.pack(self.copies_before or 0, self.counter, self.timestamp, _MAGIC)
+        return self.encode() + (ours if self.copies_before is not None else bytes(_OURS.size))
 
 
-_FIELDS: Final = Layout(*((name, "q") for name in TimerCheck.__struct_fields__)).struct
+_FIELDS: Final = Layout(*((name, "q") for name in TimerCheck.__struct_fields__[:-1])).struct
+_MAGIC: Final = b"SPRKCPY1"
+_OURS: Final = Layout(("copies_before", "q"), ("counter", "q"), ("timestamp", "q"), ("magic", "8s")).struct
 
 
 def load_timer_check(path: str | None) -> TimerCheck | None:
@@ -45,7 +55,12 @@ def load_timer_check(path: str | None) -> TimerCheck | None:
     if path is None or not os.path.exists(path):
         return None
     with open(path, "rb") as file:
-        return TimerCheck(*_FIELDS.unpack(file.read(_FIELDS.size).ljust(_FIELDS.size, b"\0")))
+        raw = file.read(_FIELDS.size + _OURS.size).ljust(_FIELDS.size + _OURS.size, b"\0")
+    check = TimerCheck(*_FIELDS.unpack_from(raw))
+    copies_before, *of_check = _OURS.unpack_from(raw, _FIELDS.size)
+    if of_check == [check.counter, check.timestamp, _MAGIC]:
+        check.copies_before = copies_before
+    return check
 
 
 def save_timer_check(path: str | None, check: TimerCheck, *, is_named: bool = False) -> None:
@@ -65,7 +80,7 @@ def save_timer_check(path: str | None, check: TimerCheck, *, is_named: bool = Fa
         make_directories(folder)
         fd = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o644)
         try:
-            write_all(fd, check.encode(), 0)
+            write_all(fd, check.encode_with_ours(), 0)
             if os.fstat(fd).st_size < _FILE_BYTES:
                 os.ftruncate(fd, _FILE_BYTES)
             os.fsync(fd)

@@ -5,6 +5,7 @@
 
     timerwheel, timerlog/    in the page cache: a kill loses nothing of them
     config/timercheck        written when log and wheel are on the disk: where to begin after a power cut, and what Apache reads
+                             (what was delivered since then is found in the commit log)
     timercheck, from 2048    queue_offset, read_ms, done: to the last step, while the machine runs (``mapped_progress``)
 
 Laws
@@ -182,12 +183,19 @@ class TimerFiles:
         live.change(2, done)
         self.queue_offset, self.read_ms, self.done = queue_offset, read_ms, done
 
-    def snapshot(self, read_ms: int, now_ms: int) -> TimerCheck:
+    def snapshot(self, read_ms: int, now_ms: int, copies_before: int | None = None) -> TimerCheck:
         """The checkpoint for the time when everything written so far is on the disk; pass it to :meth:`sync`."""
         check = self.check
         if (read_ms, self.queue_offset) != (check.last_read_time_ms, check.master_timer_queue_offset):
             self.check = check = TimerCheck(
-                read_ms, self.log.end, self.queue_offset, self.queue_offset, 0, now_ms, check.counter + 1
+                read_ms,
+                self.log.end,
+                self.queue_offset,
+                self.queue_offset,
+                0,
+                now_ms,
+                check.counter + 1,
+                copies_before,
             )
         return check
 

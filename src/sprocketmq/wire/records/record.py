@@ -180,11 +180,12 @@ def write_ipv4_record(
     store_timestamp_ms: int,
     store_host: Host,
     reconsume_times: int,
+    prepared_transaction_offset: int,
 ) -> None:
     """Write the record of :func:`encode_record` into ``view`` at ``at``, its first eight bytes last: without them there is no record.
 
-    Only for the common case, which the caller has checked: V1, both hosts IPv4 and no v6 bit in ``sys_flag``, no prepared transaction,
-    all sizes within their limits. ``size`` is the ``record_size`` of these parts; ``topic_part`` is the length byte and the topic.
+    Only for the common case, which the caller has checked: V1, both hosts IPv4 and no v6 bit in ``sys_flag``, all sizes within their
+    limits. ``size`` is the ``record_size`` of these parts; ``topic_part`` is the length byte and the topic.
     """
     body_bytes = len(body)
     born_ip, born_port = born_host
@@ -205,7 +206,7 @@ def write_ipv4_record(
         store_ip,
         store_port,
         reconsume_times,
-        0,
+        prepared_transaction_offset,
         body_bytes,
     )
     body_at = at + _BODY_AT
