@@ -141,6 +141,8 @@ class RequestingProtocol(BoundedProtocol):
         except BaseException:
             self._waiting.forget(command.opaque)
             raise
+        finally:
+            del future  # it holds the error, whose traceback holds this frame
 
     async def invoke_oneway(self, command: Command, timeout_ms: int = _ONEWAY_TIMEOUT_MS) -> None:
         """Write a request that gets no answer; waits only while the peer does not read.

@@ -298,3 +298,45 @@ def test_requests_that_wait_for_a_peer_that_reads_again_are_not_overtaken() -> N
         assert [(await one).remark for one in waiting] == [str(opaque) for opaque in written[:4]]
 
     on_a_loop(scenario)
+
+
+def test_many_requests_to_a_frozen_peer_end_once_each_in_order_and_in_few_turns() -> None:
+    """A third waits for answers, the others for their turn to write; every tenth is cancelled by the first that ends."""
+
+    async def scenario(connection: Connection, transport: Transport) -> None:
+        loop = asyncio.get_running_loop()
+        ended: list[tuple[int, float, type[BaseException] | None]] = []
+        due_s: dict[int, float] = {}
+
+        async def one(number: int) -> None:
+            due_s[number] = loop.time() + 0.02
+            error: type[BaseException] | None = None
+            try:
+                await connection.invoke(request(ECHO), 20)
+            except (RequestTimeout, asyncio.CancelledError) as caught:
+                error = type(caught)
+            ended.append((number, loop.time(), error))
+            if len(ended) == 1:
+                for late in range(9, 900, 10):
+                    tasks[late].cancel()
+
+        tasks = [loop.create_task(one(number)) for number in range(300)]
+        await turn()
+        transport.unsent_bytes = 5_000_000
+        connection.pause_writing()
+        await turn()
+        tasks += [loop.create_task(one(number)) for number in range(300, 900)]
+        await asyncio.wait(tasks)
+        assert sorted(number for number, _, _ in ended) == list(range(900)), "each ends once"
+        late = [(number, at_s) for number, at_s, error in ended if error is RequestTimeout]
+        assert all(at_s >= due_s[number] - 0.002 for number, at_s in late), "none ends before its deadline"
+        assert {number for number, _, error in ended if error is asyncio.CancelledError} <= set(range(9, 900, 10))
+        for part in (range(300), range(300, 900)):
+            inside = [number for number, _ in late if number in part]
+            assert inside == sorted(inside), "equal timeouts end in the order of the requests"
+        assert connection.in_flight == 0
+        transport.unsent_bytes = 0
+        connection.resume_writing()
+        assert connection.takes_frames, "nobody waits for a turn any more"
+
+    on_a_loop(scenario)

@@ -252,14 +252,17 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         is_delayed = delay_level != 0 or delay_ms is not None or deliver_time_ms is not None
         if batches is not None and not is_delayed:
             is_free = queue is None and selector is None and sharding_key is None and timeout_ms is None
-            if is_free and (joined := batches.join(message)) is not None:
-                return await joined
-            if batches.takes(message):
-                future: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
+            future = batches.join(message) if is_free else None
+            if future is None and batches.takes(message):
+                future = asyncio.get_running_loop().create_future()
                 batches.add(
                     message, future, queue=queue, selector=selector, sharding_key=sharding_key, timeout_ms=timeout_ms
                 )
-                return await future
+            if future is not None:
+                try:
+                    return await future
+                finally:
+                    del future  # it holds the error, whose traceback holds this frame
         return await sender.send(
             message,
             queue=queue,
@@ -316,6 +319,7 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
             return await sending
         finally:
             begun.discard(task)
+            del task  # it holds the error, whose traceback holds this frame
 
     async def _take_permit(self, message: Message, how: SendArguments) -> int:
         """Wait for a permit, if back-pressure is on; returns what is left of the timeout."""
@@ -342,7 +346,10 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
                 return await sender.send(message, **how)
             future: asyncio.Future[SendResult] = asyncio.get_running_loop().create_future()
             self._send_into([(message, future, how)])
-            return await future
+            try:
+                return await future
+            finally:
+                del future  # it holds the error, whose traceback holds this frame
         finally:
             self._permits.give_back(len(message.body))
 

@@ -477,7 +477,7 @@ class BatchAccumulator:
         try:
             results = await self._results(batch) if futures else iter(())
         except Exception as error:  # noqa: BLE001 - each sender gets it
-            fail_all(futures, error)
+            fail_all(futures, error.with_traceback(None))  # whose frames hold the futures
         else:
             finish_all(futures, results)
         finally:

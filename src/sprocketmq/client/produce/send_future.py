@@ -108,7 +108,12 @@ class SendFuture(concurrent.futures.Future[SendResult]):
             CancelledError: the future was cancelled before the message was taken into a batch.
         """
         stored = self._result
-        return super().result(timeout) if stored is None or self._exception is not None else stored
+        if stored is not None and self._exception is None:
+            return stored
+        try:
+            return super().result(timeout)
+        finally:
+            del self  # it holds the error, whose traceback holds this frame
 
     def done(self) -> bool:
         """Whether it has ended or was cancelled."""

@@ -174,7 +174,10 @@ class Sender:
                 except BaseException:
                     pending.connection.forget(pending.opaque)
                     raise
-        return await self.deliver(outgoing, chosen, timeout_ms, first, pending, end_s)
+        try:
+            return await self.deliver(outgoing, chosen, timeout_ms, first, pending, end_s)
+        finally:
+            del pending  # its future holds the error of the first try
 
     def begin(
         self, message: Message, queue: MessageQueue | None, extra: Mapping[str, str] | None
@@ -349,14 +352,14 @@ class Sender:
         failure: RocketMQError | None = None
         last_broker: str | None = None
         for attempt in range(tries):
+            if attempt and end_s <= now_s():
+                break
             target = chosen or first
             if target is None:
                 queues = self._known_queues(outgoing.topic) or await self.queue_choice.queues(outgoing.topic, end_s)
                 target = self.queue_choice.next_queue(outgoing.topic, queues, last_broker)
             started_s = now_s()
             left_ms = math.ceil((end_s - started_s) * 1000)
-            if left_ms <= 0 and pending is None and attempt:
-                break
             last_broker, first = target.broker_name, None
             try:
                 if pending is not None:
@@ -384,14 +387,18 @@ class Sender:
                 continue
         if failure is None:
             return stored
-        raise failure
+        try:
+            raise failure.with_traceback(None)
+        finally:
+            del failure  # its traceback holds this frame
 
     async def _try(self, target: MessageQueue, outgoing: OutgoingMessage, timeout_ms: int) -> SendResult:
         if self.hooks is not None:
             return await self._try_with_hooks(self.hooks, target, outgoing, timeout_ms)
         pending = self._begin(target, outgoing, timeout_ms)
         if pending is not None:
-            return await self._answered(outgoing, pending)
+            answered, pending = self._answered(outgoing, pending), None
+            return await answered
         address, left_ms = await self._address_within(target, timeout_ms)
         status, header = await self.api.send_message(address, self.writer.command(outgoing, target), left_ms)
         return self._result(outgoing, target, status, header)
@@ -408,18 +415,20 @@ class Sender:
             return None
         opaque = connection.next_opaque()
         frame = self.writer.frame(template, opaque, outgoing)
+        started_s = connection.now_s()  # before its deadline is set: at its timeout, the time of the whole send is over, too
         answer = connection.start_send(opaque, frame, outgoing.code, timeout_ms)
-        return PendingSend(target, address, connection, opaque, connection.now_s(), timeout_ms, answer)
+        return PendingSend(target, address, connection, opaque, started_s, timeout_ms, answer)
 
     async def _answered(self, outgoing: OutgoingMessage, pending: PendingSend) -> SendResult:
         """Wait for the end of a try that began."""
         try:
             answer = await pending.answer
-        except RequestTimeout:
-            self._pool.close_if_silent(pending.address, pending.connection, pending.started_s)
-            raise
-        except BaseException:
-            pending.connection.forget(pending.opaque)
+        except BaseException as error:
+            if isinstance(error, RequestTimeout):
+                self._pool.close_if_silent(pending.address, pending.connection, pending.started_s)
+            else:
+                pending.connection.forget(pending.opaque)
+            del pending  # its future holds the error
             raise
         if isinstance(answer, StoredAnswer):
             return self._result(outgoing, pending.target, SendStatus.SEND_OK, answer.extFields)

@@ -22,30 +22,32 @@ class WriteTurns:
     __slots__ = ("_is_given", "_waiting", "is_idle")
 
     def __init__(self) -> None:
-        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._waiting: deque[asyncio.Future[bool]] = deque()
         self._is_given = False
         self.is_idle = True  # an attribute, because each send reads it
 
     async def take(self, timeout_ms: float) -> bool:
         """Wait for a turn; False if there was none within ``timeout_ms``. With a turn, write at once, then call :meth:`pass_on`."""
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        turn: asyncio.Future[bool] = loop.create_future()
         self._waiting.append(turn)
         self.is_idle = False
+        timer = loop.call_later(timeout_ms / 1000, _set, turn, False)
         try:
-            await asyncio.wait([turn], timeout=timeout_ms / 1000)
+            has_turn = await turn
         except asyncio.CancelledError:
-            if turn.done():
+            if not turn.cancelled() and turn.result():
                 self.pass_on(room=True)
             else:
-                self._leave(turn)
+                self._leave()
             raise
-        if turn.done():
-            return True
-        self._leave(turn)
-        return False
+        finally:
+            timer.cancel()
+        if not has_turn:
+            self._leave()
+        return has_turn
 
-    def _leave(self, turn: asyncio.Future[None]) -> None:
-        turn.cancel()
+    def _leave(self) -> None:
         while self._waiting and self._waiting[0].done():
             self._waiting.popleft()
         self._look()
@@ -64,12 +66,17 @@ class WriteTurns:
         """Let the next caller write, unless one has a turn already."""
         while self._waiting and not self._is_given:
             turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
-                self._is_given = True
+            self._is_given = _set(turn, True)
         self._look()
 
     def give_all(self) -> None:
         """The connection has ended: wake all callers, which then find it closed."""
         while self._waiting:
             self.pass_on(room=True)
+
+
+def _set(turn: asyncio.Future[bool], is_given: bool) -> bool:
+    if turn.done():
+        return False
+    turn.set_result(is_given)
+    return True

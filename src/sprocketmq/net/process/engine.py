@@ -172,6 +172,8 @@ class Engine:
         except BaseException:
             call.give_up()
             raise
+        finally:
+            del call  # as in ``_BlockingCall.result``
 
     def call(self, callback: Callable[[], object]) -> None:
         """Run ``callback()`` on the engine soon, without waiting. Raises ClosedError if the engine is closed or the interpreter ends."""
@@ -243,7 +245,10 @@ class _BlockingCall(Generic[T]):
             raise ClosedError(_CLOSED)
         if task.cancelled():
             raise concurrent.futures.CancelledError
-        return task.result()
+        try:
+            return task.result()
+        finally:
+            del task, self  # they hold the error, whose traceback holds this frame
 
     def give_up(self) -> None:
         """Stop waiting, and cancel the coroutine; does nothing if it has ended already."""
