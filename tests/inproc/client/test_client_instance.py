@@ -294,6 +294,7 @@ def test_a_rebalance_that_hangs_holds_up_no_other_group(rocketmq: EmbeddedRocket
         release.set()
 
 
+@pytest.mark.slow
 def test_brokers_that_do_not_answer_delay_a_shutdown_for_a_limited_time_and_no_heartbeat_names_a_member_that_left(
     rocketmq: EmbeddedRocketMQ,
     producer: rmq.Producer,

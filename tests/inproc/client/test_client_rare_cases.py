@@ -318,6 +318,7 @@ def test_rates_are_those_of_the_last_minute_and_failures_those_of_the_last_hour(
     rocketmq.advance_until(lambda: status().consume_failed_msgs == 0, step_ms=600_000, limit_ms=3 * 3_600_000)
 
 
+@pytest.mark.slow
 def test_trace_records_that_come_too_fast_are_dropped_and_logged(
     rocketmq: EmbeddedRocketMQ, caplog: pytest.LogCaptureFixture
 ) -> None:

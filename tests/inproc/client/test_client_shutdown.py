@@ -484,6 +484,7 @@ def test_the_end_of_a_program_sends_what_was_begun_and_warns(rocketmq: EmbeddedR
     assert "was not shut down before the program ended" in ended.stderr
 
 
+@pytest.mark.slow
 def test_the_end_of_a_program_does_not_wait_for_ever(rocketmq: EmbeddedRocketMQ) -> None:
     rocketmq.create_topic("flights", queues=4)
     with rocketmq.faults.drop(RequestCode.SEND_MESSAGE_V2, times=None):

@@ -111,6 +111,7 @@ def test_a_stream_that_may_lose_goes_on_without_a_deleted_topic_and_journals_wha
     assert read(reader, last, back) == [4]
 
 
+@pytest.mark.slow
 def test_a_queue_that_a_topic_does_not_have_any_more_is_named(mq: EmbeddedRocketMQ, readers: Readers) -> None:
     send(mq, 1, 2, 3, 4)
     reader = readers(startingoffsets="earliest", failondataloss="false")

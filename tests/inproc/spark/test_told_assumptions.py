@@ -77,6 +77,7 @@ def test_a_warning_is_logged_if_a_group_may_not_read_what_is_settled(
     assert f"does not let group {GROUP} see what is settled" in caplog.text
 
 
+@pytest.mark.slow
 def test_a_warning_is_logged_if_a_group_may_not_resume_half_messages(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

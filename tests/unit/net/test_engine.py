@@ -173,6 +173,7 @@ def test_a_call_whose_engine_was_closed_before_it_began_ends() -> None:
     assert coroutine.cr_frame is None  # it was closed: Python warns of one that was never awaited
 
 
+@pytest.mark.slow
 def test_an_engine_whose_executor_hangs_is_closed_all_the_same() -> None:
     """In a process of its own: asyncio's thread that waits for the executor fails later, because the loop is closed."""
     program = """
