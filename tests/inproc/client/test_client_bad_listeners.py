@@ -348,3 +348,81 @@ def test_a_listener_that_raises_is_named_in_the_log(
         send_all(producer, ["0"])
         rocketmq.advance_until(lambda: len(recorder) == 2)
     assert "the listener raised SystemExit: 3; of 1 message(s) from flights/broker-a/0" in caplog.text
+
+
+# -- what a listener returns instead of raising ------------------------------------------------------------------------------------
+
+
+def _forms(answer: Callable[[rmq.MessageExt], Any]) -> dict[str, tuple[str, Callable[..., Any]]]:
+    """One answer as each kind of listener gives it."""
+
+    async def one(message: rmq.MessageExt) -> Any:
+        return answer(message)
+
+    async def several(messages: list[rmq.MessageExt], context: Any) -> Any:
+        return answer(messages[0])
+
+    return {
+        "message": ("message", answer),
+        "message, async": ("message", one),
+        "message, a coroutine of a lambda": ("message", lambda message: one(message)),
+        "concurrent": ("concurrent", lambda messages, context: answer(messages[0])),
+        "concurrent, async": ("concurrent", several),
+        "orderly": ("orderly", lambda messages, context: answer(messages[0])),
+        "orderly, async": ("orderly", several),
+    }
+
+
+@pytest.mark.parametrize("returned", [rmq.RetryLater("later"), rmq.RetryLater, ValueError("no")], ids=repr)
+@pytest.mark.parametrize("form", _forms(lambda message: None))
+def test_an_exception_that_is_returned_counts_as_raised(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, form: str, returned: object
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    seen: list[int] = []
+    done = rmq.ConsumeOrderlyStatus.SUCCESS if form.startswith("orderly") else SUCCESS
+
+    def answer(message: rmq.MessageExt) -> object:
+        seen.append(message.reconsume_times)
+        return done if message.reconsume_times else returned
+
+    kind, listener = _forms(answer)[form]
+    consumer = consumers(listener, kind=kind)
+    send_all(producer, ["0"])
+    rocketmq.advance_until(lambda: len(seen) == 2)
+    assert seen == [0, 1]
+    rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 1)
+
+
+@pytest.mark.parametrize("form", _forms(lambda message: None))
+def test_a_dead_letter_that_is_returned_is_one(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, form: str
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    kind, listener = _forms(lambda message: rmq.DeadLetter("no such plane"))[form]
+    consumers(listener, kind=kind)
+    send_all(producer, ["0"])
+    rocketmq.advance_until(lambda: rocketmq.messages("%DLQ%delays"))
+    assert [letter.properties["RETRY_REASON"] for letter in rocketmq.messages("%DLQ%delays")] == ["no such plane"]
+
+
+@pytest.mark.parametrize("returned", [False, 5, "done"], ids=repr)
+@pytest.mark.parametrize("form", [form for form in _forms(lambda message: None) if form.startswith("message")])
+def test_what_says_nothing_is_ignored_and_told_once(
+    rocketmq: EmbeddedRocketMQ,
+    producer: rmq.Producer,
+    consumers: Consumers,
+    caplog: pytest.LogCaptureFixture,
+    form: str,
+    returned: object,
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    kind, listener = _forms(lambda message: returned)[form]
+    consumer = consumers(listener, kind=kind)
+    send_all(producer, ["0", "1", "2"])
+    rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 3)
+    said = [
+        record.getMessage() for record in caplog.records if "is ignored: the message is done" in record.getMessage()
+    ]
+    assert len(said) == 1
+    assert f"returned {returned!r}" in said[0]

@@ -169,7 +169,7 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
         Raises:
             ConfigurationError: it is not a function of one message, or the consumer is running.
         """
-        one = OneAtATime(listener)
+        one = OneAtATime(self.group, listener)
         check_callback("the listener", listener, "message", _OF_SEVERAL, may_be_async=True)
         self._set_listener(one, orderly=False, batch_size=1)
         return listener
@@ -253,7 +253,9 @@ class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
                 f"consumer {self.group!r} {has}, one listener or one messages() is allowed; make a second consumer"
             )
         stream = MessageStream()
-        self._set_listener(stream.in_order if orderly else OneAtATime(stream), orderly=orderly, batch_size=1)
+        self._set_listener(
+            stream.in_order if orderly else OneAtATime(self.group, stream), orderly=orderly, batch_size=1
+        )
         self._stream = stream
         self._runs_by_itself = False  # without a reference to it no code gets its messages
         return AsyncMessageIterator(self, stream)

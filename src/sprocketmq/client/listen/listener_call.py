@@ -11,6 +11,7 @@ Laws
    refused.
 3. The listener gets a copy of the list of messages.
 4. An invalid answer is logged once for each kind, with the allowed values and what happens to the messages.
+5. An exception that is returned counts as raised: ``return RetryLater()`` was meant to get the message again.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from sprocketmq.client.listener_signals import ListenerSignal
 from sprocketmq.client.logged_messages import logged_messages
 from sprocketmq.client.results import ConsumeConcurrentlyContext, ConsumeConcurrentlyStatus, ConsumeOrderlyContext
 from sprocketmq.core.callbacks import is_async
+from sprocketmq.core.consume.orderly_turn import ConsumeOrderlyStatus
 from sprocketmq.errors import ClosedError, ConfigurationError, described
 from sprocketmq.wire.records.message import MessageExt
 from sprocketmq.wire.trace import ConsumeReturnType
@@ -146,6 +148,7 @@ class ListenerCall(Generic[S]):
             if not self.is_async and inspect.isawaitable(answer):
                 answer = self._wait_for(answer)
                 status, complaint = self._read(answer, batch.context)
+            _raise_returned(answer)
             batch.returned_none = answer is None
             self._complain(complaint, answer)
         batch.status = status
@@ -232,6 +235,12 @@ async def _awaited(answer: Awaitable[Any]) -> Any:
     return await answer
 
 
+def _raise_returned(answer: object) -> None:
+    """Law 5, for an exception and for a class of them."""
+    if isinstance(answer, BaseException) or (isinstance(answer, type) and issubclass(answer, BaseException)):
+        raise answer
+
+
 def is_async_listener(listener: Callable[..., Any]) -> bool:
     """Whether calling it gives something to await: ``async def``, a partial of one, or an object with ``async def __call__``.
 
@@ -254,35 +263,45 @@ class OneAtATime:
     """A concurrent listener made of a function that takes one message and succeeds by returning.
 
     It can be called like any listener. The concurrent service calls ``listener`` directly instead: None means success, other results go
-    through ``answer``.
+    through ``answer``. What is neither a status nor an exception is ignored, and logged once for each type (law 4).
     """
 
-    __slots__ = ("is_async", "listener")
+    __slots__ = ("_group", "_ignored", "is_async", "listener")
 
-    def __init__(self, listener: Callable[[MessageExt], Any]) -> None:
-        self.listener = listener
+    def __init__(self, group: str, listener: Callable[[MessageExt], Any]) -> None:
+        self._group, self.listener = group, listener
         self.is_async = is_async_listener(listener)
+        self._ignored: set[type] = set()
 
     def __call__(self, messages: Sequence[MessageExt], context: ConsumeConcurrentlyContext) -> Any:
         returned = self.listener(messages[0])
-        return _settled_later(returned) if self.is_async else self.answer(returned)
+        return self._settled_later(returned) if self.is_async else self.answer(returned)
 
     def answer(self, returned: Any) -> Any:
         """The status for what the function returned."""
         if returned is None:
             return ConsumeConcurrentlyStatus.CONSUME_SUCCESS
-        if self.is_async:
-            return _settled(returned)
-        if inspect.isawaitable(returned):  # law 2: what it returned has not run yet
-            return _settled_later(returned)
-        return _settled(returned)
+        if not self.is_async and inspect.isawaitable(returned):  # law 2: what it returned has not run yet
+            return self._settled_later(returned)
+        return self._settled(returned)
+
+    async def _settled_later(self, returned: Awaitable[Any]) -> Any:
+        return self._settled(await returned)
+
+    def _settled(self, returned: object) -> object:
+        _raise_returned(returned)
+        if isinstance(returned, _STATUSES) or inspect.isgenerator(returned) or inspect.isasyncgen(returned):
+            return returned  # a generator has not run any code: it is refused as an answer, as the orderly status is
+        kind = type(returned)
+        if returned is not None and kind not in self._ignored and len(self._ignored) < _MOST_COMPLAINTS:
+            self._ignored.add(kind)
+            log.warning(
+                "group %s: the listener returned %r, which is ignored: the message is done. Return nothing, a "
+                "ConsumeConcurrentlyStatus, or raise RetryLater or DeadLetter (logged once)",
+                self._group,
+                returned,
+            )
+        return ConsumeConcurrentlyStatus.CONSUME_SUCCESS
 
 
-async def _settled_later(returned: Awaitable[Any]) -> Any:
-    return _settled(await returned)
-
-
-def _settled(returned: object) -> object:
-    if isinstance(returned, ConsumeConcurrentlyStatus) or inspect.isgenerator(returned) or inspect.isasyncgen(returned):
-        return returned  # a generator has not run any code: it is refused as an answer
-    return ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+_STATUSES: Final = (ConsumeConcurrentlyStatus, ConsumeOrderlyStatus)
