@@ -245,3 +245,20 @@ def test_a_read_only_broker_accepts_what_javas_accepts(cluster, client):
     assert client.send("flights").code == 0
     cluster.on_loop(lambda: setattr(cluster.broker.topics.get("flights"), "order", True))
     assert client.send("flights").code == ResponseCode.NO_PERMISSION
+
+
+def test_text_that_is_no_utf8_is_refused_or_keeps_its_bytes(cluster, client):
+    """A header cannot hold it; the elements of a batch can, and no copy of them has other bytes."""
+    body = encode_batch([Message("flights", b"x", properties={"notes": "a~b"})]).replace(b"a~b", b"a\xffb")
+    header = SendMessageRequestHeaderV2("producers", "flights", "TBW102", 4, 0, 0, 1, 0, "", batch=True)
+    assert client.ask(RequestCode.SEND_BATCH_MESSAGE, header, body).code == 0
+    (message,) = client.messages("flights")
+    assert message.properties["notes"] == "a\ufffdb", "as Java reads it"
+    client.heartbeat("me", group="delays", topics={"flights": "*"})
+    assert client.send_back(message, "delays").code == 0
+    assert client.send_back(message, "delays", delay_level=-1).code == 0
+    cluster.clock.advance(10_000)
+    store = cluster.broker.store
+    for topic in ("flights", "%RETRY%delays", "%DLQ%delays"):
+        raw = b"".join(map(bytes, cluster.on_loop(lambda topic=topic: store.read(topic, 0, 0, 1, 1 << 20)).chunks))
+        assert b"notes\x01a\xffb\x02" in raw, topic

@@ -228,10 +228,7 @@ class BatchAccumulator:
             return None
         message._text = text = f"{text}UNIQ_KEY\x01{key}\x02"
         message._unique_key = key
-        try:
-            properties = text.encode()
-        except UnicodeEncodeError:  # of a lone surrogate
-            properties = text.encode("utf-8", "replace")
+        properties = text.encode()
         if future is None:
             future = self._create_future()
         batches, kept = self._batches, message if self._is_watched else None

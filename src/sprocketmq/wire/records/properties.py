@@ -158,7 +158,7 @@ def encode_properties(properties: Mapping[str, str]) -> bytes:
     """Return the text form, in the order of the mapping. A pair with an empty value is left out, because every reader would drop it.
 
     Raises:
-        ConfigurationError: a name or value is not text or holds a separator, or the text is longer than 32,767 bytes.
+        ConfigurationError: a name or value is not text, or holds a separator or a lone surrogate, or the text is longer than 32,767 bytes.
     """
     return encode_text(joined_properties(properties))
 
@@ -169,14 +169,15 @@ def properties_text(properties: Mapping[str, str]) -> str:
 
 
 def header_text(text: str) -> str:
-    """Return a text form as it may stand in a header: without lone surrogates, and not too long. Raises as ``encode_properties``."""
-    return text if text.isascii() and len(text) <= MAX_PROPERTIES_BYTES else encode_text(text).decode()
+    """Return a text form that is not too long for a header. Raises as ``encode_properties``."""
+    if not text.isascii() or len(text) > MAX_PROPERTIES_BYTES:
+        encode_text(text)
+    return text
 
 
 def encode_text(text: str) -> bytes:
     """Return the bytes of a text form. Raises ConfigurationError: they are more than 32,767."""
-    # Lone surrogates cannot be encoded; Java writes "?" for them.
-    raw = text.encode() if text.isascii() else text.encode("utf-8", "replace")
+    raw = text.encode()
     if len(raw) > MAX_PROPERTIES_BYTES:
         raise ConfigurationError(
             f"the properties take {len(raw)} bytes, at most {MAX_PROPERTIES_BYTES} are allowed; put large values into the body"
@@ -189,7 +190,7 @@ def joined_properties(properties: Mapping[str, str]) -> str:
     in a value would begin another property.
 
     Raises:
-        ConfigurationError: a name or value is not text, or holds a separator.
+        ConfigurationError: a name or value is not text, or holds a separator or a lone surrogate.
     """
     text = ""
     for name, value in properties.items():
@@ -222,8 +223,21 @@ def _joined_one_by_one(properties: Mapping[str, str]) -> str:
             raise ConfigurationError(
                 f"property {name!r} is {value!r}; the characters \\x01 and \\x02 separate properties, remove them"
             )
-        parts.append(f"{plain_text(name)}\x01{plain_text(value)}\x02")
+        what = f"property {name!r}"
+        parts.append(f"{_without_surrogates(what, name)}\x01{_without_surrogates(what, value)}\x02")
     return "".join(parts)
+
+
+def _without_surrogates(what: str, text: str) -> str:
+    """Return ``text``, the value of ``what``, as a plain str. Java writes "?" for half of a surrogate pair, and so the text is another."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ConfigurationError(
+            f"{what} is {text!r}; {text[error.start]!r} is half of a character, which no message can hold; remove it (bytes that are no "
+            "text belong into the body)"
+        ) from None
+    return plain_text(text)
 
 
 def decode_properties(raw: bytes) -> dict[str, str]:
@@ -285,7 +299,7 @@ def set_property(raw: bytes, name: str, value: str) -> bytes:
     rest = remove_property(raw, name)
     if rest and not rest.endswith(b"\x02"):
         rest += b"\x02"
-    return rest + f"{name}\x01{value}\x02".encode("utf-8", "replace")
+    return rest + f"{name}\x01{value}\x02".encode()
 
 
 def pairs_of_text(text: str) -> dict[str, str]:
@@ -309,7 +323,8 @@ def user_properties_text(properties: Mapping[str, str]) -> str:
     """Check the properties that a user sets, and return their text form.
 
     Raises:
-        ConfigurationError: a name or value is not text, is empty or contains a separator (``\\x01``, ``\\x02``), or a name is reserved.
+        ConfigurationError: a name or value is not text, is empty or contains a separator (``\\x01``, ``\\x02``) or a lone surrogate, or a
+            name is reserved.
     """
     text = ""
     if not isinstance(properties, Mapping):
@@ -344,14 +359,14 @@ def _checked_user_property(name: object, value: object) -> tuple[str, str]:
         raise ConfigurationError(
             f"the property name {name!r} is empty or contains \\x01 or \\x02, which separate properties"
         )
-    return plain_text(name), checked_value(f"property {name!r}", value)
+    return _without_surrogates("the property name", name), checked_value(f"property {name!r}", value)
 
 
 def checked_value(name: str, value: Any) -> str:
     """Return ``value`` if it is allowed as the value of a property, as a plain str. ``name`` is its name in the error message.
 
     Raises:
-        ConfigurationError: it is not text, is blank, or contains a separator.
+        ConfigurationError: it is not text, is blank, or contains a separator or a lone surrogate.
     """
     # Printable text contains no separator, and no white space except blanks. Most values pass here, with three calls.
     if type(value) is str and value.isprintable() and value and not value.isspace():
@@ -367,7 +382,7 @@ def checked_value(name: str, value: Any) -> str:
         raise ConfigurationError(
             f"{name} is {value!r}; the characters \\x01 and \\x02 separate properties, remove them"
         )
-    return plain_text(value)
+    return _without_surrogates(name, value)
 
 
 def _not_text(name: object, value: object) -> str:

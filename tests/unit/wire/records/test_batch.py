@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sprocketmq.errors import ProtocolError
+from sprocketmq.errors import ConfigurationError, ProtocolError
 from sprocketmq.wire.records.batch import encode_batch, split_batch
 from sprocketmq.wire.records.message import Message
 from sprocketmq.wire.records.properties import decode_properties, encode_properties
@@ -31,10 +31,11 @@ def test_a_batch_is_the_known_bytes() -> None:
     assert split_batch(body) == [(7, b"hi", b"TAGS\x01a\x02")]
 
 
-def test_lone_surrogates_in_a_batch_become_question_marks() -> None:
+def test_lone_surrogates_in_a_batch_are_refused() -> None:
     message = Message("T", b"x", tags="Zürich")
     message.properties["notes"] = "\ud800"
-    assert split_batch(encode_batch([message])) == [(0, b"x", "TAGS\x01Zürich\x02notes\x01?\x02".encode())]
+    with pytest.raises(ConfigurationError, match="notes"):
+        encode_batch([message])
 
 
 @given(st.lists(_messages, max_size=5))

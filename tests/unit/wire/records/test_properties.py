@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.message import Message
 
 _words = st.text(st.characters(exclude_characters="\x01\x02", exclude_categories=["Cs"]), min_size=1, max_size=12)
 _maps = st.dictionaries(_words, _words, max_size=8)
@@ -65,9 +68,24 @@ def test_a_property_between_others_is_removed() -> None:
     assert props.remove_property(raw, "C") == b"A\x01a\x02B\x01b\x02"
 
 
-def test_a_lone_surrogate_is_written_as_javas_question_mark() -> None:
-    assert props.set_property(b"", "A", "x\ud800y") == b"A\x01x?y\x02"
-    assert props.encode_properties({"A": "x\ud800y"}) == b"A\x01x?y\x02"
+@pytest.mark.parametrize("pair", [("A", "x\ud800y"), ("x\udfffy", "a"), ("A", "two\nlines \ud83d")])
+def test_half_of_a_character_is_refused_and_not_replaced(pair: tuple[str, str]) -> None:
+    """Java writes "?" for it."""
+    name, value = pair
+    makes: tuple[Callable[[dict[str, str]], object], ...] = (
+        props.encode_properties,
+        props.properties_text,
+        props.user_properties_text,
+        lambda properties: Message("flights", b"x", properties=properties),
+    )
+    for make in makes:
+        with pytest.raises(ConfigurationError, match="half of a character"):
+            make({name: value})
+    for word in pair:
+        if not word.isascii():
+            for wrong in ({"tags": word}, {"keys": word}, {"keys": ["a", word.replace(" ", "").replace("\n", "")]}):
+                with pytest.raises(ConfigurationError, match="half of a character"):
+                    Message("flights", b"x", **wrong)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("value", ["", "two\nlines", "a\x01b"])
@@ -95,7 +113,7 @@ def test_a_users_name_with_a_separator_is_refused(name: str) -> None:
         props.user_properties_text({name: "v"})
 
 
-@pytest.mark.parametrize("properties", [{"A": "a"}, {"A": "ä"}, {"A": "x\ud800"}])
+@pytest.mark.parametrize("properties", [{"A": "a"}, {"A": "ä"}, {"A": "x\U0001f600"}])
 def test_the_text_for_a_header_is_what_is_encoded(properties: dict[str, str]) -> None:
     assert props.properties_text(properties) == props.encode_properties(properties).decode()
 
