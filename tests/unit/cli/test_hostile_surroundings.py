@@ -80,19 +80,24 @@ def test_an_option_with_letters_that_the_terminal_lacks(
         ("store", "check", "~/store"),
         ("store", "inspect", "~/store"),
         ("replay", "~/record"),
+        ("context", "add", "prod", "--namesrv-addr", "127.0.0.1:9"),
     ],
     ids=lambda words: words[0],
 )
-def test_a_tilde_without_a_home(monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]) -> None:
+def test_a_tilde_without_a_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: tuple[str, ...]) -> None:
     """As a user of a container that is not in /etc/passwd."""
 
     def unknown(number: int) -> None:
         raise KeyError(number)
 
-    monkeypatch.delenv("HOME")
+    for name in ("HOME", "XDG_CONFIG_HOME", "SPROCKETMQ_CONTEXTS"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("pwd.getpwuid", unknown)
+    monkeypatch.chdir(tmp_path)
     code, errors = ended(monkeypatch, io.TextIOWrapper(io.BytesIO(), "utf-8"), *words)
     assert (code, errors.count("\n"), "no home directory" in errors) == (2, 1, True)
+    assert list(tmp_path.iterdir()) == []
+    assert ended(monkeypatch, io.TextIOWrapper(io.BytesIO(), "utf-8"), "context", "list")[0] == 0
 
 
 NO_UTF8 = b"\xff\xfe\n{}\n"

@@ -8,6 +8,7 @@ Laws
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import json
 import os
@@ -19,6 +20,7 @@ from typing import Any, Final
 import click
 
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.user_paths import user_path
 
 __all__ = ["Context", "Contexts", "contexts_path"]
 
@@ -37,8 +39,13 @@ class Context:
 
 
 def contexts_path(environment: Mapping[str, str] = os.environ) -> Path:
-    """The path of the file: SPROCKETMQ_CONTEXTS, or ``contexts.json`` in the system's folder for application settings."""
-    return Path(environment.get(_VARIABLE) or Path(click.get_app_dir("sprocketmq")) / "contexts.json")
+    """The path of the file: SPROCKETMQ_CONTEXTS, or ``contexts.json`` in the system's folder for application settings.
+
+    It begins with ``~`` if this user has no home directory: then there is no file."""
+    path = Path(environment.get(_VARIABLE) or Path(click.get_app_dir("sprocketmq")) / "contexts.json")
+    with contextlib.suppress(ConfigurationError):
+        return user_path(path)
+    return path
 
 
 @dataclass(slots=True)
@@ -57,6 +64,8 @@ class Contexts:
             ConfigurationError: the file cannot be read, or holds something else.
         """
         path = path or contexts_path()
+        if str(path).startswith("~"):
+            return cls(path)
         try:
             content = json.loads(path.read_text("utf-8"))
             by_name = {name: _context(settings) for name, settings in content["contexts"].items()}
@@ -73,8 +82,9 @@ class Contexts:
         """Write the file (law 2).
 
         Raises:
-            ConfigurationError: it cannot be written.
+            ConfigurationError: it cannot be written, or this user has no home directory for it.
         """
+        user_path(self.path)
         settings = {name: _settings(context) for name, context in sorted(self.by_name.items())}
         text = json.dumps({"current": self.current, "contexts": settings}, indent=2) + "\n"
         beside = self.path.with_name(self.path.name + ".new")

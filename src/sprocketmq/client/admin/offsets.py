@@ -254,19 +254,22 @@ class OffsetRequests(GroupProgressRequests):
 
         Raises:
             GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
-            ConfigurationError: members are online, and the broker is 4.9, which can only reset whole topics; stop the members first.
-            RemoteError: the offset is not between the queue's oldest message and its end (5.x).
+            ConfigurationError: the offset is not between the queue's oldest message and its end; or members are online, and the broker is
+                4.9, which can only reset whole topics: stop the members first.
+            RemoteError: a server refused.
             NetworkError, RequestTimeout: a server did not answer.
         """
         check_range("offset", offset, 0, _MAX)
         check_group(group)
         address = await self._address_of(queue)
+        # 5.x brokers check it with the reset, after they took the progress, and 4.9 does not. Beyond the end it would pass over messages
+        # that are still to come.
+        low, high = await asyncio.gather(self._api.min_offset(address, queue), self._api.max_offset(address, queue))
+        check_range("offset", offset, low, high)
         try:
             moves_single_queues = await self._moves_single_queues(address, queue.topic)
         except RequestNotServed as error:
             await self._check_offline(group, error.address)
-            low, high = await self._api.min_offset(address, queue), await self._api.max_offset(address, queue)
-            check_range("offset", offset, low, high)  # which brokers check when they are asked to reset
             await self._api.update_consumer_offset(address, group, queue, offset)
             return
         if moves_single_queues:
