@@ -54,13 +54,15 @@ _FORWARDED: Final = frozenset(
 
 
 @contextmanager
-def second_broker_of(rocketmq: EmbeddedRocketMQ, config: BrokerConfig | None = None) -> Iterator[Broker]:
+def second_broker_of(
+    rocketmq: EmbeddedRocketMQ, config: BrokerConfig | None = None, *, name: str = "broker-b"
+) -> Iterator[Broker]:
     """broker-b beside broker-a, on its loop."""
     broker = Broker(
         namesrv_addr=rocketmq.namesrv_addr,
         host="127.0.0.1",
         port=0,
-        broker_name="broker-b",
+        broker_name=name,
         clock=rocketmq.clock,
         engine=rocketmq._engine,
         config=config,

@@ -12,6 +12,8 @@ import pytest
 from recorder import Recorder, send_all
 
 import sprocketmq as rmq
+from cli_run import CommandLine
+from embedded_proxy import second_broker_of
 from sprocketmq.broker import Broker
 from sprocketmq.client.admin import TopicTraffic, TrackType
 from sprocketmq.testing import EmbeddedRocketMQ
@@ -215,6 +217,10 @@ def test_a_group_without_members_is_moved_by_time_and_to_the_end(
         rocketmq.faults.fail(RequestCode.GET_TOPIC_CONFIG, ResponseCode.REQUEST_CODE_NOT_SUPPORTED, times=None)
     admin.reset_offset("delays", QUEUE, 1)
     assert rocketmq.consumer_offset("delays", "flights") == {0: 1}
+    for beyond in (4, 1 << 62):
+        with pytest.raises(rmq.ConfigurationError, match="from 0 to 3"):
+            admin.reset_offset("delays", QUEUE, beyond)
+    assert rocketmq.consumer_offset("delays", "flights") == {0: 1}, "nothing was done"
     with rocketmq.pull_consumer("delays") as consumer:
         consumer.subscribe("flights")
         assert [message.body for message in consumer.poll()] == [b"1", b"2"]
@@ -429,3 +435,22 @@ def test_a_client_that_was_shut_down_opens_again_when_it_is_asked(rocketmq: Embe
     admin.shutdown()
     assert admin.queues("flights") == [QUEUE]
     admin.shutdown()
+
+
+def test_two_brokers_of_one_name_are_said(
+    rocketmq: EmbeddedRocketMQ, admin: rmq.Admin, caplog: pytest.LogCaptureFixture
+) -> None:
+    with second_broker_of(rocketmq, name="broker-a") as other:
+        for address in (rocketmq.broker.address, other.address):
+            admin.create_group("delays", broker=address)
+        rocketmq.advance_until(lambda: bool(admin.cluster_info().rivals))
+        (broker,) = admin.brokers()
+        assert {broker.address, *broker.rivals} == {rocketmq.broker.address, other.address}
+        listed = CommandLine(rocketmq.namesrv_addr).run("broker list")
+        assert listed.code == 1
+        assert f"{broker.rivalry}\n" in listed.err
+        assert "brokerName" in caplog.text
+        found = admin.diagnose_group("delays", watch_ms=0)
+        assert any(other.address in sentence for sentence in found.not_learned)
+    rocketmq.advance(180_000)
+    assert admin.cluster_info().rivals is None

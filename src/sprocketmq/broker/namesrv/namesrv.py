@@ -136,6 +136,7 @@ class NameServer(Service):
 
     def _scan_silent_brokers(self) -> None:
         self.kv_config.retry()
+        self.table.forget_rivals(self.clock.steady_ms())
         self._forget_closed_brokers(self.table.expire(self.clock.steady_ms()), self._was_silent)
 
     def _connection_closed(self, connection: Connection) -> None:

@@ -14,6 +14,7 @@ administrators  PUT_KV_CONFIG 100, GET_KV_CONFIG 101, DELETE_KV_CONFIG 102, GET_
 
 from __future__ import annotations
 
+import logging
 import zlib
 from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -78,6 +79,8 @@ if TYPE_CHECKING:
     from sprocketmq.core.cluster.namesrv_table import MinIdChange, NamesrvTable
 
 __all__ = ["HANDLERS", "NamesrvHandler", "changing_codes", "handler_table"]
+
+log = logging.getLogger("sprocketmq.namesrv")
 
 
 class NamesrvParts(Protocol):
@@ -163,7 +166,18 @@ def _begun(
             f"broker {header.broker_name} is not known here yet: its first registration has to bring all its topics"
         )
         return response(command, ResponseCode.SYSTEM_ERROR, remark)
-    return _registered(server, command, begun) if isinstance(begun, RegistrationResult) else begun
+    if isinstance(begun, RegistrationResult):
+        return _registered(server, command, begun)
+    if begun.rival is not None:
+        log.warning(
+            "two brokers register as %s with id %d in turn, at %s and %s: messages go to the one that registered last; give one another "
+            "brokerName",
+            header.broker_name,
+            header.broker_id,
+            header.broker_addr,
+            begun.rival,
+        )
+    return begun
 
 
 async def _register_in_chunks(

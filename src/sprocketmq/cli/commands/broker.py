@@ -51,13 +51,16 @@ broker.add_command(broker_run)
 def list_brokers(target: Target, output: Output, cluster: str | None) -> None:
     """List the registered brokers, masters and slaves.
 
-    Exit code 1 if one does not answer.
+    Exit code 1 if one does not answer, or if two register with one name and id.
     """
     with target.admin() as admin:
         found = admin.brokers(cluster=cluster)
     rows = [_row(one) for one in found]
     output.rows(_COLUMNS, rows, empty="no broker is registered")
-    if not all(one.is_up for one in found):
+    for one in found:
+        if one.rivalry is not None:
+            note(f"sprocketmq: {one.rivalry}")
+    if not all(one.is_up and not one.rivals for one in found):
         sys.exit(1)
 
 
@@ -75,6 +78,7 @@ def _row(one: BrokerStatus) -> dict[str, Any]:
         "out_tps": one.out_tps if one.is_up else None,
         "messages_today_in": one.messages_today_in if one.is_up else None,
         "messages_today_out": one.messages_today_out if one.is_up else None,
+        "rivals": list(one.rivals),
     }
 
 

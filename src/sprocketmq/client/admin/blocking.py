@@ -1018,8 +1018,9 @@ class Admin(BlockingClient):
 
         Raises:
             GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
-            ConfigurationError: members are online, and the broker is 4.9, which can only reset whole topics; stop the members first.
-            RemoteError: the offset is not between the queue's oldest message and its end (5.x).
+            ConfigurationError: the offset is not between the queue's oldest message and its end; or members are online, and the broker is
+                4.9, which can only reset whole topics: stop the members first.
+            RemoteError: a server refused.
             NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.reset_offset(group, queue, offset))

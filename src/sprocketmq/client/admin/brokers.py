@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sprocketmq.client.admin.session import AdminSession
@@ -26,7 +26,7 @@ from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Buffer
 from sprocketmq.wire.text.java_properties import format_properties, parse_properties
 
-__all__ = ["BrokerRequests", "BrokerStatus"]
+__all__ = ["BrokerRequests", "BrokerStatus", "rivalry"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,7 @@ class BrokerStatus:
         in_tps, out_tps: messages stored and delivered per second in the last 10 s.
         messages_today_in, messages_today_out: messages stored and delivered since midnight.
         info: its runtime info, see ``broker_runtime_info``.
+        rivals: addresses of other brokers that register with this name and id in turn with this one; only our name server tells them.
     """
 
     cluster: str
@@ -54,6 +55,20 @@ class BrokerStatus:
     messages_today_in: int
     messages_today_out: int
     info: Mapping[str, str]
+    rivals: tuple[str, ...] = ()
+
+    @property
+    def rivalry(self) -> str | None:
+        """A sentence about the rivals; None if there are none."""
+        return rivalry(self.broker_name, self.broker_id, (self.address, *self.rivals)) if self.rivals else None
+
+
+def rivalry(broker_name: str, broker_id: int, addresses: Collection[str]) -> str:
+    """What is wrong with several brokers of one name and id."""
+    return (
+        f"{broker_name} with id {broker_id} is registered in turn by {len(addresses)} brokers, at {', '.join(addresses)}: clients use the "
+        "one that registered last; give each a brokerName of its own"
+    )
 
 
 class BrokerRequests(AdminSession):
@@ -132,7 +147,9 @@ class BrokerRequests(AdminSession):
                 runtime_info,
             )
 
-        return list(await asyncio.gather(*(look(*one) for one in wanted)))
+        found = await asyncio.gather(*(look(*one) for one in wanted))
+        rivals = info.rivals or {}
+        return [replace(one, rivals=tuple(rivals.get(one.broker_name, {}).get(one.broker_id, ()))) for one in found]
 
     async def broker_runtime_info(self, broker: str) -> dict[str, str]:
         """The runtime info of a broker, names and values as text (mqadmin: brokerStatus).

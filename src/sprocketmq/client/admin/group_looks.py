@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from sprocketmq.client.admin.brokers import BrokerRequests
+from sprocketmq.client.admin.brokers import BrokerRequests, rivalry
 from sprocketmq.client.admin.groups import GroupRequests
 from sprocketmq.client.admin.messages import MessageRequests
 from sprocketmq.client.admin.session import is_older_than_5
@@ -115,6 +115,8 @@ class GroupLookRequests(GroupRequests, MessageRequests, BrokerRequests):
         subscribed = set(connection.subscription_table) if connection is not None else set()
         wanted = _wanted(reports) | {topic for topic in subscribed if not is_retry_topic(topic)}
         own = {queue: at for queue, at in second.items() if not is_retry_topic(queue.topic)}
+        if proxy is None:
+            unknown += await self._rivals()
         waiting = await self._waiting(group, own, unknown)
         count, next_ms = await self._retries(group, unknown) if proxy is None else (None, None)
         # A proxy remembers a topic that did not exist, and would keep the first retries back, see RemotingApi.make_retry_topic.
@@ -227,6 +229,15 @@ class GroupLookRequests(GroupRequests, MessageRequests, BrokerRequests):
                 continue
             found += sorted(waiting - readable) if readable else []  # else the topic may not be read at all
         return found
+
+    async def _rivals(self) -> list[str]:
+        """A sentence for each broker of which there are two, so that the two looks may be at different ones."""
+        info = await self.cluster_info()
+        return [
+            rivalry(name, number, (info.broker_addr_table[name].broker_addrs.get(number, "?"), *addresses))
+            for name, by_id in (info.rivals or {}).items()
+            for number, addresses in by_id.items()
+        ]
 
     async def _retries(self, group: str, unknown: list[str]) -> tuple[int | None, int | None]:
         """How many retries wait for delivery, among the first messages of each delay level, and when the first one is due."""

@@ -35,6 +35,7 @@ async def brokers(request: Request) -> Response:
     found = await parts.cluster.ask("the brokers", parts.cluster.admin.brokers(), limits=2)
     missing = [found.missing] if found.missing is not None else []
     rows = [_row(one) for one in found.value or ()]
+    missing += [one.rivalry for one in found.value or () if one.rivalry is not None]
     return page(request, "brokers.html", rows=rows, missing=missing)
 
 

@@ -183,6 +183,7 @@ class Watcher:
         missing += [
             f"broker {one.broker_name} ({one.address}) does not answer" for one in brokers.value if not one.is_up
         ]
+        missing += [one.rivalry for one in brokers.value if one.rivalry is not None]
         seen = ClusterView(self._now_ms(), tuple(brokers.value))
         up, silent = seen.masters_up, set(seen.masters_silent)
         answers = dict(zip(up, await asyncio.gather(*map(self._progress_at, up)), strict=True))

@@ -19,6 +19,8 @@ Laws
     8. No more than ``max_brokers`` addresses, and no more than ``max_topics`` pairs of topic and broker: what is more is refused.
     9. A registration may be processed in shares, with others in between. If a later one of its address has begun, or its broker has left,
        it adds no more topics. Its data version is stored after the last share, so that missing topics come with the next registration.
+   10. An address that lost its id to another one and takes it back is a rival of that one: two brokers have one name and id. It stays one
+       until neither has lost the id to the other for 120 s. (A broker that moves to another address does not come back.)
 
 Acting masters (5.x, ``supportActingMaster``): a group without a master stays readable. Its topics lose their write permission, and routes
 show the slave with the lowest id under the master's.
@@ -55,6 +57,7 @@ _READ, _WRITE = 4, 2
 BROKER_EXPIRE_MS = 120_000
 MAX_BROKERS = 1_000
 MAX_TOPICS = 200_000
+_MOST_RIVALS = 8  # of one name and id
 
 
 class _Broker(Struct):
@@ -79,7 +82,9 @@ class NamesrvTable:
     __slots__ = (
         "_brokers",
         "_clusters",
+        "_displaced",
         "_live",
+        "_rivals",
         "_topic_count",
         "_topics",
         "delete_missing_topics",
@@ -98,6 +103,8 @@ class NamesrvTable:
         self._live: dict[str, LiveBroker] = {}
         self.max_brokers, self.max_topics = MAX_BROKERS, MAX_TOPICS
         self._topic_count = 0  # pairs of topic and broker
+        self._displaced: dict[tuple[str, int], dict[str, int]] = {}  # broker name and id -> who lost it, and when
+        self._rivals: set[tuple[str, int]] = set()  # of which one came back
 
     def begin_registration(
         self,
@@ -143,8 +150,12 @@ class NamesrvTable:
         lowest_before = min(broker.addresses, default=0)
         if known is not None and known.broker_id != broker_id:
             del broker.addresses[known.broker_id]  # law 1: a slave became master, or the other way round
+        new_rival = None
         if rival is not None:
             del self._live[rival.address]
+            is_elected = rival.data_version.state_version < data_version.state_version  # by a controller
+            if not is_elected and self._displace(broker_name, broker_id, rival.address, address, now_ms):
+                new_rival = rival.address
         broker.addresses[broker_id] = address
 
         changed = held_by != address or known is None or known.data_version != data_version
@@ -169,7 +180,32 @@ class NamesrvTable:
             changed=changed,
             read_only=broker_id != MASTER_ID and broker.acting_master,
             wanted=broker_id == MASTER_ID or is_prime_slave,  # law 4
+            rival=new_rival,
         )
+
+    def _displace(self, broker_name: str, broker_id: int, before: str, address: str, now_ms: int) -> bool:
+        """Note that ``address`` took the id of ``before``. True: they are rivals, and were not known as such (law 10)."""
+        key = broker_name, broker_id
+        if key not in self._displaced and len(self._displaced) >= self.max_brokers:
+            return False
+        displaced = self._displaced.setdefault(key, {})
+        is_back = displaced.pop(address, None) is not None
+        if len(displaced) < _MOST_RIVALS:
+            displaced[before] = now_ms
+        is_new = is_back and key not in self._rivals
+        if is_back:
+            self._rivals.add(key)
+        return is_new
+
+    def forget_rivals(self, now_ms: int) -> None:
+        """Forget who lost an id long ago."""
+        for key, displaced in list(self._displaced.items()):
+            kept = {address: at_ms for address, at_ms in displaced.items() if now_ms - at_ms <= BROKER_EXPIRE_MS}
+            if kept:
+                self._displaced[key] = kept
+            else:
+                del self._displaced[key]
+                self._rivals.discard(key)
 
     def check_capacity(self, broker_name: str, address: str, topic_count: int) -> None:
         """Raises ConfigurationError: there are too many brokers or topics (law 8)."""
@@ -326,7 +362,14 @@ class NamesrvTable:
         return ClusterInfo(
             broker_addr_table={name: _broker_data(name, broker) for name, broker in self._brokers.items()},
             cluster_addr_table={cluster: sorted(names) for cluster, names in self._clusters.items()},
+            rivals=self._told_rivals() or None,
         )
+
+    def _told_rivals(self) -> dict[str, dict[int, list[str]]]:
+        found: dict[str, dict[int, list[str]]] = {}
+        for name, broker_id in sorted(self._rivals):
+            found.setdefault(name, {})[broker_id] = sorted(self._displaced[name, broker_id])
+        return found
 
     def topics(self) -> list[str]:
         """All topic names."""

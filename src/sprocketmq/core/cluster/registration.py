@@ -36,7 +36,8 @@ class RegistrationResult(Struct, frozen=True):
 
 class TopicRegistration(Struct):
     """An accepted registration: ``table.add_topics`` for each share of its topics, then ``table.finish_registration``.
-    ``result`` is its answer. ``wanted`` is False where this broker's topics do not count (law 4)."""
+    ``result`` is its answer. ``wanted`` is False where this broker's topics do not count (law 4). ``rival`` is the address that takes turns
+    with this one, if that was not known before (law 10)."""
 
     result: RegistrationResult
     live: LiveBroker
@@ -44,6 +45,7 @@ class TopicRegistration(Struct):
     changed: bool = True
     read_only: bool = False
     wanted: bool = True
+    rival: str | None = None
     named: dict[str, None] = {}
 
 

@@ -57,10 +57,14 @@ class TopicRouteData(Body):
 
 
 class ClusterInfo(Body):
-    """Body of the answer to GET_BROKER_CLUSTER_INFO (106): brokers by name, broker names by cluster."""
+    """Body of the answer to GET_BROKER_CLUSTER_INFO (106): brokers by name, broker names by cluster.
+
+    ``rivals``: by broker name and id the addresses that take turns with the one in ``broker_addr_table``; only our name server tells them.
+    """
 
     broker_addr_table: dict[str, BrokerData] = {}
     cluster_addr_table: dict[str, list[str]] = {}
+    rivals: dict[str, dict[int, list[str]]] | None = None
 
 
 class TopicList(Body):

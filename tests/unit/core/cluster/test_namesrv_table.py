@@ -379,3 +379,42 @@ def test_what_an_interrupted_registration_did_not_bring_comes_with_the_next_one_
     assert not table.add_topics(begun, topics("late")), "the older one goes on no more"
     assert "late" not in table.topics()
     table.check_invariants()
+
+
+def _turns(table: NamesrvTable, *turns: str, state_version: int = 0) -> list[str | None]:
+    """Brokers of one name and id register every second; which rival each of them was told."""
+    found = []
+    for second, address in enumerate(turns):
+        data_version = DataVersion(counter=1, timestamp=7, state_version=state_version * second)
+        begun = table.begin_registration("c", "a", 0, address, 2, data_version, 1_000 * second)
+        assert isinstance(begun, TopicRegistration)
+        table.add_topics(begun, topics("t"))
+        table.finish_registration(begun)
+        found.append(begun.rival)
+    return found
+
+
+def test_two_brokers_of_one_name_and_id_are_rivals_when_the_first_comes_back() -> None:
+    table = NamesrvTable()
+    assert _turns(table, "x:1", "y:1", "x:1", "y:1") == [None, None, "y:1", None]
+    assert table.cluster_info().rivals == {"a": {0: ["x:1"]}}
+    table.forget_rivals(BROKER_EXPIRE_MS)
+    assert table.cluster_info().rivals == {"a": {0: ["x:1"]}}
+    table.forget_rivals(BROKER_EXPIRE_MS + 3_001)
+    assert table.cluster_info().rivals is None
+    table.check_invariants()
+
+
+def test_a_broker_that_moves_and_one_that_is_elected_have_no_rivals() -> None:
+    table = NamesrvTable()
+    assert _turns(table, "x:1", "y:1", "y:1") == [None] * 3
+    assert table.cluster_info().rivals is None
+    table = NamesrvTable()
+    assert _turns(table, "x:1", "y:1", "x:1", state_version=1) == [None] * 3
+    assert table.cluster_info().rivals is None
+
+
+def test_what_is_remembered_of_rivals_is_limited() -> None:
+    table = NamesrvTable()
+    _turns(table, *(f"x:{port}" for port in range(1, 100)), "x:1")
+    assert len(table.cluster_info().rivals["a"][0]) <= 8  # type: ignore[index]
