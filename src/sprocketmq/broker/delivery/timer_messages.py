@@ -164,7 +164,7 @@ class TimerMessages:
         metrics = self._metrics_file.load(TimerMetricsSerializeWrapper.decode)
         if metrics is not None:
             self.metrics, self.data_version = dict(metrics.timing_count), metrics.data_version
-        self.files.load(self._queue_offset_of)
+        self.files.load(self._queue_offset_of, self._store.max_physical_offset)
         check = self.files.check
         self._flushed_position = check.last_timer_log_flush_pos
         self._copies_before = check.copies_before or 0

@@ -32,6 +32,7 @@ __all__ = ["TimerFiles"]
 log = logging.getLogger("sprocketmq.store")
 
 _LIVE_AT: Final = 2048
+_EVERYTHING: Final = (1 << 63) - 1
 
 
 class TimerFiles:
@@ -61,11 +62,12 @@ class TimerFiles:
     def _path(self, *names: str) -> str | None:
         return None if self.root is None else os.path.join(self.root, *names)
 
-    def load(self, queue_offset_of: Callable[[TimerUnit], int | None]) -> None:
+    def load(self, queue_offset_of: Callable[[TimerUnit], int | None], log_end: int = _EVERYTHING) -> None:
         """Read the files and repair them.
 
         Args:
             queue_offset_of: the offset in the timer queue of the record to which a unit points; None if that record is gone.
+            log_end: of the commit log.
 
         Raises:
             StoreCorrupt: a file has a length or name that the format does not allow.
@@ -74,7 +76,7 @@ class TimerFiles:
         check, live = load_timer_check(self._check_path), self._progress.load()
         self.check = check or TimerCheck()
         self.log.load()
-        self.log.recover(self.check.last_timer_log_flush_pos)
+        self.log.recover(self.check.last_timer_log_flush_pos, log_end)
         self._loaded = True
         self.read_ms = self.check.last_read_time_ms
         if live is not None and len(live) == 3 and live[1] >= self.read_ms:
@@ -109,11 +111,11 @@ class TimerFiles:
         )
         if live is not None:
             self.queue_offset = max(self.queue_offset, live[0])
-        if newest is not None and newest >= self.queue_offset:
+        places = [units["physical"] for _, units in self.log.scan(begin)]
+        if places:
             import numpy as np
 
-            places = [units["physical"] for _, units in self.log.scan(begin)]
-            self._known = np.sort(np.concatenate(places)) if places else None
+            self._known = np.sort(np.concatenate(places))
 
     def _link_again(self, begin: int) -> None:
         """Update the wheel from the units from ``begin`` on: the units hold the links, only the ends of the slots may be missing."""

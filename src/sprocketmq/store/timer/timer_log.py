@@ -129,14 +129,19 @@ class TimerLog:
             return None
         return TimerUnit(previous, magic, write_ms, delayed_ms, physical, record_size, topic_hash)
 
-    def recover(self, begin: int) -> None:
-        """Find ``end``, the first place from ``begin`` on without a unit; everything behind it becomes zero."""
+    def recover(self, begin: int, log_end: int) -> None:
+        """Find ``end``, the first place from ``begin`` on without a unit of a record before ``log_end``; everything behind it becomes zero.
+
+        After a power cut a unit may be there without its record, and another message gets that place in the commit log.
+        """
         files, size = self.files, self.files.file_size_bytes
         for file in files.files:
             if file.start + size <= begin and file is not files.files[-1]:
                 continue
             at = _good_until(
-                file, max(0, begin - file.start) // UNIT_BYTES * UNIT_BYTES if begin < file.start + size else 0
+                file,
+                max(0, begin - file.start) // UNIT_BYTES * UNIT_BYTES if begin < file.start + size else 0,
+                log_end,
             )
             self.end, file.room = file.start + at, at
             if size - at >= UNIT_BYTES + _BLANK.size:
@@ -200,8 +205,8 @@ class TimerLog:
         self.files.unmap()
 
 
-def _good_until(file: StoreFile, at: int) -> int:
-    """Position in ``file`` of the first place from ``at`` on that does not hold a unit."""
+def _good_until(file: StoreFile, at: int, log_end: int) -> int:
+    """Position in ``file`` of the first place from ``at`` on that does not hold a unit of a record before ``log_end``."""
     import numpy as np
 
     while True:
@@ -209,7 +214,12 @@ def _good_until(file: StoreFile, at: int) -> int:
         # cannot be truncated.
         raw = file.read(at, _PIECE_BYTES)
         units = np.frombuffer(raw, _LAYOUT.columns(), count=len(raw) // UNIT_BYTES)
-        bad = np.flatnonzero((units["size"] != UNIT_BYTES) | (units["magic"] < 0) | (units["magic"] > _MAGIC_LIMIT))
+        bad = np.flatnonzero(
+            (units["size"] != UNIT_BYTES)
+            | (units["magic"] < 0)
+            | (units["magic"] > _MAGIC_LIMIT)
+            | (units["physical"] >= log_end)
+        )
         if len(bad):
             return at + int(bad[0]) * UNIT_BYTES
         at += len(units) * UNIT_BYTES

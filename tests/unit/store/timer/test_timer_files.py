@@ -101,7 +101,7 @@ def test_a_log_finds_its_end_again_and_goes_on_behind_it(tmp_path, count):
     log.close()
     again = TimerLog(str(tmp_path), FILE_BYTES)
     again.load()
-    again.recover(0)
+    again.recover(0, 1 << 40)
     assert again.end == end
     last = again.last_unit()
     assert (last.physical_offset if last else None) == (count - 1 if count else None)
@@ -123,11 +123,23 @@ def test_what_lies_behind_a_torn_unit_is_forgotten(tmp_path):
     path.write_bytes(raw)
     again = TimerLog(str(tmp_path), FILE_BYTES)
     again.load()
-    again.recover(0)
+    again.recover(0, 1 << 40)
     assert again.end == 2 * 52
     assert again.read(3 * 52) is None
     again.append(unit(9))
     assert path.read_bytes()[3 * 52 :].strip(b"\0") == b""
+    again.close()
+
+
+def test_units_whose_records_a_power_cut_took_are_forgotten(tmp_path):
+    log = TimerLog(str(tmp_path), FILE_BYTES)
+    for n in range(5):
+        log.append(unit(n))
+    log.close()
+    again = TimerLog(str(tmp_path), FILE_BYTES)
+    again.load()
+    again.recover(0, 3)  # as if the commit log ended there
+    assert again.last_unit().physical_offset == 2
     again.close()
 
 
