@@ -114,6 +114,8 @@ class DiskMessageStore(QueueLogStore):
                 self.commit_log, self.consume_queues, checkpoint, self.config, self.extension, deleted_topics, losses
             )
             self.recovery.run(stop)
+            for at in self.recovery.damages.bodies:
+                self.record_at(at)
             if not self.commit_log.files.files:
                 self.index.delete_all()
         except PermissionError as error:

@@ -21,6 +21,7 @@ import msgspec
 
 from sprocketmq.core.retry.retry_schedule import DEFAULT_DELAY_LEVELS
 from sprocketmq.errors import ConfigurationError, StoreNotWritable
+from sprocketmq.store.log.damaged_bodies import DamagedBodies
 from sprocketmq.store.queue.unit import UNIT_SIZE_BYTES
 
 if TYPE_CHECKING:
@@ -377,6 +378,9 @@ class MessageStore(Protocol):
         ``any_hour``: not only in the hours of ``delete_when``; for a request of an administrator.
         """
         ...
+
+    damaged_bodies: DamagedBodies
+    """Where bodies with a wrong checksum are reported."""
 
     has_lost_messages: bool
     """Whether the start accepted a loss of messages."""

@@ -17,6 +17,7 @@ from sprocketmq.store.files.checkpoint import Checkpoint
 from sprocketmq.store.files.mapped_file_queue import MappedFileQueue
 from sprocketmq.store.index.index_files import IndexFiles, index_text
 from sprocketmq.store.log.commit_log import CommitLog
+from sprocketmq.store.log.damaged_bodies import DamagedBodies
 from sprocketmq.store.log.tags_code import tags_code_of_record
 from sprocketmq.store.message_store import (
     AppendResult,
@@ -84,6 +85,7 @@ class QueueLogStore:
         if config.enable_consume_queue_ext:  # set on this instance, so that other stores need no check for each append
             self.append = self._append_extended  # type: ignore[method-assign]
             self.append_batch = self._append_batch_extended  # type: ignore[method-assign]
+        self.damaged_bodies = DamagedBodies()
         self.retention = Retention(self)
         self.has_lost_messages = False  # a loss was accepted at this start
         self._queues = self.consume_queues.queues
@@ -312,7 +314,18 @@ class QueueLogStore:
             self._collect_matching(queue, result, max_messages, max_bytes, match, match_record)
         if not result.count:
             result.status = ReadStatus.NO_MATCHED_MESSAGE
+        elif offset < queue.written_from:
+            self._compare_bodies(queue, offset, result, is_filtered=match is not None or match_record is not None)
         return result
+
+    def _compare_bodies(self, queue: ConsumeQueue, offset: int, result: ReadResult, *, is_filtered: bool) -> None:
+        """Compare what was on the disk at the start with its checksums, once for each part of the queue that is read in one go."""
+        begin, end = queue.compared
+        if begin <= offset and result.next_offset <= end:
+            return
+        self.damaged_bodies.compare(result.chunks)
+        if not is_filtered:
+            queue.compared = (begin if begin <= offset <= end else offset), result.next_offset
 
     def _collect_matching(
         self,
@@ -377,7 +390,11 @@ class QueueLogStore:
         return self.commit_log.copied_from(physical_offset)
 
     def record_at(self, physical_offset: int) -> memoryview | None:
-        return self.commit_log.record_at(physical_offset)
+        record = self.commit_log.view_at(physical_offset, check_crc=False)
+        if record is None:
+            return None
+        self.damaged_bodies.compare_one(record)
+        return self.commit_log.slice(physical_offset, record.size)
 
     def min_offset(self, topic: str, queue_id: int) -> int:
         queue = self._queues.get((topic, queue_id))

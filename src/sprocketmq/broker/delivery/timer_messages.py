@@ -583,7 +583,10 @@ class TimerMessages:
 
     def _save(self) -> None:
         self._save_timer = None
-        if not self._running or self._saving is not None:
+        if not self._running:
+            return
+        if self._saving is not None:
+            self._changed()
             return
         end = self._store.max_physical_offset
         check, metrics = self._snapshot(), self.content().encode()

@@ -16,8 +16,9 @@ from sprocketmq.errors import ProtocolError
 from sprocketmq.store.message_store import MessageStore, StoredMessage
 from sprocketmq.wire.hashing import tags_code
 from sprocketmq.wire.records import properties as props
+from sprocketmq.wire.records.checksum import crc32
 from sprocketmq.wire.records.record import RecordView, record_parts
-from sprocketmq.wire.records.record_layout import PROPERTIES_LENGTH, RECORD, TOPIC_LENGTH_V1
+from sprocketmq.wire.records.record_layout import BODY_CRC_MASK, PROPERTIES_LENGTH, RECORD, TOPIC_LENGTH_V1
 
 __all__ = ["MOST_UNCOUNTED_BYTES", "WaitingRecord", "WaitingRecords", "copy_of", "delivered_from", "destination"]
 
@@ -29,7 +30,7 @@ WaitingRecord = tuple[
 ]  # head, body, raw properties: see ``wire.records.record.record_parts``
 _WINDOW_BYTES = 1 << 40  # as much as lies in one file
 _NO_VIEW = memoryview(b"")
-_SIZE, _PHYSICAL_OFFSET = RECORD.index["size"], RECORD.index["physical_offset"]
+_SIZE, _BODY_CRC, _PHYSICAL_OFFSET = (RECORD.index[name] for name in ("size", "body_crc", "physical_offset"))
 _copied: Final = RECORD.values("flag", "sys_flag", "born_timestamp_ms", "born_host", "store_host", "reconsume_times")
 _LONGEST_TAIL_BYTES: Final = 300
 _PARKED: Final = f"\x02{props.REAL_TOPIC}\x01".encode()  # as parking leaves it: the last pair but REAL_QID
@@ -65,9 +66,13 @@ class WaitingRecords:
             record = record_parts(self._window, at)
         except ProtocolError:
             return None
-        head, _, raw = record
+        head, body, raw = record
         # A page that never reached the disk leaves zeros. Then the lengths rarely add up, and the text would end in a zero.
         if head[_PHYSICAL_OFFSET] == physical_offset and raw[-1:] != b"\x00":
+            if (
+                crc32(body) & BODY_CRC_MASK != head[_BODY_CRC]
+            ):  # its copy gets a new checksum, so it would be seen nowhere
+                self._store.damaged_bodies.found(RecordView(self._window, at))
             return record
         return None
 

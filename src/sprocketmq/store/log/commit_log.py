@@ -174,11 +174,6 @@ class CommitLog:
             raise AssertionError("slice must raise here")
         return file.readable, file.start, min(file.start + file.size_bytes, log_end)
 
-    def record_at(self, physical_offset: int) -> memoryview | None:
-        """The record that begins at ``physical_offset``; None if none does. The offset may come from the network."""
-        record = self.view_at(physical_offset, check_crc=False)
-        return self.slice(physical_offset, record.size) if record else None
-
     def view_at(self, physical_offset: int, *, check_crc: bool = True, limit: int | None = None) -> RecordView | None:
         """The valid record that begins at ``physical_offset``; None if none does.
 

@@ -76,11 +76,12 @@ class ConsumeQueue:
         at: position of the next unit in the last file; ``view``: that file; ``room``: last position at which a unit may begin.
         flushed_offset: everything before it is on the disk (flush thread).
         written_from: entries from here on were written by this process; readers compare those before it with their records.
+        compared: from which entry to which the bodies of the records were compared with their checksums.
     """
 
     __slots__ = (
-        "at", "budget", "files", "flushed_offset", "max_offset", "min_offset", "queue_id", "room", "topic", "topic_bytes", "topic_part",
-        "view", "written_from",
+        "at", "budget", "compared", "files", "flushed_offset", "max_offset", "min_offset", "queue_id", "room", "topic", "topic_bytes",
+        "topic_part", "view", "written_from",
     )  # fmt: skip
 
     def __init__(self, topic: str, queue_id: int, files: MappedFileQueue, budget: MappedBudget) -> None:
@@ -90,6 +91,7 @@ class ConsumeQueue:
         fits = len(self.topic_bytes) <= MAX_TOPIC_V1_BYTES
         self.topic_part = TOPIC_LENGTH_V1.pack(len(self.topic_bytes)) + self.topic_bytes if fits else b""
         self.min_offset = self.max_offset = self.flushed_offset = self.written_from = 0
+        self.compared = 0, 0
         self.view, self.at, self.room = _NO_VIEW, 0, -1
 
     def __repr__(self) -> str:

@@ -170,16 +170,6 @@ class Recovery:
                 end,
                 said(lost_messages(self._queues, begin, end)),
             )
-        for at in self.damages.bodies:
-            record = self._log.view_at(at, check_crc=False)
-            if record is not None:
-                _log.error(
-                    "the body of topic %s, queue %d, offset %d (physical offset %d) has a wrong checksum; it is delivered as it is",
-                    record.topic_bytes.decode("utf-8", "backslashreplace"),
-                    record.queue_id,
-                    record.queue_offset,
-                    at,
-                )
 
     def _delete_resurrected_queues(self) -> None:
         """Delete queues of deleted topics that are there again because a power cut undid the removal of their files.

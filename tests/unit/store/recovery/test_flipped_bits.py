@@ -16,6 +16,8 @@ import pytest
 from sprocketmq.store import DiskMessageStore
 from sprocketmq.store.files.checkpoint import Checkpoint
 from sprocketmq.store.files.mapped_progress import MappedProgress
+from sprocketmq.store.log import damaged_bodies
+from sprocketmq.wire.records.checksum import crc32
 from sprocketmq.wire.records.record import RecordView
 
 from ..stores import NOW_MS, SMALL, bodies, message, open_disk, records
@@ -171,6 +173,43 @@ def test_a_damaged_body_is_delivered_and_reported(sound, tmp_path, caplog, numbe
         assert again.append(message(*key, b"new"), NOW_MS).queue_offset == COUNT
     again.close()
     assert [record.getMessage() for record in caplog.records if str(place) in record.getMessage()]
+
+
+@pytest.mark.parametrize("reads", ["pull", "filtered", "single", "elsewhere first"])
+def test_a_body_that_changed_after_a_clean_stop_is_said_once_whoever_reads_it(sound, tmp_path, caplog, reads):
+    shutil.copytree(sound["stopped"], tmp_path / "store")
+    store = open_disk(tmp_path / "store", CONFIG)
+    place = store.units("T", 0, 40, 1)[0].physical_offset
+    store.close()
+    flip(tmp_path / "store" / "commitlog" / f"{place - place % 16_384:020d}", place % 16_384 + 89, 2)
+    store = open_disk(tmp_path / "store", CONFIG)
+    if reads == "elsewhere first":
+        store.read("T", 0, 60, 32)
+    with caplog.at_level(logging.ERROR):
+        for _ in range(3):
+            if reads == "single":
+                assert store.record_at(place) is not None
+            else:
+                match = (lambda code: True) if reads == "filtered" else None
+                assert store.read("T", 0, 30, 32, match=match).count == 32
+    said = [line for line in caplog.messages if "wrong checksum" in line]
+    assert len(said) == 1
+    assert all(part in said[0] for part in ("topic T", "queue 0", "offset 40", f"physical offset {place}"))
+    store.close()
+
+
+def test_bodies_are_compared_once_and_those_that_this_process_wrote_never(sound, tmp_path, monkeypatch):
+    shutil.copytree(sound["stopped"], tmp_path / "store")
+    store = open_disk(tmp_path / "store", CONFIG)
+    store.append(message("T", 0, b"new"), NOW_MS)
+    compared: list[int] = []
+    monkeypatch.setattr(damaged_bodies, "crc32", lambda body: compared.append(len(body)) or crc32(body))
+    for offset in (0, 0, 32, 10):
+        store.read("T", 0, offset, 32)
+    assert len(compared) == 64
+    store.read("T", 0, COUNT, 1)
+    assert len(compared) == 64
+    store.close()
 
 
 def test_a_search_is_not_misled_by_one_entry(sound, tmp_path):
