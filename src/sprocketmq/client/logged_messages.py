@@ -27,10 +27,11 @@ def logged_message(message: Message, message_id: str, count: str = "") -> str:
     return f"{message_id} ({', '.join(facts)})" if facts else message_id
 
 
-def logged_messages(messages: Sequence[MessageExt]) -> str:
+def logged_messages(messages: Sequence[MessageExt], max_reconsume_times: int | None = None) -> str:
     """The messages of a listener call; if there are many, the first few. Never raises, whatever the listener did to them."""
+    of = "" if max_reconsume_times is None else f" of {max_reconsume_times + 1}"
     try:
-        shown = [logged_message(one, one.message_id, f"try {one.reconsume_times + 1}") for one in messages[:_SHOWN]]
+        shown = [logged_message(one, one.message_id, f"try {one.reconsume_times + 1}{of}") for one in messages[:_SHOWN]]
     except Exception:  # noqa: BLE001 - a listener may put anything into its messages
         return "messages that the listener has changed"
     return ", ".join(shown) + (f" and {len(messages) - _SHOWN} more" if len(messages) > _SHOWN else "")

@@ -328,7 +328,8 @@ def test_what_a_listener_raises_is_logged_with_its_traceback_and_what_people_sea
     sent = producer.send(rmq.Message("flights", b"0", keys=["N14228", "UA5"]))
     rocketmq.advance_until(lambda: len(recorder) == 3)
     said = [record for record in caplog.records if "the listener raised" in record.getMessage()]
-    tried = [f"{sent.message_id} (keys N14228 UA5, try {number})" for number in (1, 2)]
+    of = "" if kind == "orderly" else " of 17"
+    tried = [f"{sent.message_id} (keys N14228 UA5, try {number}{of})" for number in (1, 2)]
     assert [record.getMessage().endswith(": " + named) for record, named in zip(said, tried, strict=True)] == [True] * 2
     assert all("in _look_up_the_flight" in (record.exc_text or "") for record in said)
     assert all("LookupError: no such flight" in (record.exc_text or "") for record in said)
@@ -426,3 +427,25 @@ def test_what_says_nothing_is_ignored_and_told_once(
     ]
     assert len(said) == 1
     assert f"returned {returned!r}" in said[0]
+
+
+@pytest.mark.parametrize("form", _forms(lambda message: None))
+def test_the_log_says_which_try_was_the_last_and_what_became_a_dead_letter(
+    rocketmq: EmbeddedRocketMQ,
+    producer: rmq.Producer,
+    consumers: Consumers,
+    caplog: pytest.LogCaptureFixture,
+    form: str,
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    kind, listener = _forms(lambda message: ValueError("no such plane"))[form]
+    consumers(listener, kind=kind, max_reconsume_times=1)
+    sent = producer.send(rmq.Message("flights", b"0", keys=["N14228"]))
+    rocketmq.advance_until(lambda: "became" in caplog.text)
+    said = [record.getMessage() for record in caplog.records if sent.message_id in record.getMessage()]
+    assert ["become dead letters" in line for line in said] == [False, True, False]
+    assert [
+        f"{sent.message_id} (keys N14228, try {which})" in line
+        for which, line in zip(("1 of 2", "2 of 2", "2"), said, strict=True)
+    ] == [True] * 3
+    assert len(rocketmq.messages("%DLQ%delays")) == 1

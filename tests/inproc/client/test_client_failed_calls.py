@@ -71,9 +71,7 @@ def test_the_error_of_a_call_is_gone_when_its_caller_drops_it(
 @pytest.mark.usefixtures("_no_collector")
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize("fault", ["drop", "close_connection"])
-def test_the_errors_of_tasks_are_gone_when_they_are_dropped(
-    server: EmbeddedRocketMQ, fault: str, options: str
-) -> None:
+def test_the_errors_of_tasks_are_gone_when_they_are_dropped(server: EmbeddedRocketMQ, fault: str, options: str) -> None:
 
     async def main() -> None:
         async with rmq.AsyncProducer("ops", namesrv_addr=server.namesrv_addr, **OPTIONS[options]) as producer:

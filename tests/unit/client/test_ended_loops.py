@@ -48,6 +48,7 @@ def test_a_coroutine_that_a_listener_returns_is_not_waited_for_after_its_loop(mo
             read=lambda answer, context: ("failed", "is awaitable"),
             failed="failed",
             consequence="",
+            max_reconsume_times=None,
         )
 
     call = asyncio.run_coroutine_threadsafe(made(), other.loop).result(20)

@@ -32,6 +32,7 @@ from collections.abc import Awaitable
 from typing import Protocol
 
 from sprocketmq.client.group.group_retry_policy import GroupRetryPolicy
+from sprocketmq.client.logged_messages import logged_message
 from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.client.remoting.routes import Routes
 from sprocketmq.core.retry.retry_schedule import retry_level, retry_topic
@@ -143,6 +144,11 @@ class SendBack:
             delay_level: 0 the group's policy or the broker chooses, 1..18 this level, -1 the dead-letter topic.
             reason: kept with a dead letter.
         """
+        is_last = delay_level < 0 or message.reconsume_times >= self._max_reconsume_times
+        stored = await self._send_back(message, delay_level, reason)
+        return self._told(message, reason) if stored and is_last else stored
+
+    async def _send_back(self, message: MessageExt, delay_level: int, reason: str) -> bool:
         if delay_level < 0 and reason and await self._send_with_reason(message, reason):
             return True
         # By name first: the store host is the address the broker knows of itself, which a client cannot always reach.
@@ -165,7 +171,13 @@ class SendBack:
     async def dead_letter_orderly(self, message: MessageExt, reason: str = "") -> bool:
         """Make a dead letter of an orderly message: it is sent to the retry topic with a limit that is reached, so the broker stores it in
         the dead-letter topic."""
-        return await self._send_copy(self._dead(message, reason), message)
+        return await self._send_copy(self._dead(message, reason), message) and self._told(message, reason)
+
+    def _told(self, message: MessageExt, reason: str) -> bool:
+        named = logged_message(message, message.message_id, f"try {message.reconsume_times + 1}")
+        because = f": {reason}" if reason else ""
+        log.warning("group %s: %s became a dead letter%s", self._group, named, because)
+        return True
 
     async def _send_with_reason(self, message: MessageExt, reason: str) -> bool:
         # To the broker that stores it, as its own copy would be; it makes the retry topic with the first message for it.

@@ -98,17 +98,19 @@ class ConcurrentService:
         self, group: GroupMember, listener: ConcurrentListener, batch_size: int, stream: MessageStream | None = None
     ) -> None:
         self._group, self._stream = group, stream
+        limit = group.settings.max_reconsume_times
+        self._max_reconsume_times = retry_schedule.max_reconsume_times(limit, orderly=False)
+        again = "are retried" if group.clustering else "are given up, because broadcasting does not retry"
         self._listener = ListenerCall(
             group,
             listener,
             read=read_answer,
             failed=ConsumeConcurrentlyStatus.RECONSUME_LATER,
-            consequence="those not acknowledged are retried",
+            consequence=f"those not acknowledged {again}",
+            max_reconsume_times=self._max_reconsume_times if group.clustering else None,
         )
         self._one = listener if isinstance(listener, OneAtATime) else None
         self._batch_size = batch_size
-        limit = group.settings.max_reconsume_times
-        self._max_reconsume_times = retry_schedule.max_reconsume_times(limit, orderly=False)
         self._clock = group.clock
         make_timeout = ConsumeTimeout if group.tape is None else group.tape.consume_timeout
         self._timeouts: ConsumeTimeout[MessageExt] = make_timeout(group.settings.consume_timeout_ms)

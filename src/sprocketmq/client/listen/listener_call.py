@@ -80,6 +80,7 @@ class ListenerCall(Generic[S]):
         read: ``(answer, context)`` -> its status, and what was wrong with it as the rest of a sentence (None: nothing).
         failed: the status of a call that raised.
         consequence: for the log: what happens to the messages then.
+        max_reconsume_times: after so many retries they become dead letters; None: never.
     """
 
     def __init__(
@@ -90,9 +91,11 @@ class ListenerCall(Generic[S]):
         read: Callable[[object, Any], tuple[S, str | None]],
         failed: S,
         consequence: str,
+        max_reconsume_times: int | None,
     ) -> None:
         self._group, self._listener = group, listener
         self._read, self._failed, self._consequence = read, failed, consequence
+        self._max_reconsume_times = max_reconsume_times
         self._complaints: set[str] = set()
         self._loop = asyncio.get_running_loop()
         self.is_async = is_async_listener(listener)
@@ -201,6 +204,8 @@ class ListenerCall(Generic[S]):
                 named = logged_messages(batch.messages)
                 log.info("group %s: the listener raised %r for %s", self._group.name, failure, named)
             return
+        limit = self._max_reconsume_times
+        is_last = limit is not None and all(message.reconsume_times >= limit for message in batch.messages)
         log.warning(
             "group %s: the listener raised %s: %s; of %d message(s) from %s, %s: %s",
             self._group.name,
@@ -208,8 +213,8 @@ class ListenerCall(Generic[S]):
             failure,
             len(batch.messages),
             batch.context.message_queue,
-            self._consequence,
-            logged_messages(batch.messages),
+            "those not acknowledged become dead letters" if is_last else self._consequence,
+            logged_messages(batch.messages, limit),
             exc_info=failure,
             extra={
                 "consumer_group": self._group.name,

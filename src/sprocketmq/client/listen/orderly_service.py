@@ -111,12 +111,14 @@ class OrderlyService:
         self._group, self._stream = group, stream
         # An iteration asks for one message at a time: other messages must not leave the process queue.
         self._portion_batches = _PORTION_BATCHES if stream is None else 1
+        limit = group.settings.max_reconsume_times
         self._listener = ListenerCall(
             group,
             listener,
             read=read_orderly_answer,
             failed=ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT,
             consequence="their queue is suspended for a moment and they are delivered again",
+            max_reconsume_times=limit if limit >= 0 and group.clustering else None,
         )
         self._batch_size = batch_size
         self._clock = group.clock
