@@ -22,7 +22,7 @@ TESTED_BY = {
     "core/replay/story_records": "inproc/client/test_client_record.py",
     "core/sql92/expression": "unit/core/sql92/test_sql92.py",
     "store/log/commit_log": "unit/store/test_message_store.py",
-    "store/log/damaged_bodies": "unit/store/recovery/test_flipped_bits.py",
+    "store/damaged_bodies": "unit/store/recovery/test_flipped_bits.py",
     "store/queue/consume_queue_table": "unit/store/recovery/test_recovery.py",
     "store/services/dispatch": "unit/store/log/test_property_columns.py",
     "store/recovery/losses": "inproc/broker/test_store_damage.py",

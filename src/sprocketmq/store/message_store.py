@@ -21,7 +21,7 @@ import msgspec
 
 from sprocketmq.core.retry.retry_schedule import DEFAULT_DELAY_LEVELS
 from sprocketmq.errors import ConfigurationError, StoreNotWritable
-from sprocketmq.store.log.damaged_bodies import DamagedBodies
+from sprocketmq.store.damaged_bodies import DamagedBodies
 from sprocketmq.store.queue.unit import UNIT_SIZE_BYTES
 
 if TYPE_CHECKING:

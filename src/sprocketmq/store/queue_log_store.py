@@ -13,11 +13,11 @@ import msgspec
 
 from sprocketmq.core.retry.retry_schedule import DelayLevels
 from sprocketmq.errors import ConfigurationError, StoreNotWritable
+from sprocketmq.store.damaged_bodies import DamagedBodies
 from sprocketmq.store.files.checkpoint import Checkpoint
 from sprocketmq.store.files.mapped_file_queue import MappedFileQueue
 from sprocketmq.store.index.index_files import IndexFiles, index_text
 from sprocketmq.store.log.commit_log import CommitLog
-from sprocketmq.store.log.damaged_bodies import DamagedBodies
 from sprocketmq.store.log.tags_code import tags_code_of_record
 from sprocketmq.store.message_store import (
     AppendResult,

@@ -13,10 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from sprocketmq.store import DiskMessageStore
+from sprocketmq.store import DiskMessageStore, damaged_bodies
 from sprocketmq.store.files.checkpoint import Checkpoint
 from sprocketmq.store.files.mapped_progress import MappedProgress
-from sprocketmq.store.log import damaged_bodies
 from sprocketmq.wire.records.checksum import crc32
 from sprocketmq.wire.records.record import RecordView
 
