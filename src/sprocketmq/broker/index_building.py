@@ -50,8 +50,8 @@ class IndexBuilding:
         if self._ready is not None:
             await asyncio.wait([self._ready])
 
-    def catch_up(self) -> None:
-        """Before a query: index what is not indexed yet, within limits."""
+    async def catch_up(self) -> None:
+        """Before a query: index what is not indexed yet, within limits, a share in each turn of the loop."""
         records = 0
         try:
             while records < _RECORDS_PER_QUERY:
@@ -59,6 +59,8 @@ class IndexBuilding:
                 if not done:
                     return
                 records += done
+                if self._store.undispatched_bytes:
+                    await asyncio.sleep(0)
         except (StoreError, OSError, ImportError) as error:
             self._failed(error)
 

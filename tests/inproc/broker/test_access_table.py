@@ -176,7 +176,7 @@ def places(disk_cluster):
         store.units(topic, 0, 0, 1)[0].physical_offset for topic in ("compared", "RMQ_SYS_TRANS_HALF_TOPIC")
     )
     assert RecordView(store.record_at(whole)).topic == "compared"
-    disk_cluster.on_loop(disk_cluster.broker.index_building.catch_up)
+    disk_cluster.engine.run(disk_cluster.broker.index_building.catch_up())
     disk_cluster.engine.run(disk_cluster.broker.saved())
     return whole, halves
 

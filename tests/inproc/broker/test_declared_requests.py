@@ -84,7 +84,7 @@ def test_requests_and_their_answers_carry_what_is_declared(
         if one is None:
             continue
         if asked.code == QUERY_MESSAGE.code:
-            disk_cluster.on_loop(disk_cluster.broker.index_building.catch_up)
+            disk_cluster.engine.run(disk_cluster.broker.index_building.catch_up())
         answer = clients[asked.to].ask(asked.code, body=asked.body, ext_fields=asked.fields)
         if answer.code == 0:
             answered.add(one.name)

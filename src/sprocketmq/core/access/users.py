@@ -17,6 +17,7 @@ from typing import Final
 
 from sprocketmq.core.access.policies import POLICY_TYPES, Acl, PolicyEntry, Resource, named
 from sprocketmq.core.access.rights import Needs, no_key, remember, shown
+from sprocketmq.core.resource_names import MAX_TEXT_LENGTH
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.bodies import AclInfo, PolicyEntryInfo, PolicyInfo, UserInfo
 from sprocketmq.wire.frames.acl_signature import SigningKey
@@ -136,6 +137,7 @@ class UserTable:
         """Raises ConfigurationError: the user exists, or a value is not allowed."""
         if not info.username or not info.username.strip() or not info.password or not info.password.strip():
             raise ConfigurationError("a user needs a username and a password that are not blank")
+        _check_lengths(info)
         if info.username in self._users:
             raise ConfigurationError(f"user {info.username} exists already")
         self._users[info.username] = User(
@@ -151,6 +153,7 @@ class UserTable:
         user = self._users.get(info.username or "")
         if user is None:
             raise ConfigurationError(f"user {info.username} does not exist")
+        _check_lengths(info)
         if info.password and info.password.strip():
             user = replace(user, password=info.password)
         if info.user_type:
@@ -246,6 +249,14 @@ class UserTable:
                 resources = [entry.resource for entry in entries]
                 assert entries, "an empty policy is kept"
                 assert len(resources) == len(set(resources)), "two entries of one resource"
+
+
+def _check_lengths(info: UserInfo) -> None:
+    for what, text in (("username", info.username), ("password", info.password)):
+        if text and len(text) > MAX_TEXT_LENGTH:
+            raise ConfigurationError(
+                f"the {what} is {len(text)} characters long, at most {MAX_TEXT_LENGTH} are allowed"
+            )
 
 
 def _info(username: str, acl: Acl, resource_filter: str | None) -> AclInfo:

@@ -177,7 +177,7 @@ class Dispatcher:
 
 def _indexing_costs(properties_bytes: Ints, spaces: Ints | int) -> Ints:
     """The cost of indexing each record, in ordinary records: its properties may hold sixteen thousand keys."""
-    costs: Ints = 1 + properties_bytes // 4096 + spaces // 4
+    costs: Ints = 1 + properties_bytes // 1024 + spaces // 4
     return costs
 
 

@@ -352,3 +352,12 @@ def test_the_cache_of_decisions_of_an_account_is_bounded(table: UserTable) -> No
     assert len(refused) < 1_000
     assert len(table._allowed) <= 4_096
     assert max(len(one.name if isinstance(one, Need) else one[1]) for _, _, one in table._allowed) <= 255
+
+
+@pytest.mark.parametrize("field", ["username", "password"])
+def test_no_user_has_a_name_or_password_longer_than_any_text(table: UserTable, field: str) -> None:
+    long = {"username": "other", "password": "other-password", field: "x" * 1_025}
+    for change in (table.create_user, table.update_user):
+        with pytest.raises(ConfigurationError, match=field if change == table.create_user else f"{field}|exist"):
+            change(UserInfo(**long))
+    table.create_user(UserInfo(**{**long, field: "x" * 1_024}))

@@ -106,6 +106,9 @@ def test_each_tags_code_is_that_of_the_properties(batch: SoundBatch) -> None:
         b"x" * 0x0102 + b"\x02TAGS\x01A",
         b"TAGS\x01A\x02own\x01" + b"x" * (0x0102 - 12) + b"\x02",  # the length ends as a separator
         b"TAGS\x01" + b"long" * 200,
+        b"TAGS\x01" + b"long" * 8_000,
+        b"TAGS\x01" + "Überlänge 🛫".encode() * 1_500 + b"\x02",
+        b"TAGS\x01" + b"\xff" * 30_000,
         b"TAGS\x01\xc3\x9c\x02",
         b"TAGS\x01\xff\x02",
     ],

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from sprocketmq.broker.chunked_work import in_chunks
-from sprocketmq.broker.handlers.limits import answer_in_a_frame
+from sprocketmq.broker.handlers.limits import answer_in_a_frame, too_many_named
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import (
@@ -72,7 +72,10 @@ def consume_stats(broker: BrokerController, connection: Connection, command: Com
     """Broker and consumer offset of each queue, from which ``lag`` is computed."""
     header = command.header(GetConsumeStatsRequestHeader)
     group = header.consumer_group
-    named = [topic for topic in (header.topic_list or "").split(";") if topic]
+    named = list(filter(None, (header.topic_list or "").split(";")))
+    problem = too_many_named(broker, "topics", len(named))
+    if problem is not None:
+        return response(command, ResponseCode.INVALID_PARAMETER, problem)
     if named:
         topics = named
     elif (header.topic or "").strip():

@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from sprocketmq.broker.chunked_work import encode_in_chunks
-from sprocketmq.broker.handlers.limits import answer_in_a_frame
+from sprocketmq.broker.handlers.limits import answer_in_a_frame, too_many_named
 from sprocketmq.errors import ProtocolError
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire import requests
@@ -154,7 +154,10 @@ def correction_offsets(broker: BrokerController, connection: Connection, command
     """The lowest offset of a group in each queue, or "no correction" if the compared group is before that."""
     header = command.header(QueryCorrectionOffsetHeader)
     topic, store = header.topic, broker.store
-    without = [group for group in (header.filter_groups or "").split(",") if group]
+    without = list(filter(None, (header.filter_groups or "").split(",")))
+    problem = too_many_named(broker, "groups", len(without))
+    if problem is not None:
+        return response(command, ResponseCode.INVALID_PARAMETER, problem)
     lowest = broker.offsets.lowest(topic, without, lambda queue_id: store.min_offset(topic, queue_id))
     for queue_id, offset in broker.offsets.offsets_of(header.compare_group, topic).items():
         if lowest.get(queue_id, offset) > offset:

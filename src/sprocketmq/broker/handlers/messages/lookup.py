@@ -12,7 +12,7 @@ of another topic, because a right to read is for one topic, and a key with the h
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sprocketmq.broker.lazy_imports import Library, once_loaded
 from sprocketmq.net.connection import Connection
@@ -25,12 +25,16 @@ from sprocketmq.wire.headers import (
     QueryMessageResponseHeader,
     ViewMessageRequestHeader,
 )
+from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.record import RecordView
 
 if TYPE_CHECKING:
     from sprocketmq.broker.controller import BrokerController
 
 __all__ = ["HANDLERS"]
+
+
+_NOT_FOUND: Final = QueryMessageResponseHeader(index_last_update_timestamp=0, index_last_update_phyoffset=0)
 
 
 def query_message(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
@@ -40,7 +44,18 @@ def query_message(broker: BrokerController, connection: Connection, command: Com
         max_num = broker.config.default_query_max_num
     if max_num < 0:
         return response(command, ResponseCode.SYSTEM_ERROR, f"maxNum is {max_num}, 0 or more is allowed")
-    broker.index_building.catch_up()
+    if len(header.key) > props.MAX_PROPERTIES_BYTES:
+        remark = f"the key has {len(header.key)} characters; the properties of a message, and so a key, have at most {props.MAX_PROPERTIES_BYTES} bytes"
+        return response(command, ResponseCode.QUERY_NOT_FOUND, remark, _NOT_FOUND)
+
+    async def answer() -> Command:
+        await broker.index_building.catch_up()
+        return _found(broker, command, header, max_num)
+
+    return broker.answer_in_chunks(connection, command, answer())
+
+
+def _found(broker: BrokerController, command: Command, header: QueryMessageRequestHeader, max_num: int) -> Command:
     hits = broker.store.find_by_key(
         header.topic,
         header.key,
@@ -61,13 +76,9 @@ def query_message(broker: BrokerController, connection: Connection, command: Com
         index_last_update_phyoffset=hits.last_update_physical_offset if found else 0,
     )
     if not records:
-        remark = f"no message of topic {header.topic} has key {header.key} in this time range, or it expired"
+        remark = f"no message of topic {header.topic} has key {header.key[:200]} in this time range, or it expired"
         return response(command, ResponseCode.QUERY_NOT_FOUND, remark, ext)
-    if not command.is_oneway:
-        size_bytes = sum(map(len, records))
-        answer = response(command, header=ext)
-        connection.send_with_body(answer.header_bytes(), records, size_bytes, answer.serialize_type)
-    return None
+    return response(command, header=ext, body=b"".join(records))
 
 
 def view_message(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command | None:
