@@ -102,7 +102,11 @@ def _filled(fill: str, bytes_: int) -> str:
 
 @pytest.mark.parametrize(
     "fill",
-    ["one word", "lists", *(pytest.param(name, marks=pytest.mark.nightly) for name in FILL if name not in ("one word", "lists"))],
+    [
+        "one word",
+        "lists",
+        *(pytest.param(name, marks=pytest.mark.nightly) for name in FILL if name not in ("one word", "lists")),
+    ],
 )
 def test_each_text_of_each_request_may_be_as_long_as_a_frame_allows(cluster: Any, client: Any, fill: str) -> None:
     names, found, seen = cluster.namesrv_client(), [], set()

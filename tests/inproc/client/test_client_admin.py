@@ -16,6 +16,7 @@ from cli_run import CommandLine
 from embedded_proxy import second_broker_of
 from sprocketmq.broker import Broker
 from sprocketmq.client.admin import TopicTraffic, TrackType
+from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.bodies import SubscriptionGroupConfig, TopicConfig
 from sprocketmq.wire.codes import RequestCode, ResponseCode
@@ -454,3 +455,26 @@ def test_two_brokers_of_one_name_are_said(
         assert any(other.address in sentence for sentence in found.not_learned)
     rocketmq.advance(180_000)
     assert admin.cluster_info().rivals is None
+
+
+def test_a_request_that_fails_at_one_broker_has_ended_at_all_when_it_raises(
+    rocketmq: EmbeddedRocketMQ, second_broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What still ran would open the client's connections anew after its shutdown."""
+    ended: list[str] = []
+
+    async def delete_topic(api: RemotingApi, address: str, topic: str) -> None:
+        if address != second_broker.address:
+            raise rmq.RemoteError(1, "no", address)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        ended.append(address)
+
+    async def fail() -> list[str]:
+        async with rmq.AsyncAdmin(namesrv_addr=rocketmq.namesrv_addr) as admin:
+            with pytest.raises(rmq.RemoteError):
+                await admin.delete_topic("flights")
+            return list(ended)
+
+    monkeypatch.setattr(RemotingApi, "delete_topic", delete_topic)
+    assert asyncio.run(fail()) == [second_broker.address]

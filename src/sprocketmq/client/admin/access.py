@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Mapping
 
 from sprocketmq.client.admin.session import AdminSession
 from sprocketmq.client.answer_bodies import answer_body, decoded
+from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire import bodies, headers, requests
 from sprocketmq.wire.frames.command import Buffer
@@ -431,7 +431,7 @@ class AccessRequests(AdminSession):
     ) -> None:
         content = b"" if body is None else body.encode()
         masters = (await self._masters(cluster, broker)).values()
-        await asyncio.gather(*(self._ask(address, asked, header, content) for address in masters))
+        await all_ended(self._ask(address, asked, header, content) for address in masters)
 
 
 _TYPES = ("Normal", "Super")

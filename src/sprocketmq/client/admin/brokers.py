@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from sprocketmq.client.admin.session import AdminSession
 from sprocketmq.client.answer_bodies import answer_body
+from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.settings.namesrv_addr import parse_addresses
 from sprocketmq.core.produce.route_table import DEFAULT_TOPIC
 from sprocketmq.errors import (
@@ -147,7 +147,7 @@ class BrokerRequests(AdminSession):
                 runtime_info,
             )
 
-        found = await asyncio.gather(*(look(*one) for one in wanted))
+        found = await all_ended(look(*one) for one in wanted)
         rivals = info.rivals or {}
         return [replace(one, rivals=tuple(rivals.get(one.broker_name, {}).get(one.broker_id, ()))) for one in found]
 

@@ -12,6 +12,7 @@ from sprocketmq.client.admin.brokers import BrokerRequests, rivalry
 from sprocketmq.client.admin.groups import GroupRequests
 from sprocketmq.client.admin.messages import MessageRequests
 from sprocketmq.client.admin.session import is_older_than_5
+from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.settings.validators import check_range
 from sprocketmq.core.consume.flow_control import MIB, FlowLimits
 from sprocketmq.core.doctor.group_doctor import GroupDiagnosis, diagnose
@@ -157,7 +158,7 @@ class GroupLookRequests(GroupRequests, MessageRequests, BrokerRequests):
                 return str(error)
 
         ids = await self.consumer_ids(group)
-        return dict(zip(ids, await asyncio.gather(*map(ask, ids)), strict=True))
+        return dict(zip(ids, await all_ended(map(ask, ids)), strict=True))
 
     async def _positions(self, group: str, reports: _Reports, unknown: list[str]) -> dict[MessageQueue, _Position]:
         """The position of the group in each queue: from the brokers, or from a member that is further and has not written its progress

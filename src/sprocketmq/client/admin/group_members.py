@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Final
 
 from sprocketmq.client.admin.session import NO_DATA, AdminSession
 from sprocketmq.client.answer_bodies import answer_body
+from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.settings.validators import check_group
 from sprocketmq.errors import RemoteError, RequestNotServed
 from sprocketmq.wire import bodies, headers, requests
@@ -75,7 +75,7 @@ class GroupMemberRequests(AdminSession):
         """
         check_group(group)
         servers = await self._servers_of_members()
-        answers = await asyncio.gather(*(self._api.consumer_ids(address, group) for address in servers))
+        answers = await all_ended(self._api.consumer_ids(address, group) for address in servers)
         found = sorted({client_id for answer in answers for client_id in answer})
         if not found:
             await self._check_exists(group)
@@ -126,7 +126,7 @@ class GroupMemberRequests(AdminSession):
             NetworkError, RequestTimeout: a server did not answer.
         """
         ids = await self.consumer_ids(group)
-        answers = await asyncio.gather(*(self.running_info(group, client_id, jstack=jstack) for client_id in ids))
+        answers = await all_ended(self.running_info(group, client_id, jstack=jstack) for client_id in ids)
         return dict(zip(ids, answers, strict=True))
 
     async def _broker_that_knows(self, group: str, client_id: str) -> str:

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from sprocketmq.client.admin.group_members import GroupMemberRequests
 from sprocketmq.client.answer_bodies import answer_body, off_loop
+from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.remoting.server_kind import not_served
 from sprocketmq.client.settings.validators import check_group
 from sprocketmq.errors import GroupNotExist, RemoteError, RequestNotServed, TopicNotExist
@@ -129,7 +129,7 @@ class GroupProgressRequests(GroupMemberRequests):
                 return None
             return _Answer(broker_name, answer.language == "JAVA", await answer_body(asked, answer))
 
-        answers = await asyncio.gather(*(ask(*one) for one in masters.items()))
+        answers = await all_ended(ask(*one) for one in masters.items())
         return [answer for answer in answers if answer is not None]
 
     async def _left_out(
@@ -168,7 +168,7 @@ class GroupProgressRequests(GroupMemberRequests):
 
         some = [topic for topic, names in told.items() if not masters.keys() <= names - java]
         more: dict[MessageQueue, QueueProgress] = {}
-        for answer in await asyncio.gather(*map(ask, some)):
+        for answer in await all_ended(map(ask, some)):
             more.update(answer)
         return more
 
@@ -189,16 +189,14 @@ class GroupProgressRequests(GroupMemberRequests):
 
         async def ask(queue: MessageQueue) -> bodies.OffsetWrapper:
             address = self._address(queue.broker_name)
-            end, consumed = await asyncio.gather(
-                self._api.max_offset(address, queue),
-                self._api.query_consumer_offset(address, group, queue, zero_if_young=False),
-            )
+            consumed = await self._api.query_consumer_offset(address, group, queue, zero_if_young=False)
+            end = await self._api.max_offset(address, queue)
             at = -1 if consumed is None else consumed
             last_ms = await self._api.store_time(address, queue, at - 1)
             return bodies.OffsetWrapper(max(0, end), at, last_timestamp=max(0, last_ms))
 
         queues = await self._queues_of(topic)
-        answers = await asyncio.gather(*map(ask, queues))
+        answers = await all_ended(map(ask, queues))
         return bodies.ConsumeStats(offset_table=dict(zip(queues, answers, strict=True)))
 
     async def lag(self, group: str, topic: str | None = None) -> int:
@@ -294,9 +292,7 @@ class GroupProgressRequests(GroupMemberRequests):
             try:
                 answer = await self._ask_body(address, requests.offsets.QUERY_CONSUME_TIME_SPAN, header)
             except RequestNotServed:
-                spans = list(
-                    await asyncio.gather(*(self._time_span(group, one) for one in await self._queues_of(topic)))
-                )
+                spans = list(await all_ended(self._time_span(group, one) for one in await self._queues_of(topic)))
                 break
             spans += answer.consume_time_span_set
         return sorted(spans, key=lambda span: span.message_queue)
@@ -304,14 +300,11 @@ class GroupProgressRequests(GroupMemberRequests):
     async def _time_span(self, group: str, queue: MessageQueue) -> bodies.QueueTimeSpan:
         """The same of one queue, by this machine's clock, from the store times of these messages."""
         address = self._address(queue.broker_name)
-        low, high, consumed = await asyncio.gather(
-            self._api.min_offset(address, queue),
-            self._api.max_offset(address, queue),
-            self._api.query_consumer_offset(address, group, queue, zero_if_young=False),
-        )
+        consumed = await self._api.query_consumer_offset(address, group, queue, zero_if_young=False)
+        low, high = await all_ended([self._api.min_offset(address, queue), self._api.max_offset(address, queue)])
         read = (low, high - 1, consumed - 1 if consumed else low, max(low, consumed or 0))
-        oldest, newest, last, following = await asyncio.gather(
-            *(self._api.store_time(address, queue, offset) for offset in read)
+        oldest, newest, last, following = await all_ended(
+            self._api.store_time(address, queue, offset) for offset in read
         )
         waiting_ms = max(0, self._options.clock.now_ms() - following) if following >= 0 else 0
         return bodies.QueueTimeSpan(queue, oldest, newest, last, waiting_ms)

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from sprocketmq.client.admin.session import AdminSession, is_older_than_5, unknown_group
+from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.settings.validators import check_group, check_range, check_topic
 from sprocketmq.core.retry.retry_schedule import dlq_topic, retry_topic
 from sprocketmq.errors import ConfigurationError, RemoteError
@@ -44,7 +44,7 @@ class GroupRequests(AdminSession):
         """
         config = _config_of(check_group(group), settings)
         masters = await self._masters(cluster, broker)
-        await asyncio.gather(*(self._api.create_group(address, config) for address in masters.values()))
+        await all_ended(self._api.create_group(address, config) for address in masters.values())
 
     async def alter_group(
         self, group: str, *, cluster: str | None = None, broker: str | None = None, **settings: Unpack[GroupSettings]
@@ -75,7 +75,7 @@ class GroupRequests(AdminSession):
         }
         if not changed:
             raise unknown_group(group)
-        await asyncio.gather(*(self._api.create_group(masters[name], config) for name, config in changed.items()))
+        await all_ended(self._api.create_group(masters[name], config) for name, config in changed.items())
         return changed
 
     async def create_groups(
@@ -110,7 +110,7 @@ class GroupRequests(AdminSession):
                 for config in configs:
                     await self._api.create_group(address, config)
 
-        await asyncio.gather(*map(create_at, (await self._masters(cluster, broker)).values()))
+        await all_ended(map(create_at, (await self._masters(cluster, broker)).values()))
 
     async def delete_group(
         self, group: str, *, remove_offsets: bool = False, cluster: str | None = None, broker: str | None = None

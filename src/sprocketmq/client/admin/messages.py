@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -14,6 +13,7 @@ from sprocketmq.client.admin.topic_traffic import TopicTrafficRequests
 from sprocketmq.client.answer_bodies import answer_body
 from sprocketmq.client.read.pull_loop import decode_pull
 from sprocketmq.client.remoting.api import TOOLS_GROUP
+from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.remoting.server_kind import not_served
 from sprocketmq.client.settings.validators import check_group, check_range, check_text, check_time_ms
 from sprocketmq.core.consume.pull_cursor import PullStatus
@@ -231,7 +231,7 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
 
         masters = await self._masters_of(topic)
         asked = {name: address for name, address in masters.items() if broker in (None, name)}
-        answers = await asyncio.gather(*(ask(name, address) for name, address in asked.items()))
+        answers = await all_ended(ask(name, address) for name, address in asked.items())
         # The index compares hashes of topic and key. So callers compare the keys, and this method compares the topics.
         found = (message for answer in answers for message in answer if message.topic == topic)
         return sorted(found, key=lambda message: (message.store_timestamp_ms, message.commit_log_offset))[
@@ -287,7 +287,7 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
             NetworkError, RequestTimeout: a server did not answer.
         """
         check_range("max_messages", max_messages, 1, 1_000_000)
-        low, high = await asyncio.gather(self.min_offset(queue), self.max_offset(queue))
+        low, high = await all_ended([self.min_offset(queue), self.max_offset(queue)])
         at = max(low, low if begin_offset is None else begin_offset)
         end = high if end_offset is None else min(end_offset, high)
         found: list[MessageExt] = []
@@ -325,9 +325,7 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
         """
         check_range("max_messages", max_messages, 1, 1_000)
         queues = list(positions)
-        answers = await asyncio.gather(
-            *(self._read(queue, positions[queue], max_messages, expression) for queue in queues)
-        )
+        answers = await all_ended(self._read(queue, positions[queue], max_messages, expression) for queue in queues)
         found = [message for messages, _ in answers for message in messages]
         found.sort(key=lambda message: (message.store_timestamp_ms, message.broker_name, message.commit_log_offset))
         return found, {queue: behind for queue, (_, behind) in zip(queues, answers, strict=True)}

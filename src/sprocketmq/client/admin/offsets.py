@@ -9,7 +9,6 @@ the stored progress of a group without members is set, too; one that is online c
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Final
@@ -17,6 +16,7 @@ from typing import Final
 from sprocketmq.client.admin.group_progress import GroupProgressRequests
 from sprocketmq.client.admin.session import is_older_than_5
 from sprocketmq.client.answer_bodies import answer_body
+from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.remoting.server_kind import not_served
 from sprocketmq.client.settings.validators import check_group, check_range, check_time_ms
 from sprocketmq.errors import ConfigurationError, RemoteError, RequestNotServed
@@ -208,14 +208,14 @@ class OffsetRequests(GroupProgressRequests):
 
         masters = await self._masters_of(topic)
         try:
-            tables = await asyncio.gather(*(ask(name, address) for name, address in masters.items()))
+            tables = await all_ended(ask(name, address) for name, address in masters.items())
         except RequestNotServed as error:
             await self._check_offline(group, error.address)
             set_each = (
                 self._reset_stored(name, address, group, topic, timestamp_ms, force)
                 for name, address in masters.items()
             )
-            tables = await asyncio.gather(*set_each)
+            tables = await all_ended(set_each)
         return dict(sorted((item for table in tables for item in table.items()), key=lambda item: item[0]))
 
     async def _check_offline(self, group: str, proxy: str) -> None:
@@ -264,7 +264,7 @@ class OffsetRequests(GroupProgressRequests):
         address = await self._address_of(queue)
         # 5.x brokers check it with the reset, after they took the progress, and 4.9 does not. Beyond the end it would pass over messages
         # that are still to come.
-        low, high = await asyncio.gather(self._api.min_offset(address, queue), self._api.max_offset(address, queue))
+        low, high = await all_ended([self._api.min_offset(address, queue), self._api.max_offset(address, queue)])
         check_range("offset", offset, low, high)
         try:
             moves_single_queues = await self._moves_single_queues(address, queue.topic)

@@ -12,6 +12,7 @@ from sprocketmq.client.admin.group_progress import GroupProgressRequests
 from sprocketmq.client.admin.session import NO_DATA
 from sprocketmq.client.admin.topics import TopicRequests
 from sprocketmq.client.answer_bodies import answer_body
+from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.core.resource_names import is_system_topic
 from sprocketmq.errors import RemoteError
 from sprocketmq.wire import bodies, headers, requests
@@ -92,7 +93,7 @@ class TopicTrafficRequests(TopicRequests, GroupProgressRequests):
             async with turn:
                 return await self._summary(topic)
 
-        found = await asyncio.gather(*map(look, sorted(names)))
+        found = await all_ended(map(look, sorted(names)))
         return [summary for summary in found if summary is not None]
 
     async def _summary(self, topic: str) -> TopicSummary | None:

@@ -9,6 +9,7 @@ from typing import Final
 
 from sprocketmq.client.admin.session import PAGE, AdminSession, all_pages, is_older_than_5, queue_count
 from sprocketmq.client.answer_bodies import answer_body
+from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.settings.validators import check_range, check_topic
 from sprocketmq.core.group import allocation
 from sprocketmq.core.produce.route_table import DEFAULT_TOPIC
@@ -70,7 +71,7 @@ class TopicRequests(AdminSession):
             attributes=_attribute_changes(attributes),
         )
         masters = await self._masters(cluster, broker)
-        await asyncio.gather(*(self._api.create_topic(address, header) for address in masters.values()))
+        await all_ended(self._api.create_topic(address, header) for address in masters.values())
         await self._wait_for_route(topic, masters, header, wait_ms)
 
     async def _wait_for_route(
@@ -129,7 +130,7 @@ class TopicRequests(AdminSession):
                 for config in configs:
                     await self._api.create_topic(address, _create_header(config))
 
-        await asyncio.gather(*map(create_at, (await self._masters(cluster, broker)).values()))
+        await all_ended(map(create_at, (await self._masters(cluster, broker)).values()))
 
     async def set_topic_perm(
         self, topic: str, perm: int, *, cluster: str | None = None, broker: str | None = None
@@ -215,7 +216,7 @@ class TopicRequests(AdminSession):
         """
         check_topic(topic)
         masters = await self._masters(cluster, None)
-        await asyncio.gather(*(self._api.delete_topic(address, topic) for address in masters.values()))
+        await all_ended(self._api.delete_topic(address, topic) for address in masters.values())
         await self._api.delete_topic_in_namesrv(topic)
         self._routes.table.remove(topic)
         await self.delete_order_conf(topic)
@@ -354,7 +355,7 @@ class TopicRequests(AdminSession):
         names = {queue.broker_name for queue in self._routes.table.subscribe_queues(topic)}
         if broker is not None:
             names &= {broker}
-        tables = await asyncio.gather(*(self._topic_stats_at(name, topic) for name in names))
+        tables = await all_ended(self._topic_stats_at(name, topic) for name in names)
         return dict(sorted((entry for table in tables for entry in table.items()), key=lambda pair: pair[0]))
 
     async def _topic_stats_at(self, broker_name: str, topic: str) -> Mapping[MessageQueue, bodies.TopicOffset]:
@@ -365,14 +366,14 @@ class TopicRequests(AdminSession):
             pass
 
         async def ask(queue: MessageQueue) -> bodies.TopicOffset:
-            low, high = await asyncio.gather(self._api.min_offset(address, queue), self._api.max_offset(address, queue))
+            low, high = await all_ended([self._api.min_offset(address, queue), self._api.max_offset(address, queue)])
             last_ms = await self._api.store_time(address, queue, high - 1)
             return bodies.TopicOffset(max(0, low), max(0, high), max(0, last_ms))
 
         route = self._routes.table.route(topic)
         assert route is not None
         queues = [MessageQueue(topic, broker_name, number) for number in range(queue_count(route, broker_name))]
-        return dict(zip(queues, await asyncio.gather(*map(ask, queues)), strict=True))
+        return dict(zip(queues, await all_ended(map(ask, queues)), strict=True))
 
     async def topic_config(self, topic: str) -> dict[str, bodies.TopicConfig]:
         """The settings of ``topic`` on each broker that has it, by broker name.
@@ -429,7 +430,7 @@ class TopicRequests(AdminSession):
                 raise
             return await answer_body(requests.topics.GET_TOPIC_CONFIG, answer)
 
-        found = await asyncio.gather(*map(ask, masters.values()))
+        found = await all_ended(map(ask, masters.values()))
         configs = {name: config for name, config in zip(masters, found, strict=True) if config is not None}
         if not configs:
             await self._route(topic)  # raises TopicNotExist

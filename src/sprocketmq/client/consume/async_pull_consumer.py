@@ -448,7 +448,7 @@ class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
         offset = check_range("offset", offset, 0, MAX_OFFSET)
         queue = self._inside(queue)
         self._ours(running, [queue])
-        low, high = await asyncio.gather(self.min_offset(queue), self.max_offset(queue))
+        low, high = await all_ended([self.min_offset(queue), self.max_offset(queue)])
         if not low <= offset <= high:
             raise ConfigurationError(f"offset {offset} of {queue} is not there, {low} to {high} is allowed")
         self._seek(running, queue, offset)

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from sprocketmq.client.answer_bodies import answer_body
 from sprocketmq.client.reach import Reach
+from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.remoting.name_servers import NameServers
 from sprocketmq.client.remoting.server_kind import ServerKinds
 from sprocketmq.client.results import SEND_STATUS_BY_CODE, PullResult, SendStatus
@@ -413,7 +414,7 @@ class RemotingApi:
         tried, upto = last.queue_id, max(last.queue_id, *of_groups) if of_groups else last.queue_id
         while tried < (upto := min(upto + _TRIED_QUEUES, _LAST_TRIED)):
             queues = [MessageQueue(last.topic, last.broker_name, number) for number in range(tried + 1, upto + 1)]
-            ends = await asyncio.gather(*map(end, queues))
+            ends = await all_ended(map(end, queues))
             held = {queue: at for queue, at in zip(queues, ends, strict=True) if at > 0}
             for queue, at in held.items():
                 found[queue] = bodies.TopicOffset(max(0, await self.min_offset(address, queue)), at, 0)

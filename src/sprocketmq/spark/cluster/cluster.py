@@ -26,6 +26,7 @@ from itertools import chain
 from typing import ClassVar, Final, TypeVar
 
 from sprocketmq.client.remoting.api import RemotingApi
+from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.remoting.masters import MASTER, known_master
 from sprocketmq.client.remoting.name_servers import NameServers
 from sprocketmq.client.settings.namesrv_addr import parse_addresses
@@ -290,7 +291,7 @@ class Cluster:
             async with gate:
                 return await question
 
-        return list(await asyncio.gather(*(gated(question) for question in questions)))
+        return list(await all_ended(gated(question) for question in questions))
 
     # -- groups ----------------------------------------------------------------------------------------------------------------
 

@@ -16,13 +16,13 @@ Laws
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final
 
 from sprocketmq.client.answer_bodies import answer_body
+from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.remoting.masters import MASTER
 from sprocketmq.errors import RemoteError, RequestNotServed, RocketMQError, TopicNotExist
 from sprocketmq.spark.cluster.cluster import Cluster, is_apache_4, is_transient
@@ -203,7 +203,7 @@ async def _held(
     """
 
     async def one(queue: MessageQueue) -> QueueBounds:
-        low, high = await asyncio.gather(cluster.api.min_offset(address, queue), cluster.api.max_offset(address, queue))
+        low, high = await all_ended([cluster.api.min_offset(address, queue), cluster.api.max_offset(address, queue)])
         return QueueBounds(max(0, low), max(0, high), None, not is_old)
 
     try:

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sprocketmq.client.remoting.api import RemotingApi
+from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.remoting.masters import MASTER, known_master
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, TopicNotExist
 from sprocketmq.wire import headers, requests
@@ -141,7 +142,7 @@ async def _create(api: RemotingApi, topic: str, masters: Mapping[str, str]) -> d
     """
     if not masters:
         raise NetworkError("no broker is registered with the name server now; is one running?")
-    having = await asyncio.gather(*(_has(api, at, topic) for at in masters.values()))
+    having = await all_ended(_has(api, at, topic) for at in masters.values())
     if not any(having):
         await set_permission(api, masters[min(masters)], topic, PERM_READ_WRITE)
     deadline_s = time.monotonic() + _ROUTE_WAIT_S

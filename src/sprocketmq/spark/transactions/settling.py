@@ -28,6 +28,7 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.core.resource_names import TRANS_CHECK_MAX_TIME_TOPIC
 from sprocketmq.core.transactions.open_transactions import LocalTransactionState
 from sprocketmq.errors import NetworkError, RemoteError, RocketMQError
@@ -104,7 +105,7 @@ class Settling:
         deadline_s = time.monotonic() + timeout_ms / 1000
         waiting = self._brokers
         while True:
-            are_done = await asyncio.gather(*(broker.is_settled() for broker in waiting))
+            are_done = await all_ended(broker.is_settled() for broker in waiting)
             for broker in (broker for broker, is_done in zip(waiting, are_done, strict=True) if is_done):
                 if self._unsettled.get(broker.name, -1) >= broker.since_ms:
                     del self._unsettled[broker.name]

@@ -33,6 +33,7 @@ import pyarrow.compute as pc
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 
+from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.results import SendStatus
 from sprocketmq.core.transactions.decision_ledger import (
     AppendDecision,
@@ -344,7 +345,7 @@ class TransactionalWrite:
             return address, await responder.direct_end_window_ms(address, topic) if state is _COMMIT else None
 
         keys = sorted({(positions.topic, positions.broker_name) for positions in half_positions})
-        places = dict(zip(keys, await asyncio.gather(*(place(*key) for key in keys)), strict=True))
+        places = dict(zip(keys, await all_ended(place(*key) for key in keys), strict=True))
 
         async def one(positions: HalfPositions) -> list[HalfMessage]:
             found = places[positions.topic, positions.broker_name]
@@ -353,7 +354,7 @@ class TransactionalWrite:
             return await end_half_messages(cluster.api, found[0], group, positions, state, found[1])
 
         left: dict[MessageQueue, UncheckedHalfMessages] = {}
-        for positions, halves in zip(half_positions, await asyncio.gather(*map(one, half_positions)), strict=True):
+        for positions, halves in zip(half_positions, await all_ended(map(one, half_positions)), strict=True):
             if halves:
                 queue = MessageQueue(HALF_TOPIC, positions.broker_name, 0)
                 end = max(half.queue_offset for half in halves) + 1

@@ -44,8 +44,8 @@ def query_message(broker: BrokerController, connection: Connection, command: Com
         max_num = broker.config.default_query_max_num
     if max_num < 0:
         return response(command, ResponseCode.SYSTEM_ERROR, f"maxNum is {max_num}, 0 or more is allowed")
-    if len(header.key) > props.MAX_PROPERTIES_BYTES:
-        remark = f"the key has {len(header.key)} characters; the properties of a message, and so a key, have at most {props.MAX_PROPERTIES_BYTES} bytes"
+    if len(header.key) > (limit := props.MAX_PROPERTIES_BYTES):
+        remark = f"the key has {len(header.key)} characters; a message's properties, and so a key, have at most {limit} bytes"
         return response(command, ResponseCode.QUERY_NOT_FOUND, remark, _NOT_FOUND)
 
     async def answer() -> Command:
