@@ -80,7 +80,15 @@ def embedded_proxy(
     rocketmq: EmbeddedRocketMQ, brokers: Sequence[Broker], dropped: list[bytes] | None = None
 ) -> Iterator[str]:
     """The address of a proxy in front of these brokers. With ``dropped`` it drops answers as Apache's does, and puts them there."""
-    front = NameServer(host="127.0.0.1", port=0, clock=rocketmq.clock, engine=rocketmq._engine)
+
+    class Front(NameServer):
+        def _connection_closed(self, connection: Connection) -> None:
+            """A member that is gone is forgotten at once (ClientManagerActivity.onChannelClose)."""
+            super()._connection_closed(connection)
+            for broker in brokers:
+                broker.connection_closed(connection)
+
+    front = Front(host="127.0.0.1", port=0, clock=rocketmq.clock, engine=rocketmq._engine)
     by_name = {broker.config.broker_name: broker for broker in brokers}
 
     def route(connection: Connection, command: Command) -> Command | None:
