@@ -28,6 +28,7 @@ OWN_FORMATS = {
     "net/ha_connection.py": "the two heads of replication, which are written and read there alone",
     "broker/tables/stamps.py": "offsets within ids, of which a batch has many",
     "core/group/allocation.py": "four bytes of a digest",
+    "wire/records/batch_elements.py": "code units of UTF-16, as Java hashes them",
     "spark/columns/records.py": "hosts as one number each",
     "store/files/mapped_progress.py": "numbers in the machine's own byte order, written and read there alone",
 }

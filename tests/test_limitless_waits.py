@@ -33,6 +33,7 @@ WAITS = {
     "client/metrics.py: thread.join()": "its server was stopped; not as the interpreter ends",
     "client/produce/request_reply.py: reply.result()": DONE,
     "client/remoting/routes.py: question.result()": DONE,
+    "net/output/write_turns.py: turn.result()": DONE,
     "net/pool.py: opening.task.result()": DONE,
     "net/pool.py: task.result()": DONE,
     "net/process/engine.py: self._gate.acquire()": "nobody has it yet",
