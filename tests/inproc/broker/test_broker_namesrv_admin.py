@@ -232,10 +232,10 @@ def test_a_name_server_that_waits_gives_no_routes_at_first():
         async with NameServer(port=0, clock=clock, config=config) as server:
             pool = ConnectionPool()
             ask = request(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequestHeader("t"))
-            assert (await pool.invoke(server.address, ask, 5_000)).code == ResponseCode.SYSTEM_ERROR
+            assert (await pool.invoke(server.address, ask, 60_000)).code == ResponseCode.SYSTEM_ERROR
             await asyncio.to_thread(clock.advance, 45_000)
             ask = request(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequestHeader("t"))
-            assert (await pool.invoke(server.address, ask, 5_000)).code == ResponseCode.TOPIC_NOT_EXIST
+            assert (await pool.invoke(server.address, ask, 60_000)).code == ResponseCode.TOPIC_NOT_EXIST
             await pool.aclose()
 
     asyncio.run(run())

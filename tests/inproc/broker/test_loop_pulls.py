@@ -103,7 +103,7 @@ def test_a_queue_with_few_waiting_pulls_does_not_wait_for_one_with_many(cluster,
 
     def send(queue_id):
         header = SendMessageRequestHeaderV2("p", "flights", "TBW102", 4, queue_id, 0, 1, 0, properties="")
-        return asyncio.ensure_future(client.pool.invoke(client.address, request(310, header, b"second"), 10_000))
+        return asyncio.ensure_future(client.pool.invoke(client.address, request(310, header, b"second"), 60_000))
 
     sends = cluster.on_loop(lambda: [send(0), send(1)])  # in one write, so that both arrive in one turn
     assert {pull.result(10).code for pull in begun} == {0}

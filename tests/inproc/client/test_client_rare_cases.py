@@ -187,7 +187,7 @@ def test_a_pull_goes_to_the_copy_that_the_last_answer_suggested(route: str) -> N
             admin.create_group("delays", broker_id=1)
             header = RegisterBrokerRequestHeader("broker-a", slave.broker_addr, "DefaultCluster", "", 1)
             command = request(RequestCode.REGISTER_BROKER, header, RegisterBrokerBody().encode())
-            answer = Engine.shared().run(admin._async._api.invoke(rocketmq.namesrv_addr, command, 3_000))
+            answer = Engine.shared().run(admin._async._api.invoke(rocketmq.namesrv_addr, command, 60_000))
             assert answer.code == 0, answer.remark
             recorder = Recorder()
             with _consumer(rocketmq, recorder) as consumer:

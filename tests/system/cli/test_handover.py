@@ -35,7 +35,7 @@ def ask(address: str, *codes: int) -> list[Command]:
     async def run() -> list[Command]:
         pool = ConnectionPool()
         try:
-            return [await pool.invoke(address, request(code), 5_000) for code in codes]
+            return [await pool.invoke(address, request(code), 60_000) for code in codes]
         finally:
             await pool.aclose()
 

@@ -25,7 +25,7 @@ def ask(address: str, code: int) -> Command:
     async def run() -> Command:
         pool = ConnectionPool()
         try:
-            return await pool.invoke(address, request(code), 5_000)
+            return await pool.invoke(address, request(code), 60_000)
         finally:
             await pool.aclose()
 

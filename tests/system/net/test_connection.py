@@ -52,7 +52,9 @@ def with_server(engine: Engine, scenario: Callable[[Server, str], Awaitable[Any]
 def test_an_answer_finds_its_request_however_many_are_in_flight(engine: Engine) -> None:
     async def scenario(server: Server, address: str) -> list[bytes]:
         pool = ConnectionPool()
-        answers = await asyncio.gather(*(pool.invoke(address, request(ECHO, body=b"%d" % n), 5000) for n in range(500)))
+        answers = await asyncio.gather(
+            *(pool.invoke(address, request(ECHO, body=b"%d" % n), 60_000) for n in range(500))
+        )
         assert len(server.connections) == 1, "one address, one connection, however many wait for it"
         await pool.aclose()
         return [bytes(answer.body) for answer in answers]
@@ -77,12 +79,12 @@ def test_new_callers_do_not_overtake_those_that_wait_for_a_connection(engine: En
             turns_after
         ):  # one in each turn of the loop, before, while and after the connection opens; it ends, so the line does
             command = request(ECHO, body=b"%d" % len(asked))
-            way = pool.invoke_oneway(address, command) if len(asked) % 3 else pool.invoke(address, command, 5000)
+            way = pool.invoke_oneway(address, command) if len(asked) % 3 else pool.invoke(address, command, 60_000)
             asked.append(asyncio.ensure_future(way))
             turns_after -= pool.open_connection(address) is not None
             await asyncio.sleep(0)
         await asyncio.gather(*asked)
-        await pool.invoke(address, request(ECHO, body=b"%d" % len(asked)), 5000)
+        await pool.invoke(address, request(ECHO, body=b"%d" % len(asked)), 60_000)
         await pool.aclose()
         await server.stop()
 
@@ -100,7 +102,7 @@ def test_a_connection_that_nobody_waits_for_any_more_leaves_no_line(engine: Engi
         await asyncio.sleep(0)
         cancelled.cancel()
         await asyncio.gather(cancelled, return_exceptions=True)
-        assert bytes((await pool.invoke(address, request(ECHO, body=b"x"), 5000)).body) == b"x"
+        assert bytes((await pool.invoke(address, request(ECHO, body=b"x"), 60_000)).body) == b"x"
         assert pool._opening == {}
         await pool.aclose()
 
@@ -119,7 +121,7 @@ def test_two_that_try_again_at_once_reconnect_when_the_server_is_back(engine: En
         async def is_answered() -> bool:
             nonlocal failures
             try:
-                await pool.invoke(f"127.0.0.1:{port}", request(ECHO), 5000)
+                await pool.invoke(f"127.0.0.1:{port}", request(ECHO), 60_000)
             except (ConnectFailed, ConnectionLost):
                 failures += 1
                 return False
@@ -154,13 +156,13 @@ def test_a_connection_whose_only_waiter_leaves_as_it_opens_is_kept_for_others(
             return connection
 
         monkeypatch.setattr(pool, "_connect", connect_late)
-        only = asyncio.ensure_future(pool.invoke(address, request(ECHO), 5000))
+        only = asyncio.ensure_future(pool.invoke(address, request(ECHO), 60_000))
         while not server.connections:
             await asyncio.sleep(0.005)
         asyncio.get_running_loop().call_soon(only.cancel)
         goes_on.set_result(None)
         await asyncio.gather(only, return_exceptions=True)
-        await pool.invoke(address, request(ECHO), 5000)
+        await pool.invoke(address, request(ECHO), 60_000)
         assert (len(pool.addresses), len(server.connections)) == (1, 1)
         await pool.aclose()
         while server.connections:
@@ -173,7 +175,7 @@ def test_closing_the_pool_fails_waiting_callers_with_closed_error(engine: Engine
     async def scenario(server: Server, address: str) -> None:
         for turns in (0, 1, 2):
             pool = ConnectionPool()
-            asked = asyncio.ensure_future(pool.invoke(address, request(ECHO), 5000))
+            asked = asyncio.ensure_future(pool.invoke(address, request(ECHO), 60_000))
             await asyncio.sleep(0)
             for _ in range(turns):
                 await asyncio.sleep(0)
@@ -187,7 +189,7 @@ def test_closing_the_pool_fails_waiting_callers_with_closed_error(engine: Engine
 def test_answers_in_another_order_than_the_requests_are_matched(engine: Engine) -> None:
     async def scenario(server: Server, address: str) -> list[bytes]:
         pool = ConnectionPool()
-        asked = [asyncio.ensure_future(pool.invoke(address, request(PARK, body=b"%d" % n), 5000)) for n in range(5)]
+        asked = [asyncio.ensure_future(pool.invoke(address, request(PARK, body=b"%d" % n), 60_000)) for n in range(5)]
         parked: list[Command] = []
         while len(parked) < 5:
             await asyncio.sleep(0.005)
@@ -205,11 +207,11 @@ def test_answers_in_another_order_than_the_requests_are_matched(engine: Engine) 
 def test_the_server_can_ask_the_client_on_the_same_connection_with_the_same_opaque(engine: Engine) -> None:
     async def scenario(server: Server, address: str) -> bytes:
         pool = ConnectionPool(lambda connection, command: response(command, 0, body=b"from the client"))
-        parked = asyncio.ensure_future(pool.invoke(address, request(PARK), 5000))
+        parked = asyncio.ensure_future(pool.invoke(address, request(PARK), 60_000))
         while not any(connection.state.get("parked") for connection in server.connections):
             await asyncio.sleep(0.005)
         (connection,) = server.connections
-        answer = await connection.invoke(request(ASK_BACK), 5000)
+        answer = await connection.invoke(request(ASK_BACK), 60_000)
         connection.send(response(connection.state["parked"][0], 0, body=b"late"))
         assert bytes((await parked).body) == b"late"
         await pool.aclose()
@@ -221,8 +223,8 @@ def test_the_server_can_ask_the_client_on_the_same_connection_with_the_same_opaq
 def test_an_exception_in_a_handler_fails_one_request_and_not_the_connection(engine: Engine) -> None:
     async def scenario(server: Server, address: str) -> tuple[int, str | None, int]:
         pool = ConnectionPool()
-        failed = await pool.invoke(address, request(BUG), 5000)
-        fine = await pool.invoke(address, request(ECHO), 5000)
+        failed = await pool.invoke(address, request(BUG), 60_000)
+        fine = await pool.invoke(address, request(ECHO), 60_000)
         await pool.aclose()
         return failed.code, failed.remark, fine.code
 
@@ -251,14 +253,14 @@ def test_a_request_without_answer_raises_after_its_timeout(engine: Engine) -> No
 def test_requests_in_flight_fail_when_the_peer_goes_away(engine: Engine) -> None:
     async def scenario(server: Server, address: str) -> None:
         pool = ConnectionPool()
-        parked = asyncio.ensure_future(pool.invoke(address, request(PARK), 5000))
+        parked = asyncio.ensure_future(pool.invoke(address, request(PARK), 60_000))
         while not any(connection.state.get("parked") for connection in server.connections):
             await asyncio.sleep(0.005)
         for connection in server.connections:
             connection.abort()
         with pytest.raises(ConnectionLost):
             await parked
-        assert (await pool.invoke(address, request(ECHO), 5000)).code == 0, "the next call opens a new connection"
+        assert (await pool.invoke(address, request(ECHO), 60_000)).code == 0, "the next call opens a new connection"
         await pool.aclose()
 
     with_server(engine, scenario)
@@ -278,12 +280,12 @@ def test_requests_in_flight_fail_when_the_peer_goes_away(engine: Engine) -> None
 def test_bytes_that_break_the_protocol_close_that_connection_only(engine: Engine, what: str, sent: bytes) -> None:
     async def scenario(server: Server, address: str) -> None:
         pool = ConnectionPool()
-        assert (await pool.invoke(address, request(ECHO), 5000)).code == 0
+        assert (await pool.invoke(address, request(ECHO), 60_000)).code == 0
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(sent)
         assert await asyncio.wait_for(reader.read(), 5) == b"", f"{what} must be answered by closing"
         writer.close()
-        assert (await pool.invoke(address, request(ECHO), 5000)).code == 0, "everybody else is served on"
+        assert (await pool.invoke(address, request(ECHO), 60_000)).code == 0, "everybody else is served on"
         await pool.aclose()
 
     with_server(engine, scenario)
@@ -295,7 +297,7 @@ def test_half_a_frame_waits_and_delays_no_other_connection(engine: Engine) -> No
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         writer.write(frame[:9])
         pool = ConnectionPool()
-        assert (await pool.invoke(address, request(ECHO), 5000)).code == 0
+        assert (await pool.invoke(address, request(ECHO), 60_000)).code == 0
         writer.write(frame[9:])
         assert await asyncio.wait_for(reader.readexactly(4), 5)
         writer.close()
@@ -309,7 +311,7 @@ def test_a_oneway_request_gets_no_answer_not_even_an_error(engine: Engine) -> No
         pool = ConnectionPool()
         await pool.invoke_oneway(address, request(BUG))
         connection = await pool.connection(address)
-        assert (await connection.invoke(request(ECHO), 5000)).remark == "echo"
+        assert (await connection.invoke(request(ECHO), 60_000)).remark == "echo"
         await pool.aclose()
 
     with_server(engine, scenario)

@@ -92,7 +92,7 @@ async def until(condition: Callable[[], object]) -> None:
 
 async def honest(address: str) -> None:
     pool = ConnectionPool()
-    assert (await pool.invoke(address, request(ECHO, body=b"honest"), 10_000)).body == b"honest"
+    assert (await pool.invoke(address, request(ECHO, body=b"honest"), 60_000)).body == b"honest"
     await pool.aclose()
 
 
@@ -103,13 +103,13 @@ def asked(code: int, count: int) -> bytes:
 def test_one_connection_too_many_is_closed_at_once_and_counted(engine: Engine) -> None:
     async def scenario(server: Server, servant: Servant, address: str) -> None:
         pool = ConnectionPool()
-        await pool.invoke(address, request(ECHO), 10_000)
+        await pool.invoke(address, request(ECHO), 60_000)
         with raw(address) as second:
             await until(lambda: len(server.connections) == 2)
             with raw(address) as third:
                 assert await is_closed(third)
             assert server.refused_connections == 1
-            assert (await pool.invoke(address, request(ECHO), 10_000)).code == 0
+            assert (await pool.invoke(address, request(ECHO), 60_000)).code == 0
             second.close()
             await until(lambda: len(server.connections) == 1)
             await honest(address)  # there is room again
@@ -124,7 +124,7 @@ def test_a_silent_connection_is_closed_and_a_busy_one_stays(engine: Engine) -> N
         with raw(address) as silent:
             closing = asyncio.ensure_future(is_closed(silent))
             while not closing.done():
-                await pool.invoke(address, request(ECHO), 10_000)
+                await pool.invoke(address, request(ECHO), 60_000)
                 await asyncio.sleep(0.01)
         assert len(servant.connections) == 1, "the busy connection was never replaced"
         await pool.aclose()
@@ -136,9 +136,9 @@ def test_a_silent_connection_is_closed_and_a_busy_one_stays(engine: Engine) -> N
 def test_a_frame_over_the_limit_costs_its_connection(engine: Engine) -> None:
     async def scenario(server: Server, servant: Servant, address: str) -> None:
         pool = ConnectionPool()
-        await pool.invoke(address, request(ECHO, body=bytes(1000)), 10_000)
+        await pool.invoke(address, request(ECHO, body=bytes(1000)), 60_000)
         with pytest.raises(NetworkError):
-            await pool.invoke(address, request(ECHO, body=bytes(3000)), 10_000)
+            await pool.invoke(address, request(ECHO, body=bytes(3000)), 60_000)
         await pool.aclose()
         await honest(address)
 
