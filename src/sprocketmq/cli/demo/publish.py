@@ -69,8 +69,8 @@ async def _make_topic(admin: rmq.AsyncAdmin) -> None:
         await admin.create_topic(TOPIC, queues=QUEUES)
     elif len(stats) != QUEUES:
         raise ConfigurationError(
-            f"topic {TOPIC!r} has {len(stats)} queues at the proxy {proxy}, which creates none; create it there with {QUEUES} queues and "
-            "the type NORMAL, and the groups delays-push, tails-orderly and delays-spark"
+            f"topic {TOPIC!r} has {len(stats)} queues at the proxy {proxy}, which creates none; create it there with {QUEUES} queues in "
+            "all and the type NORMAL, and the groups delays-push, tails-orderly, delays-spark and flights-auditor"
         )
 
 
