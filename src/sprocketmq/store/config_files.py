@@ -27,13 +27,16 @@ from typing import Final, TypeVar
 from sprocketmq.errors import RocketMQError, StoreCorrupt
 from sprocketmq.store.files.mapped_file import make_directories, not_writable, sync_directory
 
-__all__ = ["ConfigFile", "forget_tables", "load_config", "missing_tables", "replace_file", "save_config"]
+__all__ = ["ConfigFile", "forget_tables", "load_config", "missing_tables", "never_noted", "replace_file", "save_config"]
 
 _serial = itertools.count()
 _noting = threading.Lock()
 _NAME_OF_ENTRY = re.compile(rb'"([^"\\]{1,255})"\s*:\s*\{')
+_DATA_VERSION = re.compile(rb'"dataVersion"\s*:\s*\{([^}]*)\}')
+_NUMBER = re.compile(rb'"(\w+)"\s*:\s*(\d{1,18})\b')
 _TABLE_NAME = re.compile(r"[A-Za-z]+(\.json)?\n")
 _MOST_NAMED = 20
+_JAVAS_TABLES = ("topics.json", "subscriptionGroup.json", "consumerOffset.json", "delayOffset.json")
 T = TypeVar("T")
 _log = logging.getLogger("sprocketmq.store")
 
@@ -73,12 +76,40 @@ def load_config(path: str | os.PathLike[str], parse: Callable[[bytes], T]) -> T 
         else:
             if fault:
                 _say_older(os.fspath(path), fault, damaged, raw)
+            else:
+                _compare_with_spare(candidate, raw)
             return parsed
     if broken is not None:
         raise StoreCorrupt(
             f"neither {os.fspath(path)} nor its .bak can be read ({broken}); repair or remove them, then start again"
         ) from broken
     return None
+
+
+def _compare_with_spare(path: str, raw: bytes) -> None:
+    """Say that a table is older than its spare copy, as if the two had been exchanged. Someone may have restored it on purpose."""
+    try:
+        with open(path + ".bak", "rb") as file:
+            spare = file.read()
+    except OSError:
+        return
+    (counter, timestamp_ms), (of_spare, spare_ms) = _version_of(raw), _version_of(spare)
+    if of_spare >= counter and spare_ms >= timestamp_ms and (of_spare, spare_ms) != (counter, timestamp_ms):
+        _log.warning(
+            "%s is older than its spare copy (dataVersion %d of %d ms, the spare copy has %d of %d ms); it is used as it is",
+            path,
+            counter,
+            timestamp_ms,
+            of_spare,
+            spare_ms,
+        )
+
+
+def _version_of(raw: bytes) -> tuple[int, int]:
+    """Counter and timestamp of the data version of a table; zeros if it has none."""
+    version = _DATA_VERSION.search(raw)
+    fields = dict(_NUMBER.findall(version[1])) if version else {}
+    return int(fields.get(b"counter", 0)), int(fields.get(b"timestamp", 0))
 
 
 def _say_older(path: str, fault: str, damaged: bytes, spare: bytes) -> None:
@@ -107,6 +138,16 @@ def missing_tables(root: str | os.PathLike[str]) -> dict[str, str]:
                 else f"{os.path.join(config, name)} {faults[0]}, and its spare copy {faults[1]}"
             )
     return missing
+
+
+def never_noted(root: str | os.PathLike[str]) -> list[str]:
+    """The files that a Java broker has beside its queues, and that are not there. Only a store that ours never had open is asked about: a
+    Java broker does not note what it wrote, and writes each of them only when there is something to write."""
+    queues = os.path.join(root, "consumequeue")
+    if os.path.lexists(os.path.join(root, "tables")) or not os.path.isdir(queues) or not os.listdir(queues):
+        return []
+    paths = [os.path.join(root, "config", name) for name in _JAVAS_TABLES]
+    return [path for path in paths if not os.path.lexists(path) and not os.path.lexists(path + ".bak")]
 
 
 def _table_names(root: str | os.PathLike[str]) -> list[str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import logging
+import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from inproc.broker.store_damage import Lines
 from power_disk import PowerDisk
 from sprocketmq.broker import Broker, BrokerConfig, NameServer
 from sprocketmq.net.connection import Connection
@@ -296,3 +299,31 @@ def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[PowerDisk]
 @pytest.fixture
 def client(cluster: Cluster) -> RawClient:
     return cluster.client()
+
+
+# -- tables of damaged stores ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Engine]:
+    """A loop for brokers without clients."""
+    made = Engine("damage")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def no_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No machine is stopped here, and a busy disk takes a hundred times as long as everything else."""
+    for name in ("fsync", "fdatasync"):
+        monkeypatch.setattr(os, name, lambda fd: None)
+
+
+@pytest.fixture
+def lines() -> Iterator[list[str]]:
+    """Warnings and errors of the package, from here on."""
+    handler = Lines()
+    logger = logging.getLogger("sprocketmq")
+    logger.addHandler(handler)
+    yield handler.lines
+    logger.removeHandler(handler)

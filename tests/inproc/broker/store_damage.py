@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import builtins
+import io
 import logging
 import os
 import shutil
@@ -31,6 +32,9 @@ SIZES: dict[str, Any] = {
 TOPICS = ("orders", "flights")
 QUEUES = 2
 COUNT = 160
+
+PAGE = Path(__file__).parents[3] / "docs/robustness.md"
+BEGIN, END = "<!-- the table of damaged files -->", "<!-- end of the table -->"
 
 Messages = dict[tuple[str, int], list[bytes]]
 
@@ -77,7 +81,7 @@ def files_of(store: Path) -> list[str]:
 def kind_of(name: str) -> str:
     """The row of a file in the table for users."""
     folder, _, file = name.partition("/")
-    if folder in ("commitlog", "consumequeue", "index"):
+    if folder in ("commitlog", "consumequeue", "index", "timerlog"):
         return f"`{folder}/`"
     if folder == "config":
         return f"`config/{file.removesuffix('.bak')}`" if not file.endswith(".bak") else "`config/*.bak`"
@@ -161,6 +165,7 @@ def refusing(monkeypatch: pytest.MonkeyPatch, path: Path) -> None:
 
     monkeypatch.setattr(os, "open", os_open)
     monkeypatch.setattr(builtins, "open", plain_open)
+    monkeypatch.setattr(io, "open", plain_open)  # pathlib's
 
 
 # -- what is said ----------------------------------------------------------------------------------------------------------------------
@@ -242,3 +247,28 @@ class Lines(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         self.lines.append(record.getMessage())
         assert record.exc_info is None, record.getMessage()
+
+
+# -- the table for users --------------------------------------------------------------------------------------------------------
+
+
+def write_page(table: dict[tuple[str, str], set[str]]) -> None:
+    """Write the rows of these files into the table of the page; other rows stay."""
+    before, _, rest = PAGE.read_text("utf-8").partition(BEGIN)
+    present, _, rest = rest.partition(END)
+    kinds = sorted({kind for kind, _ in table})
+    kept = [line for line in present.splitlines() if line.startswith("| `") and line.split(" | ")[0][2:] not in kinds]
+    rows = ["| file | " + " | ".join(DAMAGES) + " |", "|---|" + "---|" * len(DAMAGES)]
+    made = [
+        f"| {kind} | " + " | ".join(", ".join(sorted(table.get((kind, damage), set()))) for damage in DAMAGES) + " |"
+        for kind in kinds
+    ]
+    PAGE.write_text(f"{before}{BEGIN}\n\n" + "\n".join([*rows, *sorted(kept + made)]) + f"\n\n{END}{rest}", "utf-8")
+
+
+def written_results(kind: str, damage: str) -> set[str]:
+    for line in PAGE.read_text("utf-8").partition(BEGIN)[2].partition(END)[0].splitlines():
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if cells[0] == kind:
+            return set(cells[1 + list(DAMAGES).index(damage)].split(", "))
+    return set()

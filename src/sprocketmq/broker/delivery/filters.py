@@ -113,7 +113,7 @@ class FilterTable:
         self._dirty = False
 
     async def start(self) -> None:
-        content = self._on_disk.load(ConsumerFilterWrapper.decode)
+        content = self._on_disk.load(ConsumerFilterWrapper.decode, key="filterDataByTopic")
         if content is not None:
             self.load(content)
 

@@ -161,10 +161,11 @@ class TimerMessages:
     async def start(self) -> None:
         if not self.enabled:
             return
-        metrics = self._metrics_file.load(TimerMetricsSerializeWrapper.decode)
+        metrics = self._metrics_file.load(TimerMetricsSerializeWrapper.decode, key="timingCount")
         if metrics is not None:
             self.metrics, self.data_version = dict(metrics.timing_count), metrics.data_version
-        self.files.load(self._queue_offset_of, self._store.max_physical_offset)
+        store = self._store
+        self.files.load(self._queue_offset_of, store.max_physical_offset, store.max_offset(TIMER_TOPIC, 0))
         check = self.files.check
         self._flushed_position = check.last_timer_log_flush_pos
         self._copies_before = check.copies_before or 0

@@ -88,6 +88,8 @@ class PlainAccessValidator:
             )
             _write(self.default_file, {})
         self._load()
+        if not self._acl.accounts and not self._acl.white_addresses:
+            log.warning("%s has neither accounts nor white addresses: everybody is refused", self.default_file)
 
     async def start(self) -> None:
         self._poll = Periodic(self._clock, _POLL_INTERVAL_MS, self.reload_if_changed)

@@ -85,7 +85,7 @@ class UserAccessValidator:
             StoreCorrupt: the file and its spare copy are unreadable.
             ConfigurationError: a setting has a wrong form.
         """
-        saved = self._file.load(msgspec.json.Decoder(_Saved).decode)
+        saved = self._file.load(msgspec.json.Decoder(_Saved).decode, key='"users"')
         if saved is not None:
             self.table.load(saved.users, saved.acls)
         text = self._config.init_authentication_user

@@ -36,7 +36,7 @@ from sprocketmq.broker.chunked_work import LongTable, encode_in_chunks
 from sprocketmq.broker.tables.table_file import TableFile, WhenSaved
 from sprocketmq.errors import StoreCorrupt, StoreError, StoreNotWritable
 from sprocketmq.net.process.clock import Clock
-from sprocketmq.store.config_files import ConfigFile, forget_tables, missing_tables
+from sprocketmq.store.config_files import ConfigFile, forget_tables, missing_tables, never_noted
 from sprocketmq.store.message_store import MessageStore
 from sprocketmq.threads import submit
 from sprocketmq.wire.bodies import (
@@ -99,8 +99,14 @@ class ConfigStore:
         Raises:
             StoreCorrupt: one is gone, with its spare copy, and that is not accepted.
         """
-        missing = {} if self._root is None else missing_tables(self._root)
-        if not missing or self._root is None:
+        if self._root is None:
+            return
+        for path in never_noted(self._root):
+            log.warning(
+                "%s is missing, and the store has messages: this broker begins without what may have been in it", path
+            )
+        missing = missing_tables(self._root)
+        if not missing:
             return
         if not accepts_loss:
             raise StoreCorrupt(

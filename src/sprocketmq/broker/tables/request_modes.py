@@ -32,7 +32,7 @@ class RequestModes:
         Raises:
             StoreCorrupt: it and its spare copy are both unreadable.
         """
-        content = self._on_disk.load(MessageRequestModeSerializeWrapper.decode)
+        content = self._on_disk.load(MessageRequestModeSerializeWrapper.decode, key="messageRequestModeMap")
         if content is not None:
             self._modes = content.message_request_mode_map
 

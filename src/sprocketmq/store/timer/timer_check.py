@@ -52,7 +52,7 @@ _OURS: Final = Layout(("copies_before", "q"), ("counter", "q"), ("timestamp", "q
 
 def load_timer_check(path: str | None) -> TimerCheck | None:
     """Read the file; None if there is none."""
-    if path is None or not os.path.exists(path):
+    if path is None or not os.path.lexists(path):
         return None
     with open(path, "rb") as file:
         raw = file.read(_FIELDS.size + _OURS.size).ljust(_FIELDS.size + _OURS.size, b"\0")

@@ -22,6 +22,9 @@ import os
 from collections.abc import Callable
 from typing import Any, Final
 
+import msgspec
+
+from sprocketmq.store.files.mapped_file import not_writable
 from sprocketmq.store.files.mapped_progress import MappedProgress
 from sprocketmq.store.timer.timer_check import TimerCheck, load_timer_check, save_timer_check
 from sprocketmq.store.timer.timer_log import MAGIC_DELETE, TimerLog, TimerUnit
@@ -62,18 +65,32 @@ class TimerFiles:
     def _path(self, *names: str) -> str | None:
         return None if self.root is None else os.path.join(self.root, *names)
 
-    def load(self, queue_offset_of: Callable[[TimerUnit], int | None], log_end: int = _EVERYTHING) -> None:
+    def load(
+        self,
+        queue_offset_of: Callable[[TimerUnit], int | None],
+        log_end: int = _EVERYTHING,
+        queue_end: int = _EVERYTHING,
+    ) -> None:
         """Read the files and repair them.
 
         Args:
             queue_offset_of: the offset in the timer queue of the record to which a unit points; None if that record is gone.
-            log_end: of the commit log.
+            log_end, queue_end: of the commit log, and of the timer queue.
 
         Raises:
             StoreCorrupt: a file has a length or name that the format does not allow.
-            StoreNotWritable: a repair could not be written.
+            StoreNotWritable: a file cannot be read, or a repair could not be written.
         """
+        try:
+            self._load(queue_offset_of, log_end, queue_end)
+        except OSError as error:
+            raise not_writable(error.filename or str(self.root), error) from error
+
+    def _load(self, queue_offset_of: Callable[[TimerUnit], int | None], log_end: int, queue_end: int) -> None:
         check, live = load_timer_check(self._check_path), self._progress.load()
+        if check is not None and not 0 <= check.last_timer_queue_offset <= queue_end:
+            log.warning("%s does not fit the queue of the timer messages, and is not used", self._check_path)
+            check = live = None
         self.check = check or TimerCheck()
         self.log.load()
         self.log.recover(self.check.last_timer_log_flush_pos, log_end)
@@ -83,6 +100,9 @@ class TimerFiles:
             self.read_ms, self.done = live[1], 0 if self._progress.differs else live[2]
         known_queue_offset = max(self.check.last_timer_queue_offset, live[0] if live else 0)
         newest = self.log.last_unit()
+        if self.log.end < self.check.last_timer_log_flush_pos:
+            self._start_over(f"ends at {self.log.end}, it had {self.check.last_timer_log_flush_pos} bytes")
+            newest = None
         if newest is None:
             self.skip_before = (known_queue_offset, self.read_ms)
             return
@@ -90,6 +110,12 @@ class TimerFiles:
         self.wheel.load(self.read_ms)
         begin = self.check.last_timer_log_flush_pos if wheel_exists else self.log.files.start
         broken = {slot.time_ms for slot in self.wheel.slots.values() if slot.last >= self.log.end}
+        damaged = None if broken else self._damaged_slot()
+        if damaged is not None or (broken and live is not None):  # the page cache has all that a killed process wrote
+            at = min(broken) if damaged is None else damaged
+            self._start_over(f"does not have the messages of the slot {at}, as {self.wheel.path} says")
+            self.skip_before = (known_queue_offset, self.read_ms)
+            return
         if broken:
             log.warning(
                 "%d slots of %s point behind the timer log, they are linked again", len(broken), self.wheel.path
@@ -99,6 +125,26 @@ class TimerFiles:
             begin = self.log.files.start
         self._link_again(begin)
         self._find_queue_offset(queue_offset_of(newest), live, begin)
+
+    def _damaged_slot(self) -> int | None:
+        """A slot whose first or last unit is not there, or is one of another slot."""
+        precision_ms = self.wheel.precision_ms
+        for slot in self.wheel.slots.values():
+            for position in (slot.first, slot.last):
+                unit = self.log.read(position)
+                if unit is None or unit.slot_ms // precision_ms != slot.time_ms // precision_ms:
+                    return slot.time_ms
+        return None
+
+    def _start_over(self, why: str) -> None:
+        """Parts of the log are lost: all waiting messages are read again from their queue (law 4)."""
+        log.error(
+            "the timer log in %s %s; the waiting messages are read again from their queue", self._path("timerlog"), why
+        )
+        self.log.files.delete_all()
+        self.log.end = 0
+        self.wheel.delete()
+        self.check = msgspec.structs.replace(self.check, last_timer_log_flush_pos=0)
 
     def _find_queue_offset(self, newest: int | None, live: tuple[int, ...] | None, begin: int) -> None:
         """Java's rule (TimerMessageStore.recover): one behind the newest unit, but not beyond the checkpoint.

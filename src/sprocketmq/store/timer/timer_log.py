@@ -156,7 +156,7 @@ class TimerLog:
         """
         for file in self.files.files:
             first = max(begin, file.start)
-            last = min(self.end, file.start + file.size_bytes)
+            last = min(self.end, self._last_of_full(file.start) + UNIT_BYTES)
             count = (last - first) // UNIT_BYTES
             if count > 0:
                 at = first - file.start

@@ -65,8 +65,8 @@ class TimerWheel:
 
     @property
     def exists(self) -> bool:
-        """Whether the file exists already."""
-        return self.path is not None and os.path.exists(self.path)
+        """Whether the file exists already, and is not empty."""
+        return self.path is not None and os.path.exists(self.path) and os.path.getsize(self.path) > 0
 
     def load(self, since_ms: int) -> None:
         """Read all slots from ``since_ms`` on.
@@ -121,6 +121,13 @@ class TimerWheel:
             _SLOT.pack_into(view, at, slot.time_ms // self.precision_ms, slot.first, slot.last, slot.number, slot.magic)
             self._may_differ = True
         self.slots[slot.time_ms] = slot
+
+    def delete(self) -> None:
+        """Forget all slots, and delete the file."""
+        self.close()
+        self.slots.clear()
+        if self.path is not None and os.path.lexists(self.path):
+            os.unlink(self.path)
 
     def forget(self, time_ms: int) -> None:
         """Remove a delivered slot from memory. It stays in the file, as in Apache's: readers know the time up to which all is delivered."""

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The files of messages that wait, of transactions, users and filters x every damage x (cleanly stopped, killed), as in
+``test_store_damage``: nothing is lost in silence, and there is no traceback."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from inproc.broker.store_damage import DAMAGES, files_of, kind_of, refusing, unreadable, write_page, written_results
+from inproc.broker.waiting_damage import ROWS, TOPIC, Found, make_waiting_store, start_on
+from sprocketmq.net.process.engine import Engine
+
+# Where messages wait. The short form takes the first one.
+WAITING = (
+    "consumequeue/RMQ_SYS_TRANS_HALF_TOPIC",
+    "consumequeue/RMQ_SYS_TRANS_OP_HALF_TOPIC",
+    "consumequeue/SCHEDULE_TOPIC_XXXX",
+    "consumequeue/rmq_sys_wheel_timer",
+    "config/consumerOffset.json",
+)
+pytestmark = pytest.mark.usefixtures("no_syncs")
+Stores = tuple[Path, Path, set[str], Counter[bytes]]
+
+
+@pytest.fixture(scope="module")
+def stores(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> Stores:
+    root, other = tmp_path_factory.mktemp("store"), tmp_path_factory.mktemp("other")
+    facts, bodies = make_waiting_store(engine, root)
+    make_waiting_store(engine, other, salt=1)
+    return root, other, facts, bodies
+
+
+def judged(found: Found, facts: set[str], bodies: Counter[bytes], name: str, *, is_other_table: bool) -> str:
+    """A few words for the table; raises if something was lost in silence."""
+    said = "\n".join([*found.said, *found.checked])
+    if found.refusal:
+        assert found.refusal.count("\n") == 0
+        return "refused"
+    lost, missing = bodies - found.bodies, facts - found.facts
+    if is_other_table and missing and not lost:
+        return "not noticed"
+    if lost:
+        assert TOPIC in said or "timer" in said, f"{[*lost]} lost in silence: {said}"
+        assert found.checked, f"{[*lost]} lost, and the check says that the store is sound"
+    assert not missing or Path(name).name in said, f"{missing} lost in silence: {said}"
+    if lost or missing:
+        return "older copy" if missing and "spare copy" in said else "said"
+    return "delivered again" if found.bodies - bodies else "nothing lost"
+
+
+def test_what_is_whole_is_not_refused(engine: Engine, stores: Stores, tmp_path: Path, lines: list[str]) -> None:
+    root, _, facts, bodies = stores
+    for stop in ("stopped", "killed"):
+        shutil.copytree(root / stop, tmp_path / stop)
+        for _ in range(2):
+            assert start_on(engine, tmp_path / stop, lines)[:3] == ("", facts, bodies), stop
+
+
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=[pytest.mark.nightly, pytest.mark.timeout(1_800)])])
+def test_nothing_is_lost_in_silence(
+    engine: Engine, stores: Stores, tmp_path: Path, lines: list[str], monkeypatch: pytest.MonkeyPatch, every: bool
+) -> None:
+    root, other, facts, bodies = stores
+    table: dict[tuple[str, str], set[str]] = {}
+    failures = []
+    queues = WAITING if every else WAITING[:1]
+    names = [
+        name
+        for name in files_of(root / "stopped")
+        if Path(name).name.startswith(ROWS) or name.startswith(("timer", *queues))
+    ]
+    for number, name in enumerate(names):
+        if name.endswith(".bak"):
+            continue
+        for turn, (damage, spoil) in enumerate(DAMAGES.items()):
+            for stop in ("stopped", "killed"):
+                if not every and (2 * number + turn + (stop == "killed")) % 4:
+                    continue
+                copy = tmp_path / "copy"
+                shutil.copytree(root / stop, copy)
+                if not (copy / name).exists():
+                    shutil.rmtree(copy)
+                    continue
+                spoil(copy / name, copy, other / stop)
+                with monkeypatch.context() as patch:
+                    if spoil is unreadable:
+                        refusing(patch, copy / name)
+                    try:
+                        found = start_on(engine, copy, lines)
+                        is_other = damage in ("exchanged", "of another store")
+                        result = judged(found, facts, bodies, name, is_other_table=is_other)
+                        kind = f"{kind_of(name)} of what waits" if name.startswith(WAITING) else kind_of(name)
+                        table.setdefault((kind, damage), set()).add(result)
+                    except Exception as error:  # noqa: BLE001 - whatever it is, it is a failure of this case
+                        failures.append(f"{stop} {name} {damage}: {type(error).__name__} {error}"[:600])
+                shutil.rmtree(copy)
+    assert not failures, f"{len(failures)} failures\n" + "\n".join(failures)
+    if every and os.environ.get("WRITE_DOCS"):
+        write_page(table)
+    for (kind, damage), results in table.items():
+        assert results <= written_results(kind, damage), f"{kind}, {damage}: {sorted(results)}"
