@@ -20,6 +20,15 @@ def test_results_come_in_the_order_of_the_work() -> None:
     assert asyncio.run(all_ended([])) == []
 
 
+def test_a_result_that_is_an_exception_is_no_failure() -> None:
+    error = ValueError("told as a result")
+
+    async def answered() -> ValueError:
+        return error
+
+    assert asyncio.run(all_ended([answered()])) == [error]
+
+
 def test_the_first_exception_is_raised_when_all_have_ended() -> None:
     ended = []
 

@@ -18,10 +18,6 @@ async def all_ended(work: Iterable[Awaitable[T]]) -> list[T]:
 
     A cancellation cancels all of it, and waits until it has ended.
     """
-    ends = await asyncio.gather(*work, return_exceptions=True)
-    results: list[T] = []
-    for end in ends:
-        if isinstance(end, BaseException):
-            raise end
-        results.append(end)
-    return results
+    ends = [asyncio.ensure_future(one) for one in work]
+    await asyncio.gather(*ends, return_exceptions=True)
+    return [end.result() for end in ends]  # a result may be an exception, too
