@@ -32,6 +32,7 @@ WAITS = {
     "client/listen/thread_listener_pool.py: self._offers.get()": "a worker, for work; nobody waits for it without a limit",
     "client/metrics.py: thread.join()": "its server was stopped; not as the interpreter ends",
     "client/produce/request_reply.py: reply.result()": DONE,
+    "client/remoting/concurrent_work.py: end.result()": DONE,
     "client/remoting/routes.py: question.result()": DONE,
     "net/output/write_turns.py: turn.result()": DONE,
     "net/pool.py: opening.task.result()": DONE,
