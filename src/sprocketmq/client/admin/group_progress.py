@@ -12,6 +12,7 @@ from sprocketmq.client.answer_bodies import answer_body, off_loop
 from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.remoting.server_kind import not_served
 from sprocketmq.client.settings.validators import check_group
+from sprocketmq.core.retry.retry_schedule import is_retry_topic
 from sprocketmq.errors import GroupNotExist, RemoteError, RequestNotServed, TopicNotExist
 from sprocketmq.wire import bodies, headers, requests
 from sprocketmq.wire.records.message import MessageQueue
@@ -99,18 +100,21 @@ class GroupProgressRequests(GroupMemberRequests):
             NetworkError, RequestTimeout: a server did not answer.
         """
         check_group(group)
-        found = await self._progress(group, await self._consume_stats(group, topic))
+        found = await self._progress(group, topic, await self._consume_stats(group, topic))
         if not any(progress.consumer_offset > 0 for progress in found.values()):
             await self._check_exists(group)  # brokers answer with all queues of a topic for any group
             if topic is not None and not found:
                 await self._route(topic)
         return found
 
-    async def _progress(self, group: str, answers: list[_Answer]) -> dict[MessageQueue, QueueProgress]:
+    async def _progress(
+        self, group: str, topic: str | None, answers: list[_Answer]
+    ) -> dict[MessageQueue, QueueProgress]:
         """The queues that brokers tell of, and those that they leave out."""
         rows = sum(len(one.stats.offset_table) for one in answers)
         found = await off_loop(lambda: _rows(answers)) if rows > _MANY_ROWS else _rows(answers)
         found.update(await self._left_out(group, found, {one.broker_name for one in answers if one.is_java}))
+        found.update(await self._not_begun(group, topic, {queue.topic for queue in found}))
         return found
 
     async def _consume_stats(self, group: str, topic: str | None) -> list[_Answer]:
@@ -171,6 +175,33 @@ class GroupProgressRequests(GroupMemberRequests):
         for answer in await all_ended(map(ask, some)):
             more.update(answer)
         return more
+
+    async def _not_begun(self, group: str, topic: str | None, known: Set[str]) -> dict[MessageQueue, QueueProgress]:
+        """The queues of which members hold messages, in topics in which the group has no progress at all: a listener hangs in its first
+        message, or fails. Only the member knows where it began."""
+        connection = await self._connection(group)
+        if connection is None or connection.message_model == bodies.MessageModel.BROADCASTING:
+            return {}
+        topics = {name for name in connection.subscription_table if not is_retry_topic(name)} - known
+        if not (topics if topic is None else topics & {topic}):
+            return {}
+        first: dict[MessageQueue, int] = {}
+        for member in connection.connection_set:
+            try:
+                info = await self.running_info(group, member.client_id)
+            except RemoteError:
+                if member.client_id in await self.consumer_ids(group):
+                    raise
+                continue  # it has left
+            for queue, held in info.mq_table.items():
+                if queue.topic in topics and topic in (None, queue.topic) and held.cached_msg_count:
+                    first[queue] = min(held.cached_msg_min_offset, first.get(queue, held.cached_msg_min_offset))
+
+        async def progress(queue: MessageQueue) -> QueueProgress:
+            return QueueProgress(await self._api.max_offset(await self._address_of(queue), queue), first[queue])
+
+        queues = sorted(first)
+        return dict(zip(queues, await all_ended(map(progress, queues)), strict=True))
 
     async def _topics_of_members(self, group: str, proxy: str) -> list[str]:
         """The topics that members of a group read which are connected to this proxy."""
@@ -235,7 +266,7 @@ class GroupProgressRequests(GroupMemberRequests):
             lag: int | None
             try:
                 stats = await self._consume_stats(group, None)
-                lag = sum(at.lag for at in (await self._progress(group, stats)).values())
+                lag = sum(at.lag for at in (await self._progress(group, None, stats)).values())
             except RemoteError:
                 stats, lag = [], None
             rows.append(

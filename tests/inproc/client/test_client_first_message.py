@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A group that has not finished its first message has no progress at any broker. Its lag is what its members hold, not 0."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from recorder import HELD_S, send_all
+
+import sprocketmq as rmq
+from cli_run import CommandLine
+from sprocketmq.testing import EmbeddedRocketMQ
+from sprocketmq.wire.codes import RequestCode, ResponseCode
+
+Consumers = Callable[..., rmq.PushConsumer]
+NEWEST = rmq.ConsumeFromWhere.CONSUME_FROM_LAST_OFFSET
+
+
+@pytest.fixture
+def release() -> Iterator[threading.Event]:
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def _listeners(release: threading.Event) -> dict[str, tuple[str, Callable[..., Any]]]:
+    async def hang(message: rmq.MessageExt) -> None:
+        await asyncio.to_thread(release.wait, HELD_S)
+
+    def fail(messages: list[rmq.MessageExt], context: object) -> None:
+        if not release.is_set():
+            raise ValueError("no such plane")
+
+    return {
+        "hangs": ("message", lambda message: release.wait(HELD_S) and None),
+        "hangs, async": ("message", hang),
+        "hangs, orderly": ("orderly", lambda messages, context: release.wait(HELD_S) and rmq.ConsumeOrderlyStatus.SUCCESS),
+        "fails, orderly": ("orderly", fail),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("how", _listeners(threading.Event()))
+def test_every_tool_counts_what_waits_behind_the_first_message(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, release: threading.Event, how: str
+) -> None:
+    rocketmq.create_topic("flights", queues=2)
+    kind, listener = _listeners(release)[how]
+    consumer = consumers(listener, kind=kind)
+    send_all(producer, [str(number) for number in range(6)])
+    line = CommandLine(rocketmq.namesrv_addr)
+    with rocketmq.admin() as admin:
+        rocketmq.advance_until(lambda: admin.lag("delays") == 6)
+        assert {at.lag for at in admin.consumer_progress("delays", "flights").values()} == {3}
+        assert admin.lag("delays", "flights") == 6
+        assert [(one.group, one.lag) for one in admin.group_summaries()] == [("delays", 6)]
+        with pytest.raises(rmq.TopicNotExist):
+            admin.lag("delays", "nowhere")
+    assert line.run("lag delays --fail-over 5").code == 3
+    assert line.ok("group show delays --json").json["lag"] == 6
+    assert [row["lag"] for row in line.ok("group list --json").json] == [6]
+    release.set()
+    with rocketmq.admin() as admin:
+        rocketmq.advance_until(lambda: (consumer.persist_offsets(), admin.lag("delays"))[1] == 0)
+
+
+def test_a_group_that_began_at_the_end_owes_nothing_of_what_was_there_before(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, release: threading.Event
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    send_all(producer, ["old"] * 5)
+    # A broker says 0 while the oldest message of the queue is in memory (ConsumerManageProcessor.queryConsumerOffset).
+    rocketmq.faults.fail(RequestCode.QUERY_CONSUMER_OFFSET, ResponseCode.QUERY_NOT_FOUND, times=None)
+    consumer = consumers(lambda message: release.wait(HELD_S) and None, consume_from_where=NEWEST)
+    rocketmq.wait_until(lambda: consumer.assigned_queues)
+    with rocketmq.admin() as admin:
+        assert admin.lag("delays") == 0
+        send_all(producer, ["new"] * 2)
+        rocketmq.advance_until(lambda: admin.lag("delays") == 2)
+
+
+def test_who_broadcasts_and_who_has_left_owes_nothing_to_brokers(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, release: threading.Event
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    send_all(producer, ["0"])
+    begun = threading.Event()
+    consumers(
+        lambda message: begun.set() or (release.wait(HELD_S) and None), message_model=rmq.MessageModel.BROADCASTING
+    )
+    assert begun.wait(HELD_S)
+    with rocketmq.admin() as admin:
+        assert admin.lag("delays") == 0
