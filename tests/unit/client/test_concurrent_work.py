@@ -42,3 +42,33 @@ def test_the_first_exception_is_raised_when_all_have_ended() -> None:
     with pytest.raises(ValueError, match="^1$"):
         asyncio.run(all_ended([work(0, 5, fails=False), work(1, 3, fails=True), work(2, 0, fails=True)]))
     assert sorted(ended) == [0, 1, 2]
+
+
+def test_an_exception_that_is_a_result_is_not_raised() -> None:
+    async def outcome(number: int) -> Exception | None:
+        return ValueError(number) if number else None
+
+    found = asyncio.run(all_ended(outcome(number) for number in (0, 1)))
+    assert [str(one) for one in found] == ["None", "1"]
+
+
+def test_a_cancellation_ends_all_of_it() -> None:
+    ended = []
+
+    async def work(number: int) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            ended.append(number)
+
+    async def cancelled() -> None:
+        task = asyncio.ensure_future(all_ended(map(work, (0, 1))))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert sorted(ended) == [0, 1]
+
+    asyncio.run(cancelled())
