@@ -44,14 +44,6 @@ def test_the_first_exception_is_raised_when_all_have_ended() -> None:
     assert sorted(ended) == [0, 1, 2]
 
 
-def test_an_exception_that_is_a_result_is_not_raised() -> None:
-    async def outcome(number: int) -> Exception | None:
-        return ValueError(number) if number else None
-
-    found = asyncio.run(all_ended(outcome(number) for number in (0, 1)))
-    assert [str(one) for one in found] == ["None", "1"]
-
-
 def test_a_cancellation_ends_all_of_it() -> None:
     ended = []
 
