@@ -15,6 +15,7 @@ import pytest
 import sprocketmq as rmq
 from sprocketmq.client.remoting.queue_choice import QueueChoice
 from sprocketmq.testing import SENDS, EmbeddedRocketMQ
+from sprocketmq.wire.codes import RequestCode
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +66,23 @@ def test_the_error_of_a_call_is_gone_when_its_caller_drops_it(
             except rmq.RocketMQError as error:
                 gone = weakref.ref(error)
         producer.send(_flight())  # whatever the engine still held in its last step
+    assert gone() is None
+
+
+@pytest.mark.usefixtures("_no_collector")
+@pytest.mark.parametrize("fault", ["drop", "close_connection"])
+def test_the_error_of_an_administrators_call_is_gone_when_its_caller_drops_it(
+    server: EmbeddedRocketMQ, fault: str
+) -> None:
+    code = RequestCode.GET_BROKER_RUNTIME_INFO
+    with rmq.Admin(namesrv_addr=server.namesrv_addr, mq_client_api_timeout_ms=100) as admin:
+        with getattr(server.faults, fault)(code, None):
+            try:
+                admin.broker_runtime_info("broker-a")
+                pytest.fail("it did not fail")
+            except rmq.RocketMQError as error:
+                gone = weakref.ref(error)
+        admin.broker_runtime_info("broker-a")
     assert gone() is None
 
 

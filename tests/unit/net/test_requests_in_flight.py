@@ -326,6 +326,7 @@ def test_many_requests_to_a_frozen_peer_end_once_each_in_order_and_in_few_turns(
         connection.pause_writing()
         await turn()
         tasks += [loop.create_task(one(number)) for number in range(300, 900)]
+        patient = asyncio.ensure_future(connection.invoke(request(ECHO), 60_000))
         await asyncio.wait(tasks)
         assert sorted(number for number, _, _ in ended) == list(range(900)), "each ends once"
         late = [(number, at_s) for number, at_s, error in ended if error is RequestTimeout]
@@ -337,6 +338,11 @@ def test_many_requests_to_a_frozen_peer_end_once_each_in_order_and_in_few_turns(
         assert connection.in_flight == 0
         transport.unsent_bytes = 0
         connection.resume_writing()
+        await turn()
+        answer(connection, transport.opaques()[-1][-1])
+        await patient
         assert connection.takes_frames, "nobody waits for a turn any more"
+        timers = [timer for timer in loop._scheduled if not timer.cancelled()]  # type: ignore[attr-defined]
+        assert len(timers) <= 1, "that of all waiting requests"
 
     on_a_loop(scenario)
