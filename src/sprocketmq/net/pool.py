@@ -177,7 +177,10 @@ class ConnectionPool:
             raise ConnectFailed(f"no connection to {address} within {timeout_ms} ms; is it up and reachable?", address)
         if opening.task.cancelled():
             raise ClosedError("the client was shut down")
-        return opening.task.result()
+        try:
+            return opening.task.result()
+        finally:
+            del opening  # its task holds the error, whose traceback holds this frame
 
     async def invoke(self, address: str, command: Command, timeout_ms: int) -> Command:
         """Send a request to ``address`` and wait; ``timeout_ms`` covers everything: connecting, a peer that does not read, the answer.

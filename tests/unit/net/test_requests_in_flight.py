@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
+import weakref
 from collections.abc import Callable, Coroutine
 from typing import Any
 
@@ -346,3 +348,27 @@ def test_many_requests_to_a_frozen_peer_end_once_each_in_order_and_in_few_turns(
         assert len(timers) <= 1, "that of all waiting requests"
 
     on_a_loop(scenario)
+
+
+@pytest.mark.parametrize("ends", ["times out", "closes"])
+def test_the_error_of_a_request_is_gone_when_its_caller_drops_it(ends: str) -> None:
+    """It is in no cycle with its traceback, so thousands of them are no work for the garbage collector."""
+
+    async def scenario(connection: Connection, transport: Transport) -> None:
+        asked = connection.invoke(request(ECHO), 1 if ends == "times out" else 60_000)
+        if ends == "closes":
+            asyncio.get_running_loop().call_soon(connection.connection_lost, None)
+        try:
+            await asked
+            pytest.fail("it did not fail")
+        except (RequestTimeout, ConnectionLost) as error:
+            gone = weakref.ref(error)
+        del asked
+        await turn()
+        assert gone() is None
+
+    gc.disable()
+    try:
+        on_a_loop(scenario)
+    finally:
+        gc.enable()
