@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
+import weakref
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
@@ -368,3 +370,20 @@ def test_a_peer_that_does_not_read_stops_being_read_from(engine: Engine) -> None
     is_reading, memory = with_server(engine, scenario)
     assert not is_reading
     assert memory < 12_000_000, "neither 40 MB of requests nor the answers to them may pile up in memory"
+
+
+def test_the_error_of_a_connection_that_cannot_be_opened_is_gone_when_its_caller_drops_it(engine: Engine) -> None:
+    async def scenario() -> None:
+        pool = ConnectionPool()
+        try:
+            await pool.connection("127.0.0.1:1")
+        except ConnectFailed as error:
+            gone = weakref.ref(error)
+        await pool.aclose()
+        assert gone() is None
+
+    gc.disable()
+    try:
+        engine.run(scenario(), timeout_s=60)
+    finally:
+        gc.enable()
