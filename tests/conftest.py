@@ -9,6 +9,7 @@ from __future__ import annotations
 import gc
 import importlib
 import itertools
+import logging
 import os
 import pkgutil
 import shutil
@@ -70,6 +71,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Scheduling:
     from columns import Columns
 
     return Columns(config, log)
+
+
+@pytest.fixture(autouse=True)
+def root_logger_as_it_was() -> Iterator[None]:
+    """A server's log would be on the stderr of all later commands in this process."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -82,15 +83,21 @@ def test_a_group_that_began_at_the_end_owes_nothing_of_what_was_there_before(
         rocketmq.advance_until(lambda: admin.lag("delays") == 2)
 
 
-def test_who_broadcasts_and_who_has_left_owes_nothing_to_brokers(
-    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, release: threading.Event
+def test_who_broadcasts_owes_nothing_to_brokers(
+    rocketmq: EmbeddedRocketMQ,
+    producer: rmq.Producer,
+    consumers: Consumers,
+    release: threading.Event,
+    tmp_path: Path,
 ) -> None:
     rocketmq.create_topic("flights", queues=1)
     send_all(producer, ["0"])
     begun = threading.Event()
     consumers(
-        lambda message: begun.set() or (release.wait(HELD_S) and None), message_model=rmq.MessageModel.BROADCASTING
+        lambda message: begun.set() or (release.wait(HELD_S) and None),
+        message_model=rmq.MessageModel.BROADCASTING,
+        local_offset_store_dir=str(tmp_path),
     )
-    assert begun.wait(HELD_S)
+    rocketmq.advance_until(begun.is_set)
     with rocketmq.admin() as admin:
         assert admin.lag("delays") == 0

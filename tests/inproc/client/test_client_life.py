@@ -21,10 +21,10 @@ from recorder import HELD_S, Recorder, send_all
 import sprocketmq as rmq
 from sprocketmq.broker import Broker
 from sprocketmq.client.consume.running_info import running_info_of
-from sprocketmq.client.consume.stop_signals import stop_signals
 from sprocketmq.client.remoting.instance import ClientInstance
 from sprocketmq.core.lifecycle import LifeState
 from sprocketmq.net.process.engine import Engine
+from sprocketmq.net.process.stop_signals import stop_signals
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire import bodies, headers, requests
 from sprocketmq.wire.codes import RequestCode

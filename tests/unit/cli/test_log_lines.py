@@ -4,21 +4,11 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Iterator
 
 import pytest
 
 from sprocketmq.cli.serve.log_lines import JsonLines, LogRateLimiter, set_up_logging
 from sprocketmq.errors import ConfigurationError
-
-
-@pytest.fixture(autouse=True)
-def root_logger_as_it_was() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
 
 
 def test_a_json_line_holds_time_level_logger_message_and_what_was_added(capsys: pytest.CaptureFixture[str]) -> None:

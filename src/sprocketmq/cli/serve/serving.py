@@ -18,10 +18,10 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from typing import Any, Protocol
 
-from sprocketmq.client.consume.stop_signals import stop_signals
 from sprocketmq.net.process.descriptors import raise_descriptor_limit
 from sprocketmq.net.process.engine import new_event_loop
 from sprocketmq.net.process.malloc_settings import raise_malloc_thresholds
+from sprocketmq.net.process.stop_signals import stop_signals
 
 __all__ = ["Part", "StatusDisplay", "serve_until_stopped"]
 

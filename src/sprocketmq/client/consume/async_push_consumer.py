@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, overload
 
 from sprocketmq.client.async_client import AsyncClient
 from sprocketmq.client.consume.forgotten_members import calling_line, settle_forgotten
-from sprocketmq.client.consume.stop_signals import stop_event
 from sprocketmq.client.hooks import ConsumeMessageHook, FilterMessageHook, Hooks
 from sprocketmq.client.listen.listener_call import OneAtATime, is_async_listener
 from sprocketmq.client.settings.namespace import wrap
@@ -25,6 +24,7 @@ from sprocketmq.core.callbacks import check_callback
 from sprocketmq.core.group.subscription import FilterExpression, build_subscription
 from sprocketmq.core.lifecycle import LifeState
 from sprocketmq.errors import ClosedError, ConfigurationError
+from sprocketmq.net.process.stop_signals import stop_event
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
 
 if TYPE_CHECKING:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 from sprocketmq.client.blocking_client import BlockingClient
 from sprocketmq.client.consume.async_push_consumer import AsyncPushConsumer, C, Concurrent, OneListener, Orderly
-from sprocketmq.client.consume.stop_signals import stop_signals
 from sprocketmq.client.hooks import ConsumeMessageHook, FilterMessageHook
 from sprocketmq.client.settings.push_settings import PushSettings
 from sprocketmq.core.group.subscription import FilterExpression
 from sprocketmq.net.process.engine import Engine
+from sprocketmq.net.process.stop_signals import stop_signals
 from sprocketmq.wire.records.message import MessageQueue
 
 if TYPE_CHECKING:
