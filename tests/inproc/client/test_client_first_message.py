@@ -32,9 +32,10 @@ def _listeners(release: threading.Event) -> dict[str, tuple[str, Callable[..., A
     async def hang(message: rmq.MessageExt) -> None:
         await asyncio.to_thread(release.wait, HELD_S)
 
-    def fail(messages: list[rmq.MessageExt], context: object) -> None:
+    def fail(messages: list[rmq.MessageExt], context: object) -> rmq.ConsumeOrderlyStatus:
         if not release.is_set():
             raise ValueError("no such plane")
+        return rmq.ConsumeOrderlyStatus.SUCCESS
 
     return {
         "hangs": ("message", lambda message: release.wait(HELD_S) and None),
