@@ -42,6 +42,7 @@ KNOWN: Final = (
     Known("broker 28", "latencies of puts are not kept; brokerVersion and getTransferedTps are also there under older names"),
     Known("broker 907", "one field more, activated"),
     Known("broker 43", "one table more at 5.5.0, pullOffsetTable", versions=(APACHE_55,)),
+    Known("broker 45", "one field more, copiesBefore"),
     Known("broker 323", "only a message that was given up is taken back, Apache takes any message"),
     Known("broker 25", "an unknown key is refused with code 29, Apache answers success and forgets it", "code 0, ours 29"),
     Known("broker (10|310) (sysFlag|f) negative", "bits that belong to the broker are cleared, Apache refuses them"),
