@@ -460,6 +460,7 @@ def _read_record(data: bytes, start: int, of_batch: bool) -> _Found:
     host_at = at + 8
     store_ip, at = _host(data, host_at, sys_flag & 0x20)
     store_host = data[host_at:at]
+    # A delivered copy of ours names the message that waited by a negative number (docs/decisions/0015).
     times, prepared, body_size = struct.unpack_from(">iqi", data, at)
     at += 16
     body = data[at : at + body_size]
@@ -468,7 +469,7 @@ def _read_record(data: bytes, start: int, of_batch: bool) -> _Found:
     raw = data[at + 3 + data[at] : start + size]
     pairs = tuple(sorted(_masked_pair(pair) for pair in raw.decode().split("\x02") if pair))
     record = Record(
-        *(topic, queue_id, flag, sys_flag, born_ms, born_ip, store_ip, times, prepared != 0, body, pairs),
+        *(topic, queue_id, flag, sys_flag, born_ms, born_ip, store_ip, times, prepared > 0, body, pairs),
         *(raw[-1:] == b"\x02", raw if of_batch else None),
     )
     return _Found(record, offset, place, raw, store_host)

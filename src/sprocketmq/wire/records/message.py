@@ -249,7 +249,8 @@ class MessageExt(Message, Generic[V]):
 
     Attributes in addition to those of Message: ``broker_name``, ``queue_id``, ``queue_offset``, ``commit_log_offset``, ``sys_flag``,
     ``born_timestamp_ms``, ``store_timestamp_ms``, ``born_host`` and ``store_host`` (``ip:port``), ``reconsume_times`` (0 for the first
-    delivery), ``prepared_transaction_offset``, ``store_size_bytes``. ``message_id`` is the id that the producer made (UNIQ_KEY); retries
+    delivery), ``prepared_transaction_offset`` (of a committed message: where its half is; negative where our broker delivered it after a
+    wait), ``store_size_bytes``. ``message_id`` is the id that the producer made (UNIQ_KEY); retries
     keep it. ``offset_message_id`` identifies this stored copy.
 
     Args:
