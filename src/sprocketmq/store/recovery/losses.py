@@ -370,6 +370,8 @@ class _Judge:
             return next(iter(files.faults.values()))
         for file in files.files[:-1]:
             offset = file.start // UNIT_SIZE_BYTES
+            if offset > last:
+                break  # files that were made in advance
             place, size_bytes, _ = queue.unit(offset)
             if (
                 size_bytes != FILLER_SIZE
