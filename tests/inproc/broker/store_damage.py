@@ -272,3 +272,11 @@ def written_results(kind: str, damage: str) -> set[str]:
         if cells[0] == kind:
             return set(cells[1 + list(DAMAGES).index(damage)].split(", "))
     return set()
+
+
+def compare_with_page(table: dict[tuple[str, str], set[str]], *, may_write: bool) -> None:
+    """Each result has to stand in the table of docs/robustness.md, which WRITE_DOCS=1 writes anew if all cases were run."""
+    if may_write and os.environ.get("WRITE_DOCS"):
+        write_page(table)
+    for (kind, damage), results in table.items():
+        assert results <= written_results(kind, damage), f"{kind}, {damage}: {sorted(results)}"

@@ -5,16 +5,14 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from typing import Any
 
 import pytest
 
 import sprocketmq as rmq
 from cli_run import CommandLine
 from embedded_proxy import second_broker_of
-from sprocketmq.broker.handlers.admin import stats
+from java_broker import as_java
 from sprocketmq.client.admin import AsyncAdmin
-from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.console.cluster.cluster import Cluster
 from sprocketmq.console.safety.mask import Mask
 from sprocketmq.console.watch.group_state import GroupState
@@ -22,7 +20,6 @@ from sprocketmq.console.watch.watcher import Watcher
 from sprocketmq.core.doctor.group_doctor import GroupVerdict
 from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.codes import RequestCode, ResponseCode
-from sprocketmq.wire.frames.command import Command
 
 HIDDEN = rmq.MessageQueue("flights", "broker-a", 3)
 FAR = rmq.MessageQueue("flights", "broker-a", 30)
@@ -32,15 +29,7 @@ FAR = rmq.MessageQueue("flights", "broker-a", 30)
 def mq(request: pytest.FixtureRequest, rocketmq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch) -> EmbeddedRocketMQ:
     """Seven messages in a hidden queue of which the group has read two, two in one that can be read, and one far behind."""
     if request.param == "Java":
-        invoke = RemotingApi.invoke
-
-        async def as_java(self: RemotingApi, address: str, command: Command, *more: Any) -> Command:
-            answer = await invoke(self, address, command, *more)
-            answer.language = "JAVA"
-            return answer
-
-        monkeypatch.setattr(RemotingApi, "invoke", as_java)
-        monkeypatch.setattr(stats, "_queue_ids", lambda broker, topic, count: range(count))
+        as_java(monkeypatch)
     with rocketmq.admin() as admin:
         admin.create_topic("flights", queues=31)
         admin.create_group("delays")

@@ -10,14 +10,12 @@ import pytest
 
 import sprocketmq as rmq
 from inproc.spark.as_spark import Readers, ask, first_batch
-from sprocketmq.broker.handlers.admin import stats
-from sprocketmq.client.remoting.api import RemotingApi
+from java_broker import as_java
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.read.lag import source_lag
 from sprocketmq.spark.read.stream_reader import StreamReader
 from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.testing import EmbeddedRocketMQ
-from sprocketmq.wire.frames.command import Command
 
 HIDDEN = rmq.MessageQueue("flights", "broker-a", 1)
 
@@ -26,15 +24,7 @@ HIDDEN = rmq.MessageQueue("flights", "broker-a", 1)
 def hiding(request: pytest.FixtureRequest, mq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch) -> EmbeddedRocketMQ:
     """Three messages in each of two queues, of which one may be read; group ``spark`` has read one of the other."""
     if request.param == "Java":
-        invoke = RemotingApi.invoke
-
-        async def as_java(self: RemotingApi, address: str, command: Command, *more: Any) -> Command:
-            answer = await invoke(self, address, command, *more)
-            answer.language = "JAVA"
-            return answer
-
-        monkeypatch.setattr(RemotingApi, "invoke", as_java)
-        monkeypatch.setattr(stats, "_queue_ids", lambda broker, topic, count: range(count))
+        as_java(monkeypatch)
     with mq.producer() as producer:
         for queue_id in (0, 1):
             for number in range(3):

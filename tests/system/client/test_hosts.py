@@ -24,8 +24,7 @@ address = sys.argv[1]
 message = rmq.Message("hosts", b"1")
 """
 
-# The names of a module that begin with an underscore are deleted first, as the interpreter ends: the clients still exist then.
-AT_THE_END = """
+MAKES_CALLS = """
 class AtTheEnd:
     def __del__(self):
         for name, call in calls.items():
@@ -35,7 +34,10 @@ class AtTheEnd:
                 print(name, type(error).__name__, flush=True)
             else:
                 print(name, "ended", flush=True)
+"""
 
+# The names of a module that begin with an underscore are deleted first, as the interpreter ends: the clients still exist then.
+AT_THE_END = """
 common = {"namesrv_addr": address}
 producer = rmq.Producer("host", **common)
 transactions = rmq.TransactionProducer("keeper", check=lambda message: rmq.TransactionState.COMMIT, **common)
@@ -79,16 +81,6 @@ import threading
 from sprocketmq.spark.cluster.shared_clients import SharedClients
 from sprocketmq.store.disk_message_store import DiskMessageStore
 from sprocketmq.client.metrics import ClientMetrics
-
-class AtTheEnd:
-    def __del__(self):
-        for name, call in calls.items():
-            try:
-                call()
-            except Exception as error:
-                print(name, type(error).__name__, flush=True)
-            else:
-                print(name, "ended", flush=True)
 
 store = DiskMessageStore(sys.argv[2])
 store.load()
@@ -167,7 +159,7 @@ def run(program: str, *arguments: str) -> tuple[int, list[str], str]:
 
 def test_calls_as_the_interpreter_ends(rocketmq: EmbeddedRocketMQ) -> None:
     rocketmq.create_topic("hosts")
-    code, lines, errors = run(AT_THE_END, rocketmq.namesrv_addr)
+    code, lines, errors = run(MAKES_CALLS + AT_THE_END, rocketmq.namesrv_addr)
     assert (code, errors) == (0, "")
     assert len(lines) == AT_THE_END.count('": ') - 1
     assert [line for line in lines if not line.endswith(" ClosedError")] == [
@@ -178,7 +170,7 @@ def test_calls_as_the_interpreter_ends(rocketmq: EmbeddedRocketMQ) -> None:
 
 
 def test_threads_that_have_ended_with_the_interpreter_are_not_waited_for(tmp_path: Path) -> None:
-    code, lines, errors = run(THREADS_AT_THE_END, "127.0.0.1:9", str(tmp_path))
+    code, lines, errors = run(MAKES_CALLS + THREADS_AT_THE_END, "127.0.0.1:9", str(tmp_path))
     assert (code, errors) == (0, "")
     assert lines == ["store ended", "metrics ended", "shared clients ClosedError"]
 

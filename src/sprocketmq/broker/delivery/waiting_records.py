@@ -69,9 +69,8 @@ class WaitingRecords:
         head, body, raw = record
         # A page that never reached the disk leaves zeros. Then the lengths rarely add up, and the text would end in a zero.
         if head[_PHYSICAL_OFFSET] == physical_offset and raw[-1:] != b"\x00":
-            if (
-                crc32(body) & BODY_CRC_MASK != head[_BODY_CRC]
-            ):  # its copy gets a new checksum, so it would be seen nowhere
+            # Its copy gets a new checksum, so the damage would be seen nowhere.
+            if crc32(body) & BODY_CRC_MASK != head[_BODY_CRC]:
                 self._store.damaged_bodies.found(RecordView(self._window, at))
             return record
         return None

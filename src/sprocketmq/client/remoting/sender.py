@@ -415,9 +415,8 @@ class Sender:
             return None
         opaque = connection.next_opaque()
         frame = self.writer.frame(template, opaque, outgoing)
-        started_s = (
-            connection.now_s()
-        )  # before its deadline is set: at its timeout, the time of the whole send is over, too
+        # Before its deadline is set: at its timeout, the time of the whole send is over, too.
+        started_s = connection.now_s()
         answer = connection.start_send(opaque, frame, outgoing.code, timeout_ms)
         return PendingSend(target, address, connection, opaque, started_s, timeout_ms, answer)
 
