@@ -139,7 +139,9 @@ class BrokerController(Service):
         self.filters = FilterTable(self.clock, root, config.max_filters)
         self._notices = MemberNotices()
         self.consumers = ConsumerTable(
-            self._notify_members, lambda group: self.filters.unregister(group, self.clock.now_ms())
+            self._notify_members,
+            lambda group: self.filters.unregister(group, self.clock.now_ms()),
+            lambda group, subscription: self.filters.restore(group, subscription, self.clock.now_ms()),
         )
         self.producers = ProducerTable()
         self.locks = QueueLockTable(max_locks=config.max_queue_locks)

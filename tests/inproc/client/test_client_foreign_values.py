@@ -59,6 +59,7 @@ PLAIN: Final = (str, int, bool, float, bytes, type(None))
 BY_ITSELF: Final = (
     RequestCode.HEART_BEAT,
     RequestCode.GET_ROUTEINFO_BY_TOPIC,
+    RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER,
     RequestCode.PULL_MESSAGE,
     RequestCode.END_TRANSACTION,
 )

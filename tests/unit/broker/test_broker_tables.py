@@ -156,6 +156,33 @@ def test_the_tag_test_follows_the_newest_subscription():
     assert group.match("t") is group.match("t")
 
 
+@pytest.mark.parametrize("version", [2, 5, 3_600_000], ids=["older", "same", "future"])
+def test_when_the_last_member_with_a_subscription_leaves_that_of_the_others_counts_again(version):
+    restored: list[tuple[str, str]] = []
+    table = ConsumerTable(on_again=lambda group, subscription: restored.append((group, subscription.sub_string)))
+    stays, leaves = member("c1"), member("c2")
+    table.register(stays, data("g", "t", "u", version=1))
+    table.register(leaves, data("g", "t", "u", version=version, tags="A"))
+    table.register(stays, data("g", "t", "u", version=5, tags="*"))
+    table.check_invariants()
+    table.register(leaves, data("g", "t", "u", version=version, tags="A"))
+    table.unregister(leaves.connection, "g")
+    table.check_invariants()
+    assert {one.sub_string for one in table.get("g").subscriptions.values()} == {"*"}
+    assert restored == ([("g", "*"), ("g", "*")] if version >= 5 else [])
+
+
+def test_of_several_subscriptions_that_stay_the_newest_counts():
+    table = ConsumerTable()
+    members = [member(f"c{number}") for number in range(4)]
+    for number, one in enumerate(members):
+        table.register(one, data("g", "t", version=number, tags=f"T{number}"))
+    for expected in ("T2", "T1", "T0"):
+        table.unregister(members.pop().connection, "g")
+        table.check_invariants()
+        assert table.get("g").subscriptions["t"].sub_string == expected
+
+
 def test_a_heartbeat_without_subscriptions_keeps_them():
     table, one = ConsumerTable(), member("c1")
     table.register(one, data("g", "t"))

@@ -443,7 +443,9 @@ def test_a_pull_is_asked_again_when_its_subscription_changes_and_changes_back_at
         group: Any = SimpleNamespace(name="delays", settings=PushSettings(group="delays"), clustering=False)
         api: Any = SimpleNamespace(pull_message=pull_message, behind_proxy=False)
         routes: Any = SimpleNamespace(pull_address=lambda *_: SimpleNamespace(address="a:1", is_slave=False))
-        owner: Any = SimpleNamespace(subscription=lambda topic: in_force[0], suspend_ms=0, timeout_ms=0)
+        owner: Any = SimpleNamespace(
+            subscription=lambda topic: in_force[0], carries_filter=lambda topic: False, suspend_ms=0, timeout_ms=0
+        )
         nothing: Any = None
         loop = PullLoop(group, PullCursor(ProcessQueue(QUEUE), 5), api, routes, nothing, owner)
         answering = asyncio.ensure_future(loop._answer(5, first))

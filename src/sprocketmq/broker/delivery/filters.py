@@ -138,6 +138,16 @@ class FilterTable:
                 known.data.dead_time = now_ms
                 self._dirty = True
 
+    def restore(self, group: str, subscription: SubscriptionData, now_ms: int) -> None:
+        """A subscription counts again, although the filter here has a higher version: the members with that one have left."""
+        if self.get(group, subscription.topic) is not None:
+            del self._by_group[group][subscription.topic]
+            self._dirty = True
+        if not is_tag_type(subscription.expression_type) and subscription.sub_string:
+            self._register(group, subscription, now_ms)
+        elif not self._by_group.get(group, True):
+            del self._by_group[group]
+
     def unregister(self, group: str, now_ms: int) -> None:
         """Mark the filters of a group dead, because it has no member any more."""
         for known in self._by_group.get(group, {}).values():

@@ -8,8 +8,11 @@ to be closed. Members join by heartbeat and leave by UNREGISTER_CLIENT, by closi
 Laws
 1. ``on_change(group)`` is called after each change of members or subscribed topics of a clustering group, before the next request is
    handled. So no member is notified of a change that a later GET_CONSUMER_LIST_BY_GROUP does not show yet.
-2. A subscription is replaced only by one with a higher version: heartbeats of one client may overtake each other.
-3. A group without members is removed with its subscriptions; ``on_gone(group)`` is called then.
+2. A subscription is replaced only by one with a higher version: heartbeats of one client may overtake each other. When the last member
+   with it leaves, the newest of those that stay counts. (Apache keeps it: a member with another filter that lived for a moment, or
+   whose clock is an hour ahead, filters for the whole group until somebody has a higher version.)
+3. A group without members is removed with its subscriptions; ``on_gone(group)`` is called then, and ``on_again(group, subscription)`` for
+   each subscription that counts again.
 4. If a heartbeat of version 2 omits subscriptions that are not known here, its answer says so, so that no group stays without them.
 """
 
@@ -20,7 +23,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 
 from msgspec import Struct, field
 
-from sprocketmq.core.group.subscription import tags_code_matcher
+from sprocketmq.core.group.subscription import same_subscription, tags_code_matcher
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire.bodies import ConsumerData, SubscriptionData
 
@@ -53,6 +56,8 @@ class ConsumerGroup(Struct):
     subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
     members: dict[Connection, Member] = field(default_factory=dict)
     _matches: dict[str, tuple[SubscriptionData, Callable[[int], bool] | None]] = field(default_factory=dict)
+    # By topic: the subscriptions of members that differ from the group's.
+    _others: dict[str, dict[Connection, SubscriptionData]] = field(default_factory=dict)
 
     @property
     def client_ids(self) -> list[str]:
@@ -71,8 +76,8 @@ class ConsumerGroup(Struct):
             cached = self._matches[topic] = (subscription, tags_code_matcher(subscription))
         return cached[1]
 
-    def update_subscriptions(self, subscriptions: Iterable[SubscriptionData]) -> bool:
-        """Set a heartbeat's subscriptions. Returns whether the set of topics changed."""
+    def update_subscriptions(self, connection: Connection, subscriptions: Iterable[SubscriptionData]) -> bool:
+        """Set the subscriptions in a member's heartbeat. Returns whether the set of topics changed."""
         changed = False
         named: set[str] = set()
         for subscription in subscriptions:
@@ -81,13 +86,40 @@ class ConsumerGroup(Struct):
             old = self.subscriptions.get(topic)
             if old is None:
                 changed = True
-            if old is None or subscription.sub_version > old.sub_version:  # law 2
+            is_newer = old is None or subscription.sub_version > old.sub_version  # law 2
+            if old is None or same_subscription(subscription, old):
+                if topic in self._others:
+                    self._others[topic].pop(connection, None)
+            elif is_newer:
+                others = self._others.setdefault(topic, {})
+                for member in self.members:
+                    others.setdefault(member, old)
+                others.pop(connection, None)
+            else:
+                self._others.setdefault(topic, {})[connection] = subscription
+            if is_newer:
                 self.subscriptions[topic] = subscription
         for topic in [topic for topic in self.subscriptions if topic not in named]:
             del self.subscriptions[topic]
             self._matches.pop(topic, None)
+            self._others.pop(topic, None)
             changed = True
         return changed
+
+    def without(self, connection: Connection) -> list[SubscriptionData]:
+        """After a member left: the subscriptions that count again because no other member has the group's (law 2)."""
+        again: list[SubscriptionData] = []
+        for topic, others in list(self._others.items()):
+            others.pop(connection, None)
+            if others and len(others) == len(self.members):
+                newest = self.subscriptions[topic] = max(others.values(), key=lambda one: one.sub_version)
+                self._others[topic] = others = {
+                    member: one for member, one in others.items() if not same_subscription(one, newest)
+                }
+                again.append(newest)
+            if not others:
+                del self._others[topic]
+        return again
 
 
 class ConsumerTable:
@@ -97,9 +129,10 @@ class ConsumerTable:
         self,
         on_change: Callable[[ConsumerGroup], None] = lambda group: None,
         on_gone: Callable[[str], None] = lambda group: None,
+        on_again: Callable[[str, SubscriptionData], None] = lambda group, subscription: None,
     ) -> None:
         self.groups: dict[str, ConsumerGroup] = {}
-        self._on_change, self._on_gone = on_change, on_gone
+        self._on_change, self._on_gone, self._on_again = on_change, on_gone, on_again
         self._groups_of: dict[Connection, set[str]] = {}
         self._fingerprints: dict[str, int] = {}
         # Subscriptions of pulls, by group and topic: consumers without heartbeats are known only from these.
@@ -136,7 +169,7 @@ class ConsumerTable:
         group.members[member.connection] = member
         self._groups_of.setdefault(member.connection, set()).add(group.name)
         if not without_sub:
-            changed = group.update_subscriptions(data.subscription_data_set) or changed
+            changed = group.update_subscriptions(member.connection, data.subscription_data_set) or changed
         if changed and notify and not group.is_broadcasting:
             self._on_change(group)
         return changed
@@ -192,7 +225,10 @@ class ConsumerTable:
             del self.groups[group_name]
             self._fingerprints.pop(group_name, None)
             self._on_gone(group_name)
-        elif notify and not group.is_broadcasting:
+            return
+        for subscription in group.without(connection):
+            self._on_again(group_name, subscription)
+        if notify and not group.is_broadcasting:
             self._on_change(group)
 
     def connection_closed(self, connection: Connection) -> None:
@@ -212,6 +248,8 @@ class ConsumerTable:
     def check_invariants(self) -> None:
         for name, group in self.groups.items():
             assert group.members, f"group {name} has no member"
+            for topic, others in group._others.items():
+                assert others.keys() < group.members.keys(), f"no member of {name} has its subscription to {topic}"
             for connection in group.members:
                 assert name in self._groups_of[connection], (
                     f"{connection.remote_address} does not know that it is in {name}"

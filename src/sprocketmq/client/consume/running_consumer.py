@@ -29,6 +29,7 @@ from sprocketmq.client.group.send_back import SendBack
 from sprocketmq.client.hooks import Hooks
 from sprocketmq.client.read.pull_loop import PullLoop, PullOwner
 from sprocketmq.client.read.queue_watcher import QueueWatcher
+from sprocketmq.client.remoting.bounded_work import for_each
 from sprocketmq.client.remoting.instance import ClientInstance
 from sprocketmq.client.settings.options import ClientOptions
 from sprocketmq.client.settings.push_settings import PushSettings, consume_timestamp_ms
@@ -36,11 +37,11 @@ from sprocketmq.core.consume import flow_control
 from sprocketmq.core.consume.process_queue import ProcessQueue, QueueSnapshot
 from sprocketmq.core.consume.pull_cursor import BROKER_SUSPEND_MS, PULL_TIMEOUT_MS, PullCursor, PullDue
 from sprocketmq.core.consume.queue_lock import LOCK_RENEW_INTERVAL_MS
-from sprocketmq.core.group.subscription import TAG, parse_tag_expression, renewed
+from sprocketmq.core.group.subscription import TAG, parse_tag_expression, renewed, same_subscription
 from sprocketmq.core.quantities import counted
 from sprocketmq.core.retry import retry_schedule
 from sprocketmq.core.statistics import ConsumerStatistics, Window
-from sprocketmq.errors import NetworkError, RequestTimeout
+from sprocketmq.errors import NetworkError, RemoteError, RequestTimeout
 from sprocketmq.net.process.cancelled_tasks import restart_if_cancelled
 from sprocketmq.wire import bodies
 from sprocketmq.wire.frames.command import Command
@@ -58,6 +59,7 @@ statistics_log = logging.getLogger("sprocketmq.client.statistics")
 
 _FIRST_RENEWAL_MS: Final = 1_000
 _LEAVE_TIMEOUT_S: Final = 10.0
+_QUESTIONS_AT_ONCE: Final = 32
 _MINUTE_MS: Final = 60_000
 _LOGGED: Final = ((Window.MINUTE, _MINUTE_MS), (Window.HOUR, 60 * _MINUTE_MS), (Window.DAY, 24 * 60 * _MINUTE_MS))
 
@@ -102,6 +104,10 @@ class RunningConsumer:
         self._loops: dict[ProcessQueue, PullLoop] = {}
         self._limits = settings.flow_limits  # of each queue
         self._latest_subscriptions: dict[str, bodies.SubscriptionData] = {}  # of each topic, in any heartbeat or pull
+        self._unconfirmed: set[str] = set()  # topics that a broker may filter by another member's subscription
+        self._confirming = asyncio.Lock()
+        self._tell_no_subscription: set[str] = set()  # brokers that refuse to tell by which subscription they filter
+        self._warned_filters: set[str] = set()  # topics
         clustering = self._settings.clustering
         # Broadcasting progress lives in a file named after the client id, which must stay the same over restarts.
         client_id = self.options.client_id(keep_default_name=not clustering)
@@ -173,6 +179,7 @@ class RunningConsumer:
         self._owner = PullOwner(
             state=self._pull_state,
             subscription=self._subscription,
+            carries_filter=self._unconfirmed.__contains__,
             read_offset=self._read_offset,
             offset_illegal=self._offset_illegal,
             heartbeat=instance.heartbeats.soon,
@@ -429,6 +436,53 @@ class RunningConsumer:
         await self.instance.heartbeats.send_to_all()
         for loop in self._loops.values():
             loop.subscription_announced()
+        async with self._confirming:
+            await self._confirm()
+
+    async def _confirm(self) -> None:
+        """Ask the brokers by whose subscription they filter. They use the one with the highest version of any member, also of one that has
+        left, so that another's may be in force: a clock was ahead, or both versions have the same millisecond. Until all brokers have ours,
+        pulls carry it. (Not always: brokers would not check whether the group may read the topic.)"""
+        group, api, settings = self._settings.group, self.instance.api, self._settings
+        if api.behind_proxy or settings.post_subscription_when_pull or self.rebalancer.fixed is not None:
+            return
+        ours = {
+            topic: subscription
+            for topic, subscription in self.subscriptions.items()
+            if topic in self._unconfirmed and not retry_schedule.is_retry_topic(topic)
+        }
+        self._unconfirmed.intersection_update(ours)
+        unlike: dict[str, str] = {}
+
+        async def ask(address_and_topic: tuple[str, str]) -> None:
+            address, topic = address_and_topic
+            try:
+                found = await api.group_subscription(address, group, topic)
+            except RemoteError as error:  # in 5.x it takes the permission GET, and consumers may have only SUB
+                self._tell_no_subscription.add(address)
+                log.debug("group %s: %s does not tell by which subscription it filters: %s", group, address, error)
+                return
+            except (NetworkError, RequestTimeout) as error:
+                unlike[topic] = f"{address} did not answer: {error}"
+                return
+            if found is None or not same_subscription(found, ours[topic]):
+                unlike[topic] = f"{address} has {'none' if found is None else repr(found.sub_string)}"
+                if found is not None and topic not in self._warned_filters:
+                    self._warned_filters.add(topic)
+                    log.warning(
+                        "group %s: another member subscribes to %s by %r, this one by %r; the group loses messages that the "
+                        "member which reads their queue does not subscribe to: let all members subscribe alike",
+                        group, topic, found.sub_string, ours[topic].sub_string,
+                    )  # fmt: skip
+
+        brokers = [one for one in self.instance.heartbeats.reached() if one not in self._tell_no_subscription]
+        await for_each([(address, topic) for address in brokers for topic in ours], ask, _QUESTIONS_AT_ONCE)
+        for topic, subscription in ours.items():
+            if topic in unlike:
+                log.debug("group %s: pulls of %s carry their filter: %s", group, topic, unlike[topic])
+            elif self.subscriptions.get(topic) is subscription:  # else it changed meanwhile, and is announced again
+                self._unconfirmed.discard(topic)
+                self._warned_filters.discard(topic)
 
     def subscription_changed(self) -> None:
         async def announce_and_rebalance() -> None:
@@ -497,7 +551,9 @@ class RunningConsumer:
             latest = self._latest_subscriptions.get(topic)
             if latest is not None and latest is not wanted and wanted.sub_version <= latest.sub_version:
                 self.subscriptions[topic] = renewed(wanted, latest.sub_version + 1)
-            self._latest_subscriptions[topic] = self.subscriptions[topic]
+            if self.subscriptions[topic] is not latest:
+                self._latest_subscriptions[topic] = self.subscriptions[topic]
+                self._unconfirmed.add(topic)
 
     async def _read_offset(self, queue: MessageQueue) -> int:
         """The offset for the first locked pull: what the owner before us committed last. If nothing is stored, the computed start

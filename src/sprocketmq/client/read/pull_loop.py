@@ -69,14 +69,15 @@ _UNKNOWN_TO_BROKER: Final = (
 class PullOwner(msgspec.Struct, frozen=True):
     """What a pull loop needs of its consumer.
 
-    ``state`` the consumer's state now; ``subscription`` of a topic, None when it is not subscribed; ``read_offset`` the stored offset, or
-    a negative number; ``offset_illegal`` a queue must be dropped and go on at that offset; ``heartbeat`` send a heartbeat to the brokers;
-    ``correct_offset`` nothing is cached, progress may move there. ``suspend_ms``: how long a broker holds a pull that finds nothing,
-    ``timeout_ms``: how long the answer is waited for.
+    ``state`` the consumer's state now; ``subscription`` of a topic, None when it is not subscribed; ``carries_filter`` whether pulls of a
+    topic must carry their filter; ``read_offset`` the stored offset, or a negative number; ``offset_illegal`` a queue must be dropped and
+    go on at that offset; ``heartbeat`` send a heartbeat to the brokers; ``correct_offset`` nothing is cached, progress may move there.
+    ``suspend_ms``: how long a broker holds a pull that finds nothing, ``timeout_ms``: how long the answer is waited for.
     """
 
     state: Callable[[MessageQueue], pull_cursor.PullDue]
     subscription: Callable[[str], SubscriptionData | None]
+    carries_filter: Callable[[str], bool]
     read_offset: Callable[[MessageQueue], Awaitable[int]]
     offset_illegal: Callable[[MessageQueue, int], None]
     heartbeat: Callable[[], None]
@@ -383,7 +384,7 @@ class PullLoop:
             raise NetworkError(f"no route names an address of broker {queue.broker_name!r}")
         progress = self._group.offset_store.progress.read(queue) if self._group.clustering else 0
         # A proxy would put in the filter of its newest heartbeat, whatever the version (PullMessageActivity.processRequest0).
-        post = settings.post_subscription_when_pull or self._api.behind_proxy
+        post = settings.post_subscription_when_pull or self._api.behind_proxy or self._owner.carries_filter(queue.topic)
         size = settings.pull_batch_size_in_bytes
         suspend, suspend_ms, timeout_ms = True, self._owner.suspend_ms, self._owner.timeout_ms
         count = settings.pull_batch_size

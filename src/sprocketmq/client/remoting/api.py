@@ -318,6 +318,16 @@ class RemotingApi:
         await self._expect_success(answer, address, asked)
         return list((await answer_body(asked, answer)).consumer_id_list)
 
+    async def group_subscription(self, address: str, group: str, topic: str) -> bodies.SubscriptionData | None:
+        """QUERY_SUBSCRIPTION_BY_CONSUMER (5.x; GET_CONSUMER_CONNECTION_LIST before): by which the broker filters; None: there is none."""
+        header = headers.QuerySubscriptionByConsumerRequestHeader(group=group, topic=topic)
+        try:
+            answer = await self.ask_body(address, requests.topics.QUERY_SUBSCRIPTION_BY_CONSUMER, header)
+        except RequestNotServed:
+            connection = await self.consumer_connection(address, group)
+            return None if connection is None else connection.subscription_table.get(topic)
+        return answer.subscription_data
+
     async def query_assignment(
         self, address: str, body: bodies.QueryAssignmentRequestBody
     ) -> list[bodies.MessageQueueAssignment] | None:

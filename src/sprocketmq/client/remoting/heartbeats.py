@@ -92,6 +92,10 @@ class Heartbeats:
             broker.following = self._spawn(self._send_after(address, broker))
         return broker.following
 
+    def reached(self) -> list[str]:
+        """The brokers whose last heartbeat was answered, or has not been sent yet."""
+        return [address for address in self._targets() if address not in self._silent]
+
     @property
     def under_way(self) -> set[str]:
         """The brokers with a heartbeat under way."""
