@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from sprocketmq.spark.retry.row_retry import RowRetry
 
 BODY: Final = b"UA1545 N14228 EWR IAH 5:17 2 8:30 11 1400".ljust(100)
-STEPS: Final = ("_offsets_of_batch", "load", "save", "_check", "_mark_complete")
+STEPS: Final = ("_journal_of_batch", "load", "save", "_check", "complete")
 
 
 def judge(rows: DataFrame, batch_id: int) -> DataFrame:
@@ -63,7 +63,9 @@ class Turns:
         def write(good: DataFrame, batch_id: int) -> None:
             good.write.mode("overwrite").parquet(f"{self._folder}/good")
 
-        return foreach_batch(judge, write=write, group="bench", namesrv_addr=self._namesrv_addr, name=name)
+        return foreach_batch(
+            judge, write=write, group="bench", namesrv_addr=self._namesrv_addr, name=name, check_source=False
+        )
 
     def _kept(self, rows: DataFrame, batch_id: int, retry: RowRetry) -> None:
         self.timed("kept", retry)(rows, batch_id)
@@ -72,9 +74,9 @@ class Turns:
         def run() -> None:
             judged = retry._judged(rows, batch_id).persist()
             try:
-                bad = retry._is_bad(judged)
-                retry._write(judged.where(~bad).drop("failed"), batch_id)
-                retry._send_back(judged.where(bad), batch_id)
+                bad = retry._bad_rows(judged)
+                retry._write(judged.where(~retry._is_bad(judged)).drop("failed"), batch_id)
+                retry._send_back(judged, bad, batch_id)
             finally:
                 judged.unpersist()
 

@@ -2,7 +2,8 @@
 """The offset of a stream, as Spark writes it to the offset log of the checkpoint. No I/O.
 
     {"v":1,"init":"latest"}                                                      before the first batch
-    {"v":1,"q":{topic:{broker:{queue:next}}},"origin":{topic:{broker:{queue:from}}},"lost":...,"tasks":4}   after it
+    {"v":1,"q":{topic:{broker:{queue:next}}},"origin":{topic:{broker:{queue:from}}},"lost":...,"tasks":4,
+     "group":"delays","retries":true}                                            after it
 
 Spark calls ``initialOffset()`` again at every restart until batch 0 is committed, and does not store the result. A source that returned
 "the latest offset right now" would lose what arrived between two attempts. But Spark writes the *end* of a batch to the offset log before
@@ -21,7 +22,8 @@ Laws
 
 ``lost`` names the messages that the batch leaves out (``losses``). It appears in the checkpoint and in progress events; reads do not use
 it. ``late`` says where a queue begins whose broker was unreachable when the query began (``new_queue_start``). It is the same in every
-offset of a query.
+offset of a query. ``group`` and ``retries`` are the options group and includeRetry that the source had when the batch was planned
+(``query_sources``).
 """
 
 from __future__ import annotations
@@ -74,6 +76,8 @@ class StreamOffset:
     tasks: int | None = None
     ordered: bool = False
     late: NewQueueStart | None = None
+    group: str | None = None
+    includes_retry: bool | None = None  # None: written by an older version
 
     def to_json(self) -> dict[str, Any]:
         """The JSON object for the offset log; equal offsets give equal text (law 2)."""
@@ -90,6 +94,10 @@ class StreamOffset:
             document["ordered"] = True
         if self.late is not None:
             document["late"] = self.late.to_json()
+        if self.group is not None:
+            document["group"] = self.group
+        if self.includes_retry is not None:
+            document["retries"] = self.includes_retry
         return document
 
     @classmethod
@@ -117,6 +125,8 @@ class StreamOffset:
                 tasks=_tasks_from_json(document.get("tasks")),
                 ordered=document.get("ordered") is True,
                 late=NewQueueStart.from_json(document.get("late")),
+                group=None if (group := document.get("group")) is None else str(group),
+                includes_retry=None if (retries := document.get("retries")) is None else retries is True,
             )
         except (ValueError, TypeError, AttributeError, KeyError) as error:
             raise _strange(document) from error

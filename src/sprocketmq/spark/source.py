@@ -37,7 +37,7 @@ from sprocketmq.spark.options.given_options import CATALOG_PREFIX
 from sprocketmq.spark.options.option_table import OPTIONS
 from sprocketmq.spark.options.read_options import ReadOptions, read_options
 from sprocketmq.spark.options.sink_options import sink_options
-from sprocketmq.spark.options.source_columns import COLUMNS
+from sprocketmq.spark.options.source_columns import COLUMNS, TABLE_OPTIONS
 
 if TYPE_CHECKING:
     from sprocketmq.spark.read.reader import BatchReader
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
 __all__ = ["RocketMQDataSource", "message_schema"]
 
 _BOUNDS: Final = ("startingOffsets", "startingTimestamp", "ending", "groupOffsets")
-_TABLE_OPTIONS: Final = "sprocketmq.options"
 _TYPES: Mapping[str, DataType] = {
     "string": StringType(),
     "int": IntegerType(),
@@ -82,7 +81,7 @@ class RocketMQDataSource(DataSource):
         schema = message_schema(read_options(_of_any_use(self.options), streaming=True).columns)
         if any(key.lower().startswith(CATALOG_PREFIX) for key in self.options):
             refuse_secrets_in_tables(self.options)
-            schema.fields[0].metadata = {_TABLE_OPTIONS: json.dumps(dict(self.options))}
+            schema.fields[0].metadata = {TABLE_OPTIONS: json.dumps(dict(self.options))}
         return schema
 
     def reader(self, schema: StructType) -> BatchReader:
@@ -112,7 +111,7 @@ class RocketMQDataSource(DataSource):
         """Options, with the columns of ``schema``, which is the user's choice if ``.schema(...)`` was called."""
         kept: dict[str, str] = {}
         for field in schema.fields:
-            kept.update(json.loads((field.metadata or {}).get(_TABLE_OPTIONS, "{}")))
+            kept.update(json.loads((field.metadata or {}).get(TABLE_OPTIONS, "{}")))
         options = read_options({**kept, **self.options}, streaming=streaming)
         for field in schema.fields:
             wanted = COLUMNS.get(field.name)

@@ -15,7 +15,7 @@ import pytest
 
 import sprocketmq as rmq
 from inproc.spark.lazy_rows import Flag, LazyRows, Row
-from sprocketmq.errors import ConfigurationError
+from sprocketmq.errors import ConfigurationError, RocketMQError
 from sprocketmq.spark.retry import row_retry
 from sprocketmq.spark.retry.row_retry import RowRetry, foreach_batch
 from sprocketmq.spark.source import RocketMQDataSource
@@ -37,6 +37,8 @@ def mq() -> Iterator[EmbeddedRocketMQ]:
 class KeptRows:
     """Stands in for ``VerdictStore``: rows that are kept are made once."""
 
+    sources = ()
+
     def __init__(self, rows: LazyRows, batch_id: int, name: str, checkpoint_location: str | None) -> None:
         pass
 
@@ -48,6 +50,9 @@ class KeptRows:
 
     def save(self, judged: LazyRows) -> LazyRows:
         return judged.persist()
+
+    def complete(self) -> None:
+        pass
 
 
 @pytest.fixture(autouse=True)
@@ -138,3 +143,57 @@ def test_a_judge_that_drops_the_place_of_a_message_stops_the_batch(mq: EmbeddedR
     )
     with pytest.raises(ConfigurationError, match="lack brokerName; keep these columns"):
         retry(rows, 0)  # type: ignore[arg-type]
+
+
+Change = Callable[[Row], Row]
+CANNOT_BE_SENT_BACK: list[tuple[Change, str]] = [
+    (lambda row: {**row, "brokerName": None}, "a bad row has no brokerName"),
+    (lambda row: {**row, "commitLogOffset": None}, "a bad row has no commitLogOffset"),
+    (lambda row: {**row, "commitLogOffset": -1}, "commitLogOffset of a bad row is -1"),
+    (lambda row: {**row, "reason": "late", "body": None}, "has a reason and lacks body"),
+    (lambda row: {**row, "reason": "late", "topic": None}, "has a reason and lacks topic"),
+    (lambda row: {**row, "brokerName": "nobody"}, "broker 'nobody' is not registered"),
+]
+
+
+@pytest.mark.parametrize(("change", "sentence"), CANNOT_BE_SENT_BACK)
+def test_a_row_that_cannot_be_sent_back_stops_the_batch_before_its_verdicts_are_stored(
+    mq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch, change: Change, sentence: str
+) -> None:
+    stored: list[str] = []
+    monkeypatch.setattr(KeptRows, "complete", lambda store: stored.append("verdicts"))
+    retry = foreach_batch(
+        changing(change),
+        write=lambda rows, batch_id: stored.append("good rows"),
+        group="delays",
+        namesrv_addr=mq.namesrv_addr,
+        retry_timeout_ms=50,
+    )
+    with pytest.raises(RocketMQError, match=sentence):
+        retry(batch(mq), 0)  # type: ignore[arg-type]
+    assert (stored, sent_back(mq)) == ([], [])
+
+
+def test_stored_verdicts_that_cannot_be_carried_out_do_not_outlive_a_corrected_judge(
+    mq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken = changing(lambda row: {**row, "brokerName": None})(batch(mq), 0)
+    monkeypatch.setattr(KeptRows, "load", lambda store: broken)  # stored before rows were checked
+    good: list[int] = []
+    retry = retry_of(mq, lambda row: row["body"] == b"7", lambda rows, batch_id: good.extend(numbers(rows)))
+    retry(batch(mq), 0)  # type: ignore[arg-type]
+    assert (good, sent_back(mq)) == ([0, 1, 2, 3, 4, 5, 6, 8, 9], [7])
+    assert "batch 0 was judged before, and it is judged again: a bad row has no brokerName" in caplog.text
+
+
+def changing(change: Change) -> Callable[[Any, int], Any]:
+    """A judge that fails one row and makes another of it."""
+
+    def judge(rows: LazyRows, batch_id: int) -> LazyRows:
+        def make() -> list[Row]:
+            judged = [{**row, "reason": "", "failed": row["body"] == b"3"} for row in rows.rows()]
+            return [change(row) if row["failed"] else row for row in judged]
+
+        return LazyRows([*rows.columns, "reason", "failed"], make)
+
+    return judge

@@ -149,3 +149,20 @@ def test_an_invalid_write_is_refused_before_a_task_runs(
 def test_an_unknown_action_fails_its_task(mq: EmbeddedRocketMQ) -> None:
     with pytest.raises(ConfigurationError, match="action is 'again'; allowed is null, ack, retry, dlq, drop"):
         ack(mq, judged(read(mq, topic="flights"), {1: "again"}))
+
+
+def test_the_log_says_when_nobody_is_there_who_would_read_the_retries(
+    mq: EmbeddedRocketMQ, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = read(mq, topic="flights")
+    ack(mq, judged(rows, {2: "dlq"}))
+    assert "no member is online" not in caplog.text
+    ack(mq, judged(rows, {1: "retry"}))
+    assert "batch 7 sends rows back to group delays, of which no member is online" in caplog.text
+    caplog.clear()
+    consumer = mq.push_consumer("delays")
+    consumer.subscribe("flights")
+    consumer.on_message(lambda message: None)
+    with consumer:
+        ack(mq, judged(rows, {3: "retry"}))
+    assert "no member is online" not in caplog.text

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 if TYPE_CHECKING:
@@ -31,28 +32,43 @@ def main(namesrv_addr: str, directory: str) -> None:
     spark.sql(create.replace("topic 'flights'", f"namesrvAddr '{namesrv_addr}', topic 'flights'"))
     rows.select("body").write.format("rocketmq").options(**mq, topic="copy").mode("append").save()
 
-    def judge(rows: DataFrame, batch_id: int) -> DataFrame:
-        return rows.selectExpr("*", "IF(cast(body AS string) = '7', 'dlq', 'ack') AS action", "'seven' AS reason")
-
     def write(good: DataFrame, batch_id: int) -> None:
         good.select("body").write.mode("append").parquet(directory + "/good")
 
-    query = (
-        spark.readStream.format("rocketmq")
-        .options(**mq, topic="flights", startingOffsets="earliest", group="delays")
-        .load()
-        .writeStream.foreachBatch(
-            foreach_batch(judge, write=write, group="delays", options=mq, checkpoint_location=directory + "/checkpoint")
+    def run(action: str, checkpoint: str) -> None:
+        def judge(rows: DataFrame, batch_id: int) -> DataFrame:
+            return rows.selectExpr(
+                "*", f"IF(cast(body AS string) = '7', '{action}', 'ack') AS action", "'seven' AS reason"
+            )
+
+        (
+            spark.readStream.format("rocketmq")
+            .options(**mq, topic="flights", startingOffsets="earliest", group="delays")
+            .load()
+            .writeStream.foreachBatch(
+                foreach_batch(judge, write=write, group="delays", options=mq, checkpoint_location=checkpoint)
+            )
+            .option("checkpointLocation", checkpoint)
+            .trigger(availableNow=True)
+            .start()
+            .awaitTermination(600)
         )
-        .option("checkpointLocation", directory + "/checkpoint")
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination(600)
+
+    run("dlq", directory + "/checkpoint")
+    try:
+        run("retry", directory + "/retries")
+    except StreamingQueryException as error:
+        refused = str(error)
     good = spark.read.parquet(directory + "/good").count()
     table = spark.sql("SELECT count(*) AS n FROM flights_topic").first()
     assert table is not None
-    said = {"session": type(spark).__module__, "count": rows.count(), "good": good, "table": table.n}
+    said = {
+        "session": type(spark).__module__,
+        "count": rows.count(),
+        "good": good,
+        "table": table.n,
+        "refused": refused,
+    }
     run_sql_pipeline(Path(directory) / "pipeline")  # the command stops the session
     print(json.dumps(said))
 

@@ -76,7 +76,9 @@ def main(kind: str, where: str, namesrv_addr: str) -> None:
     )
     query = (
         rows.load()
-        .writeStream.foreachBatch(foreach_batch(judge, write=write, group="delays", namesrv_addr=namesrv_addr))
+        .writeStream.foreachBatch(
+            foreach_batch(judge, write=write, group="delays", namesrv_addr=namesrv_addr, check_source=False)
+        )
         .option("checkpointLocation", f"{where}/checkpoint")
         .trigger(availableNow=True)
         .start()

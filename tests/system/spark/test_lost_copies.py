@@ -64,6 +64,7 @@ def test_lost_bad_rows_come_back_and_the_hopeless_one_is_a_dead_letter(
         write=lambda rows, batch_id: good.extend(int(bytes(row.body)) for row in rows.collect()),
         group="delays",
         namesrv_addr=mq.namesrv_addr,
+        check_source=False,
     )
     run_once(rows, retry, tmp_path)
     assert sorted(good) == [0, 3, 5]
@@ -86,6 +87,7 @@ def test_lost_bad_rows_without_their_properties_stop_the_batch(
         write=lambda rows, batch_id: None,
         group="delays",
         namesrv_addr=mq.namesrv_addr,
+        check_source=False,
     )
     with pytest.raises(StreamingQueryException, match="3 bad rows cannot be sent back.*the rows lack properties"):
         run_once(rows, retry, tmp_path)

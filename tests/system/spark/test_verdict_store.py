@@ -23,6 +23,7 @@ from sprocketmq.spark import foreach_batch
 from sprocketmq.spark.retry import row_retry
 from sprocketmq.spark.retry.verdict_store import VerdictStore
 from sprocketmq.testing import EmbeddedRocketMQ
+from sprocketmq.wire.records.message import Message
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -90,7 +91,7 @@ def test_verdicts_of_a_batch_that_an_operator_took_back_count_for_nothing(
     good, judge = Numbers(), Judge(3, 13, 23)
 
     def run_all() -> None:
-        retry = foreach_batch(judge, write=good, group="delays", namesrv_addr=mq.namesrv_addr)
+        retry = foreach_batch(judge, write=good, group="delays", namesrv_addr=mq.namesrv_addr, check_source=False)
         run_available_now(streaming(spark, mq).load(), retry, tmp_path)
 
     publish(mq, 0, 10)
@@ -118,7 +119,7 @@ def test_a_batch_that_failed_when_it_was_written_is_written_again_as_it_was_judg
         raise OSError("the lake is closed")
 
     def run_with(write: Callable[[DataFrame, int], object]) -> None:
-        retry = foreach_batch(judge, write=write, group="delays", namesrv_addr=mq.namesrv_addr)
+        retry = foreach_batch(judge, write=write, group="delays", namesrv_addr=mq.namesrv_addr, check_source=False)
         run_available_now(streaming(spark, mq).load(), retry, tmp_path)
 
     with pytest.raises(StreamingQueryException, match="the lake is closed"):
@@ -159,7 +160,7 @@ def test_verdicts_that_nobody_checked_count_for_nothing(
         def judge(rows: DataFrame, batch_id: int) -> DataFrame:
             return rows.withColumn("action", f.when(rows.body.cast("string") == "3", three_says))
 
-        retry = foreach_batch(judge, write=good, group="delays", namesrv_addr=mq.namesrv_addr)
+        retry = foreach_batch(judge, write=good, group="delays", namesrv_addr=mq.namesrv_addr, check_source=False)
         run_available_now(streaming(spark, mq, minPartitions=4).load(), retry, tmp_path)
 
     with monkeypatch.context() as patch:
@@ -185,7 +186,7 @@ def test_kept_verdicts_of_which_some_are_gone_are_not_taken_for_the_batch(
         raise OSError("the lake is closed")
 
     def run_with(write: Callable[[DataFrame, int], object]) -> None:
-        retry = foreach_batch(judge, write=write, group="delays", namesrv_addr=mq.namesrv_addr)
+        retry = foreach_batch(judge, write=write, group="delays", namesrv_addr=mq.namesrv_addr, check_source=False)
         run_available_now(streaming(spark, mq, minPartitions=4).load(), retry, tmp_path)
 
     with pytest.raises(StreamingQueryException, match="the lake is closed"):
@@ -212,7 +213,7 @@ def test_a_call_that_failed_can_be_made_again(spark: SparkSession, mq: EmbeddedR
             raise OSError("the lake is busy")
         good(rows, batch_id)
 
-    retry = foreach_batch(judge, write=fail_first, group="delays", namesrv_addr=mq.namesrv_addr)
+    retry = foreach_batch(judge, write=fail_first, group="delays", namesrv_addr=mq.namesrv_addr, check_source=False)
 
     def patient(rows: DataFrame, batch_id: int) -> None:
         try:
@@ -237,7 +238,12 @@ def test_a_judge_that_is_called_in_another_thread_is_of_the_query_whose_checkpoi
 
     def run_with(write: Callable[[DataFrame, int], object], times: int = 1) -> None:
         retry = foreach_batch(
-            judge, write=write, group="delays", namesrv_addr=mq.namesrv_addr, checkpoint_location=str(tmp_path)
+            judge,
+            write=write,
+            group="delays",
+            namesrv_addr=mq.namesrv_addr,
+            checkpoint_location=str(tmp_path),
+            check_source=False,
         )
 
         def elsewhere(rows: DataFrame, batch_id: int) -> None:
@@ -278,7 +284,7 @@ def test_a_verdict_that_does_not_exist_stops_the_batch_before_anything_is_done_a
             rows = rows.withColumn("action", f.expr(f"IF({three}, ' Retry ', ' ACK\t')"))
             return rows.withColumn(column, f.expr(f"IF({three}, {three_says}, NULL)"))
 
-        retry = foreach_batch(judge, write=good, group="delays", namesrv_addr=mq.namesrv_addr)
+        retry = foreach_batch(judge, write=good, group="delays", namesrv_addr=mq.namesrv_addr, check_source=False)
         run_available_now(streaming(spark, mq).load(), retry, tmp_path)
 
     with pytest.raises(StreamingQueryException) as error:
@@ -297,7 +303,9 @@ def test_two_judges_of_one_query_have_two_names(spark: SparkSession, mq: Embedde
 
     def run_with(*names: str | None) -> None:
         retries = [
-            foreach_batch(Judge(3, 4), write=good, group="delays", namesrv_addr=mq.namesrv_addr, name=name)
+            foreach_batch(
+                Judge(3, 4), write=good, group="delays", namesrv_addr=mq.namesrv_addr, name=name, check_source=False
+            )
             for name in names
         ]
 
@@ -320,13 +328,18 @@ def test_the_checkpoint_of_another_query_is_refused(spark: SparkSession, mq: Emb
     publish(mq, 0, 10)
     good = Numbers()
     retry = foreach_batch(
-        Judge(), write=good, group="delays", namesrv_addr=mq.namesrv_addr, checkpoint_location=str(tmp_path / "another")
+        Judge(),
+        write=good,
+        group="delays",
+        namesrv_addr=mq.namesrv_addr,
+        checkpoint_location=str(tmp_path / "another"),
+        check_source=False,
     )
     with pytest.raises(StreamingQueryException, match="another knows no batch 0; give foreach_batch the checkpoint"):
         run_available_now(streaming(spark, mq).load(), retry, tmp_path / "checkpoint")
     rows = spark.read.format("rocketmq").options(namesrvAddr=mq.namesrv_addr, topic="flights").load()
     with pytest.raises(ConfigurationError, match="Spark does not say here where that is; give checkpoint_location"):
-        foreach_batch(Judge(), write=good, group="delays", namesrv_addr=mq.namesrv_addr)(rows, 0)
+        foreach_batch(Judge(), write=good, group="delays", namesrv_addr=mq.namesrv_addr, check_source=False)(rows, 0)
     assert good.seen == []
 
 
@@ -343,9 +356,44 @@ def test_a_checkpoint_that_executors_do_not_share_stops_the_batch(
             super()._check(kept.limit(4), written)
 
     monkeypatch.setattr(row_retry, "VerdictStore", LosesRows)
-    retry = foreach_batch(Judge(), write=good, group="delays", namesrv_addr=mq.namesrv_addr)
+    retry = foreach_batch(Judge(), write=good, group="delays", namesrv_addr=mq.namesrv_addr, check_source=False)
     with pytest.raises(StreamingQueryException) as error:
         run_available_now(streaming(spark, mq).load(), retry, tmp_path)
     assert "10 judged rows were written to" in last_words(error.value)
     assert "and 4 can be read; the checkpoint location must be on storage that" in last_words(error.value)
     assert good.seen == []
+
+
+def test_bad_rows_that_cannot_be_sent_back_stop_the_batch_and_a_reason_of_bytes_does_not(
+    spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path
+) -> None:
+    mq.create_topic("flights", queues=1)
+    with mq.producer() as producer:
+        producer.send_batch([Message("flights", body) for body in (b"0", b"\xff\xfe", b"2")])
+    good = Numbers()
+
+    def run_with(**columns: str) -> None:
+        def judge(rows: DataFrame, batch_id: int) -> DataFrame:
+            is_bad = "try_cast(try_cast(body AS string) AS int) IS NULL"
+            judged = rows.withColumns({name: f.expr(f"IF({is_bad}, {made}, {name})") for name, made in columns.items()})
+            return judged.selectExpr(
+                "*", f"IF({is_bad}, coalesce(cast(body AS string), 'none'), NULL) AS reason", f"{is_bad} AS failed"
+            )
+
+        retry = foreach_batch(judge, write=good, group="delays", namesrv_addr=mq.namesrv_addr, check_source=False)
+        run_available_now(streaming(spark, mq).load(), retry, tmp_path)
+
+    for columns, words in (
+        ({"brokerName": "NULL"}, "a bad row has no brokerName"),
+        ({"topic": "cast(X'ff' AS string)"}, "a text of a bad row is not UTF-8"),
+        ({"body": "cast(NULL AS binary)"}, "has a reason and lacks body"),
+    ):
+        with pytest.raises(StreamingQueryException) as error:
+            run_with(**columns)
+        assert words in last_words(error.value)
+        assert good.seen == []
+    run_with()
+    assert good.seen == [0, 2]
+    mq.wait_until(lambda: mq.messages("%RETRY%delays"))
+    (copy,) = mq.messages("%RETRY%delays")
+    assert (copy.body, copy.properties["RETRY_REASON"]) == (b"\xff\xfe", "\ufffd\ufffd")

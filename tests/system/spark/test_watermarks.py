@@ -38,6 +38,7 @@ def test_a_watermark_on_the_time_of_birth_drops_a_retry(
         write=lambda rows, batch_id: rows.collect(),
         group="delays",
         namesrv_addr=mq.namesrv_addr,
+        check_source=False,
     )
     run_available_now(streaming(spark, mq).load(), retry, tmp_path / "retry")
     mq.wait_until(lambda: len(mq.messages("%RETRY%delays")) == 1)

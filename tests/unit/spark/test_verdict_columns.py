@@ -10,7 +10,7 @@ import pytest
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark import foreach_batch
 from sprocketmq.spark.retry import row_retry
-from sprocketmq.spark.retry.verdict_columns import action_of, check_delay_level, check_verdict
+from sprocketmq.spark.retry.verdict_columns import action_of, check_delay_level, check_source_types, check_verdict
 
 
 class Judged:
@@ -80,6 +80,24 @@ def test_a_negative_or_too_high_level_is_refused_and_the_error_names_the_action_
     for level in (-1, 1001):
         with pytest.raises(ConfigurationError, match=f"delayLevel is {level}; allowed is null, 0 .*action dlq makes"):
             check_delay_level(level)
+
+
+@pytest.mark.parametrize(
+    ("column", "kind", "with_content"),
+    [
+        ("brokerName", "int", False),
+        ("commitLogOffset", "string", False),
+        ("topic", "int", False),
+        ("body", "struct<a:int>", True),
+        ("properties", "string", True),
+    ],
+)
+def test_columns_by_which_rows_are_sent_back_keep_their_types(column: str, kind: str, with_content: bool) -> None:
+    with pytest.raises(
+        ConfigurationError, match=f"column '{column}' of the judged rows is {kind}, and the source's is"
+    ):
+        check_source_types(Judged(**{column: kind}), with_content)  # type: ignore[arg-type]
+    check_source_types(Judged(body="string", commitLogOffset="int"), True)  # type: ignore[arg-type]
 
 
 def test_a_row_retry_without_write_is_refused() -> None:

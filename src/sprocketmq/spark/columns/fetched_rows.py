@@ -15,12 +15,17 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["fetched_rows"]
+__all__ = ["FetchedRows"]
 
 _AT_ONCE: Final = 4096
 
 
-def fetched_rows(rows: DataFrame) -> Iterator[dict[str, Any]]:
-    """Yield each row as a dict. Bodies are ``bytes``, a map is a list of pairs."""
-    for batch in rows.toArrow().to_batches(max_chunksize=_AT_ONCE):
-        yield from batch.to_pylist()
+class FetchedRows:
+    """The rows of ``rows``, which are computed once, now. Each row is a dict; bodies are ``bytes``, a map is a list of pairs."""
+
+    def __init__(self, rows: DataFrame) -> None:
+        self._table = rows.toArrow()
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for batch in self._table.to_batches(max_chunksize=_AT_ONCE):
+            yield from batch.to_pylist()

@@ -7,7 +7,7 @@ from typing import Final
 
 from sprocketmq.spark.options.given_options import GivenOptions
 
-__all__ = ["COLUMNS", "chosen_columns"]
+__all__ = ["COLUMNS", "COPY_COLUMNS", "TABLE_OPTIONS", "chosen_columns"]
 
 # name -> Spark type, in the order of the table that the source offers
 COLUMNS: Final[dict[str, str]] = {
@@ -31,6 +31,9 @@ COLUMNS: Final[dict[str, str]] = {
 
 # The columns that a copy of a message needs (retry copies, dead letters).
 COPY_COLUMNS: Final = ("topic", "body", "properties", "reconsumeTimes")
+
+# The metadata of a catalog table's first column that holds the options of the table.
+TABLE_OPTIONS: Final = "sprocketmq.options"
 
 
 def chosen_columns(given: GivenOptions) -> tuple[str, ...]:

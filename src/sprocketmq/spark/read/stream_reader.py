@@ -300,7 +300,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         poller.interval.reset()
         self._sample_backlog(step, bounds)
         tasks = task_count_for(batch_ranges(position, step.end), self._options)
-        return replace(step.end, tasks=tasks, ordered=self._options.ordered).to_json()
+        options = self._options
+        return replace(
+            step.end,
+            tasks=tasks,
+            ordered=options.ordered,
+            group=options.group if options.group_given else None,
+            includes_retry=options.include_retry,
+        ).to_json()
 
     def _first_batch(self, most: int | None) -> dict[str, Any]:
         """Resolve the symbolic start. The batch is planned even if there is nothing to read: it records where the stream began."""

@@ -19,16 +19,20 @@ Laws
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final
 
-from sprocketmq.errors import RemoteError
+from sprocketmq.errors import RemoteError, RocketMQError
+from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.options.access import ANONYMOUS, Access
 from sprocketmq.spark.retry.bad_rows import BadRow, Place
 from sprocketmq.spark.retry.send_back import SendBackRequest, send_back
 
 __all__ = ["BadRowSender"]
+
+log = logging.getLogger("sprocketmq.spark")
 
 _CHUNK: Final = 4096
 
@@ -61,6 +65,20 @@ class BadRowSender:
             if row.place not in self._done:
                 self._done.add(row.place)
                 yield row
+
+    def warn_if_nobody_reads_retries(self, topics: Iterable[str], what: str) -> None:
+        """Log a warning if no member of the group is online: for a sink, which does not see the source of its query."""
+        cluster = Cluster.at(self.namesrv_addr, self.retry_timeout_ms, self.access)
+        try:
+            members = cluster.engine.run(cluster.members_of(self.group, sorted(topics)))
+        except RocketMQError:
+            return
+        if not members:
+            log.warning(
+                "%s sends rows back to group %s, of which no member is online, so nobody reads them again; give the query's source the "
+                "options group and includeRetry=true",
+                *(what, self.group),
+            )
 
     def send_back(self, rows: Iterable[BadRow]) -> list[tuple[BadRow, RemoteError]]:
         """Send ``rows`` back; all of them are stored when this returns.

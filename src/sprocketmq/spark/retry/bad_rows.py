@@ -47,8 +47,18 @@ def bad_row(row: Mapping[str, Any], action: str, *, delay_level: int, max_recons
         max_reconsume: after so many tries a retry becomes a dead letter.
 
     Raises:
-        ConfigurationError: the row has a reason but lacks the columns of a copy, or the level does not exist.
+        ConfigurationError: the row does not say where its message is, it has a reason but lacks the columns of a copy, or the level does
+            not exist.
     """
+    for name in ("brokerName", "commitLogOffset"):
+        if row[name] is None:
+            raise ConfigurationError(
+                f"a bad row has no {name}, which says where its message is; keep it as the source made it"
+            )
+    if row["commitLogOffset"] < 0:
+        raise ConfigurationError(
+            f"commitLogOffset of a bad row is {row['commitLogOffset']}; keep it as the source made it"
+        )
     given_up = action == "dlq" or (row.get("reconsumeTimes") or 0) >= max_reconsume
     level = row.get("delayLevel")
     message = SendBackRequest(

@@ -25,10 +25,11 @@ from sprocketmq.errors import ConfigurationError, RemoteError, RocketMQError
 from sprocketmq.net.address import local_ip
 from sprocketmq.net.process.clock import SystemClock
 from sprocketmq.spark.cluster.cluster import Cluster
-from sprocketmq.spark.columns.fetched_rows import fetched_rows
+from sprocketmq.spark.columns.fetched_rows import FetchedRows
 from sprocketmq.spark.options.access import ANONYMOUS, Access
 from sprocketmq.spark.options.source_columns import COPY_COLUMNS
 from sprocketmq.spark.retry.bad_rows import BadRow
+from sprocketmq.spark.retry.verdict_columns import as_stored, check_source_types
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import Message, MessageExt, MessageQueue
 from sprocketmq.wire.records.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK
@@ -63,10 +64,12 @@ def send_with_content(
             f"{len(refused)} bad rows cannot be sent back, the first is {row.message} ({error}), and the rows lack {', '.join(missing)} "
             "to send a new copy; keep the columns of the source in the rows that process returns"
         )
-    wanted = ["brokerName", "commitLogOffset", *COPY_COLUMNS, *(name for name in _IF_THERE if name in bad.columns)]
+    check_source_types(bad, with_content=True)
+    names = ["brokerName", "commitLogOffset", *COPY_COLUMNS, *(name for name in _IF_THERE if name in bad.columns)]
+    wanted = [as_stored(name).alias(name) for name in names]
     for at in range(0, len(refused), _ROWS_PER_QUERY):
         part = {row.place: row for row, _ in refused[at : at + _ROWS_PER_QUERY]}
-        send(with_content(fetched_rows(bad.where(_is_one_of(part)).select(wanted)), part))
+        send(with_content(FetchedRows(bad.where(_is_one_of(part)).select(*wanted)), part))
 
 
 def with_content(rows: Iterable[dict[str, Any]], refused: dict[tuple[str, int], BadRow]) -> Iterator[BadRow]:

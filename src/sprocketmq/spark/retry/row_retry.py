@@ -21,7 +21,7 @@ Laws
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -29,16 +29,20 @@ from sprocketmq.client.settings.namesrv_addr import resolve_namesrv_addr
 from sprocketmq.core.callbacks import check_callback
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.plain_values import plain_int, plain_text
-from sprocketmq.spark.columns.fetched_rows import fetched_rows
+from sprocketmq.spark.cluster.cluster import Cluster
+from sprocketmq.spark.columns.fetched_rows import FetchedRows
 from sprocketmq.spark.options.access import Access
 from sprocketmq.spark.options.given_options import GivenOptions
 from sprocketmq.spark.options.source_columns import COPY_COLUMNS
 from sprocketmq.spark.retry.bad_row_sender import BadRowSender
 from sprocketmq.spark.retry.bad_rows import BadRow, bad_row
+from sprocketmq.spark.retry.query_sources import QuerySource, check_retries_are_read
 from sprocketmq.spark.retry.verdict_columns import (
     ACTIONS,
     action_of,
+    as_stored,
     check_delay_level,
+    check_source_types,
     check_verdict,
     normalized_action,
 )
@@ -77,6 +81,7 @@ def foreach_batch(
     options: Mapping[str, str] | None = None,
     checkpoint_location: str | None = None,
     name: str | None = None,
+    check_source: bool = True,
 ) -> RowRetry:
     """A function for ``DataStreamWriter.foreachBatch`` that sends bad rows back instead of failing.
 
@@ -98,12 +103,13 @@ def foreach_batch(
         checkpoint_location: the query's ``checkpointLocation``, in which the verdicts are stored. By default Spark is asked; Spark Connect
             does not know it, so give it there.
         name: a name for this function, if a query has several for one group. Default: the group.
+        check_source: whether the query's own source must read what is sent back to be retried. False: another query or a consumer does.
 
     Returns:
-        A callable that counts what it did: ``retried``, ``dead_lettered``, ``dropped``.
+        A callable that counts what it did: ``retried``, ``dead_lettered``, ``dropped``. Give the query's source its ``source_options``.
 
     Raises (in the stream):
-        ConfigurationError: the returned rows lack a column.
+        ConfigurationError: the returned rows lack a column or a value, or the query's source does not read the retries of ``group``.
     """
     if on_error not in ("retry", "dlq", "drop"):
         raise ConfigurationError(f"on_error is {on_error!r}; allowed is retry, dlq or drop")
@@ -126,7 +132,10 @@ def foreach_batch(
         plain_text(name or named),
         checkpoint_location if checkpoint_location is None else plain_text(checkpoint_location),
     )
-    return RowRetry(process, write, plain_text(on_error), plain_int(delay_level), settings, where)
+    source_options = {**(options or {}), "namesrvAddr": address, "group": named, "includeRetry": "true"}
+    retry = RowRetry(process, write, plain_text(on_error), plain_int(delay_level), settings, where)
+    retry.source_options, retry.check_source = source_options, check_source
+    return retry
 
 
 def each_try_once(rows: DataFrame, within: str = "3 hours") -> DataFrame:
@@ -158,7 +167,14 @@ SendBackSettings = tuple[str, str, Access, int, int]
 
 
 class RowRetry:
-    """Made by :func:`foreach_batch`. ``retried``, ``dead_lettered`` and ``dropped`` count rows since it was made."""
+    """Made by :func:`foreach_batch`.
+
+    Attributes:
+        retried, dead_lettered, dropped: count rows since it was made.
+        source_options: options for the query's source, which then reads what is sent back: those given, the name server, the group, and
+            includeRetry.
+        check_source: as given.
+    """
 
     def __init__(
         self,
@@ -172,6 +188,8 @@ class RowRetry:
         self._process, self._write = process, write
         self._on_error, self._delay_level, self._settings, self._kept = on_error, delay_level, settings, kept
         self.retried = self.dead_lettered = self.dropped = 0
+        self.source_options: dict[str, str] = {}
+        self.check_source = True
 
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
         store = VerdictStore(rows, batch_id, *self._kept)
@@ -182,10 +200,14 @@ class RowRetry:
             raise
 
     def _batch(self, store: VerdictStore, rows: DataFrame, batch_id: int) -> None:
-        judged = store.load()
-        if judged is None:
-            judged = store.save(self._judged(rows, batch_id))
+        stored = self._stored(store, batch_id)
+        if stored is not None:
+            judged, bad = stored
         else:
+            judged = store.save(self._judged(rows, batch_id))
+            bad = self._bad_rows(judged)
+        self._check_source(store.sources, judged, bad)
+        if stored is not None:
             log.warning(
                 "batch %d of group %s is repeated with the verdicts that it was given before; to compute new verdicts, delete %s while the "
                 "query stands still",
@@ -193,9 +215,49 @@ class RowRetry:
             )
             # Run the batch all the same, for what depends on it: state stores, watermarks, progress.
             rows.write.format("noop").mode("overwrite").save()
-        bad = self._is_bad(judged)
-        self._write(judged.where(~bad).drop(*_VERDICT), batch_id)
-        self._send_back(judged.where(bad), batch_id)
+        else:
+            store.complete()
+        self._write(judged.where(~self._is_bad(judged)).drop(*_VERDICT), batch_id)
+        self._send_back(judged, bad, batch_id)
+
+    def _stored(self, store: VerdictStore, batch_id: int) -> tuple[DataFrame, FetchedRows] | None:
+        """The rows with the verdicts of an earlier call for this batch, and the bad ones; None if there was none."""
+        judged = store.load()
+        if judged is None:
+            return None
+        try:
+            return judged, self._bad_rows(judged)
+        except ConfigurationError as error:  # stored by a version that did not check them
+            log.warning("batch %d was judged before, and it is judged again: %s", batch_id, error)
+            return None
+
+    def _bad_rows(self, judged: DataFrame) -> FetchedRows:
+        """The bad rows of the batch, checked: each can be sent back.
+
+        Raises:
+            ConfigurationError: a row lacks a value, or has one that is not allowed.
+            NetworkError, RequestTimeout: the broker of a row is not registered.
+        """
+        _, namesrv_addr, access, _, retry_timeout_ms = self._settings
+        bad = FetchedRows(self._columns_to_fetch(judged.where(self._is_bad(judged))))
+        try:
+            names = {row.message.broker_name for row in map(self._bad_row, bad) if row is not None}
+        except UnicodeDecodeError as error:
+            raise ConfigurationError(
+                f"a text of a bad row is not UTF-8 ({error}); keep the columns of the source as they are, or cast it by make_valid_utf8"
+            ) from None
+        cluster = Cluster.at(namesrv_addr, retry_timeout_ms, access)
+        for name in sorted(names):
+            cluster.run(lambda name=name: cluster.broker_address(name))  # type: ignore[misc]
+        return bad
+
+    def _check_source(self, sources: Sequence[QuerySource], judged: DataFrame, bad: FetchedRows) -> None:
+        """Raise ConfigurationError if rows are to be retried, now or later, and no source of the query reads them again."""
+        if not self.check_source or not sources:
+            return
+        later = "failed" in judged.columns and self._on_error == "retry" and self._settings[3] > 0
+        if later or any(row is not None and row.message.delay_level >= 0 for row in map(self._bad_row, bad)):
+            check_retries_are_read(sources, self._settings[0])
 
     def _judged(self, rows: DataFrame, batch_id: int) -> DataFrame:
         judged = self._process(rows, batch_id)
@@ -205,6 +267,7 @@ class RowRetry:
             raise ConfigurationError(
                 f"the rows returned to foreach_batch lack {' and '.join(missing)}; keep these columns, they say where a message is"
             )
+        check_source_types(judged, "reason" in judged.columns)
         if "reason" in judged.columns and (lacking := [name for name in COPY_COLUMNS if name not in judged.columns]):
             raise ConfigurationError(
                 f"the rows returned to foreach_batch have a reason and lack {', '.join(lacking)}: a reason is sent with a copy of the "
@@ -220,20 +283,21 @@ class RowRetry:
         verdict = normalized_action("action") != "ack" if "action" in judged.columns else f.col("failed")
         return f.coalesce(verdict, f.lit(False))
 
-    def _send_back(self, bad: DataFrame, batch_id: int) -> None:
+    def _send_back(self, judged: DataFrame, bad: FetchedRows, batch_id: int) -> None:
         group, namesrv_addr, access, max_reconsume, retry_timeout_ms = self._settings
         sender = BadRowSender(
             group, namesrv_addr, access=access, max_reconsume=max_reconsume, retry_timeout_ms=retry_timeout_ms
         )
-        rows = fetched_rows(self._columns_to_fetch(bad))
+        rows = map(self._bad_row, bad)
         retried, dead, dropped = self.retried, self.dead_lettered, self.dropped
         while chunk := list(islice(rows, _CHUNK)):
-            going = [going for row in chunk if (going := self._bad_row(row)) is not None]
+            going = [row for row in chunk if row is not None]
+            self.dropped += len(chunk) - len(going)
             refused = sender.send_back(self._counted(sender.first_of_each_message(going)))
             if refused:
                 from sprocketmq.spark.retry.retry_copies import send_with_content
 
-                send_with_content(bad, refused, sender.send_copies)
+                send_with_content(judged.where(self._is_bad(judged)), refused, sender.send_copies)
         log.info(
             "batch %d of group %s: %d rows to be retried, %d to dead letters, %d dropped",
             *(batch_id, group, self.retried - retried, self.dead_lettered - dead, self.dropped - dropped),
@@ -248,13 +312,14 @@ class RowRetry:
         if "reason" in bad.columns:
             explained = f.col("reason").isNotNull() & (f.col("reason") != "")
             heavy = [name for name in ("body", "properties", "storeHost", "sysFlag") if name in bad.columns]
-            here += [f.col("reason"), *(f.when(explained, f.col(name)).alias(name) for name in heavy)]
+            here += [f.make_valid_utf8("reason").alias("reason")]
+            here += [f.when(explained, as_stored(name)).alias(name) for name in heavy]
         return bad.select(*here)
 
     def _bad_row(self, row: dict[str, Any]) -> BadRow | None:
+        """``row`` as it is sent back; None if it is dropped."""
         action = action_of(row.get("action"), self._on_error)
         if action == "drop":
-            self.dropped += 1
             return None
         return bad_row(row, action, delay_level=self._delay_level, max_reconsume=self._settings[3])
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark.options.source_columns import COLUMNS, COPY_COLUMNS
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -23,7 +24,9 @@ __all__ = [
     "BLANKS",
     "VERDICT_TYPES",
     "action_of",
+    "as_stored",
     "check_delay_level",
+    "check_source_types",
     "check_verdict",
     "normalized_action",
     "verdict_checks",
@@ -34,6 +37,8 @@ ACTIONS: Final = ("ack", "retry", "dlq", "drop")
 BLANKS: Final = " \t\r\n"
 # As for the option: brokers have 18 levels, or those of their messageDelayLevel, and use their last level for a higher number.
 _HIGHEST_LEVEL: Final = 1000
+_WHOLE: Final = ("int", "bigint", "smallint", "tinyint")
+_REQUEST: Final = ("brokerName", "commitLogOffset", "topic", "messageId", "reconsumeTimes")
 _NOTHING: Final = "void"  # the type of a literal null
 VERDICT_TYPES: Final[dict[str, tuple[str, ...]]] = {
     "action": ("string", _NOTHING),
@@ -62,6 +67,34 @@ def check_verdict(judged: DataFrame) -> None:
     if ("action" in types) == ("failed" in types):
         have = "both an action and a failed column" if "action" in types else "neither an action nor a failed column"
         raise ConfigurationError(f"the judged rows have {have}; return them with one of the two")
+
+
+def check_source_types(judged: DataFrame, with_content: bool) -> None:
+    """Check the types of the source's columns that send-back uses, as far as they were kept.
+
+    Args:
+        with_content: whether bad rows are sent as a whole. A body that was cast to a string still has its bytes.
+
+    Raises:
+        ConfigurationError: one is not what the source made.
+    """
+    types = dict(judged.dtypes)
+    for name in (*_REQUEST, *(COPY_COLUMNS if with_content else ())):
+        allowed = (
+            (COLUMNS[name], "string") if name == "body" else _WHOLE if COLUMNS[name] in _WHOLE else (COLUMNS[name],)
+        )
+        if types.get(name, allowed[0]) not in allowed:
+            raise ConfigurationError(
+                f"column {name!r} of the judged rows is {types[name]}, and the source's is {COLUMNS[name]}, by which a bad row is "
+                "sent back; keep it as it is, and give your column another name"
+            )
+
+
+def as_stored(name: str) -> Column:
+    """The column of the source as a copy needs it: a body as bytes."""
+    from pyspark.sql import functions as f
+
+    return f.col(name).cast("binary") if name == "body" else f.col(name)
 
 
 def action_of(value: str | None, otherwise: str) -> str:

@@ -15,8 +15,8 @@ Laws (tests/system/spark/test_verdict_store.py)
    accepted.
 2. Verdicts belong to one batch as in the offset log: its number and its offsets. If an operator deleted the offsets, the verdicts do not
    count.
-3. Verdicts count once they are complete: ``checked`` is written last and names the id of the verdicts. Whoever finds it counts their rows
-   again. If rows are missing, new verdicts are computed.
+3. Verdicts count once they are complete and all of them can be carried out: ``checked`` is written last and names the id of the verdicts.
+   Whoever finds it counts their rows again. If rows are missing, new verdicts are computed.
 4. Only the first call for a batch in a run can be a repetition, and a call after one that failed: earlier batches are done.
 """
 
@@ -31,6 +31,7 @@ import uuid
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark.retry.query_sources import QuerySource, sources_of_log, sources_of_plan
 from sprocketmq.spark.retry.verdict_columns import VERDICT_TYPES, verdict_checks
 
 if TYPE_CHECKING:
@@ -66,7 +67,12 @@ class VerdictStore:
     def __init__(self, rows: DataFrame, batch_id: int, name: str, checkpoint_location: str | None) -> None:
         self._spark: SparkSession = rows.sparkSession
         self._batch_id = batch_id
-        location, run = _query_of(self._spark, checkpoint_location)
+        query = _query_of(self._spark, checkpoint_location)
+        location, run = checkpoint_location, None
+        if not _is_classic(self._spark):
+            run = str(os.getpid())  # Spark Connect: a process for each run
+        elif query is not None:
+            location, run = location or query.resolvedCheckpointRoot(), query.runId().toString()
         if location is None:
             raise ConfigurationError(
                 "foreach_batch keeps the verdicts of a batch in the checkpoint of its query, and Spark does not say here where that is; "
@@ -83,7 +89,13 @@ class VerdictStore:
                 "or make one for each judge, each with a name of its own"
             )
         self._can_be_a_repeat = run is None or before is None or before[0] != run
-        self._offsets = self._offsets_of_batch()
+        journal = self._journal_of_batch()
+        self._offsets = hashlib.sha256(journal.encode()).hexdigest()[:32]
+        self.sources: list[QuerySource] = []  # empty if they are not known
+        if query is not None:
+            self.sources = sources_of_plan(query)
+        elif run is not None:
+            self.sources = sources_of_log(journal)
         if run is not None:
             self._last[self.path] = run, batch_id
 
@@ -115,7 +127,7 @@ class VerdictStore:
         return None
 
     def save(self, judged: DataFrame) -> DataFrame:
-        """Compute the verdicts once, store them, and return the stored rows.
+        """Compute the verdicts once, write them, and return the rows that were written. They count once ``complete`` is called.
 
         Raises:
             ConfigurationError: a verdict has an invalid value, or the checkpoint is not on storage that all processes share. A corrected
@@ -134,7 +146,13 @@ class VerdictStore:
         written = observed.get.get(_ROWS, 0)
         kept = self._kept(verdicts_id, marked.schema)
         self._check(kept, written)
-        self._mark_complete(verdicts_id, written, marked.schema)
+        self._note = {
+            "batch": self._batch_id,
+            "offsets": self._offsets,
+            "judgement": verdicts_id,
+            "rows": written,
+            "schema": marked.schema.jsonValue(),
+        }
         return kept
 
     def _kept(self, verdicts_id: str, schema: StructType) -> DataFrame:
@@ -159,36 +177,27 @@ class VerdictStore:
             if value is not None:
                 raise ConfigurationError(sentence(value))
 
-    def _mark_complete(self, verdicts_id: str, rows: int, schema: StructType) -> None:
-        """Note that these verdicts are complete and checked."""
+    def complete(self) -> None:
+        """Note that the verdicts of ``save`` are complete and can be carried out: a repeated batch finds them."""
         from pyspark.sql import functions as f
 
-        note = json.dumps(
-            {
-                "batch": self._batch_id,
-                "offsets": self._offsets,
-                "judgement": verdicts_id,
-                "rows": rows,
-                "schema": schema.jsonValue(),
-            }
-        )
-        line = self._spark.range(0, 1, 1, 1).select(f.lit(note).alias("value"))
+        line = self._spark.range(0, 1, 1, 1).select(f.lit(json.dumps(self._note)).alias("value"))
         line.write.mode("overwrite").text(self._checked_path)
 
     def _checked(self) -> dict[str, Any] | None:
-        """What ``_mark_complete`` wrote last."""
+        """What ``complete`` wrote last."""
         note = self._text(self._checked_path)
         return json.loads(note) if note else None  # empty after a power cut
 
-    def _offsets_of_batch(self) -> str:
-        """A short hash of the offset log's entry for this batch."""
+    def _journal_of_batch(self) -> str:
+        """The offset log's entry for this batch."""
         journal = self._text(f"{self._location}/offsets/{self._batch_id}")
         if journal is None:
             raise ConfigurationError(
                 f"the checkpoint at {self._location} knows no batch {self._batch_id}; give foreach_batch the checkpointLocation of the "
                 "query that calls it"
             )
-        return hashlib.sha256(journal.encode()).hexdigest()[:32]
+        return journal
 
     def _text(self, path: str) -> str | None:
         """The text of the file at ``path``, or of the one file in the folder there; None if there is nothing."""
@@ -208,26 +217,26 @@ def _escaped_path(path: str) -> str:
     return re.sub(r"[\[\]{}*?\\]", r"\\\g<0>", path)
 
 
-def _query_of(spark: SparkSession, given: str | None) -> tuple[str | None, str | None]:
-    """The checkpoint of the query whose batch this is, and the id of its run; None where it cannot be found.
+def _is_classic(spark: SparkSession) -> bool:
+    return hasattr(spark, "_jsparkSession")
+
+
+def _query_of(spark: SparkSession, checkpoint_location: str | None) -> Any:
+    """The query whose batch this is, as an object of the JVM; None with Spark Connect, and if it is not found.
 
     On a thread that the user started Spark does not know the query. Then the given checkpoint identifies it, because a checkpoint has one
     run at a time.
     """
-    if not hasattr(spark, "_jsparkSession"):
-        return given, str(os.getpid())  # Spark Connect: a process for each run
+    if not _is_classic(spark):
+        return None
     jvm: Any = spark._jvm
     queries = spark._jsparkSession.sharedState().activeStreamingQueries()
     query_id = spark.sparkContext.getLocalProperty(_QUERY_ID)
     if query_id is not None:
-        query = queries.get(jvm.java.util.UUID.fromString(query_id))
-    elif given is not None:
-        path = jvm.org.apache.hadoop.fs.Path(given)
-        system = path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
-        root = system.makeQualified(path).toString()
-        query = next((query for query in queries.values() if query and query.resolvedCheckpointRoot() == root), None)
-    else:
-        query = None
-    if query is None:
-        return given, None
-    return given or query.resolvedCheckpointRoot(), query.runId().toString()
+        return queries.get(jvm.java.util.UUID.fromString(query_id))
+    if checkpoint_location is None:
+        return None
+    path = jvm.org.apache.hadoop.fs.Path(checkpoint_location)
+    system = path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
+    root = system.makeQualified(path).toString()
+    return next((query for query in queries.values() if query and query.resolvedCheckpointRoot() == root), None)

@@ -69,7 +69,7 @@ class _Sink:
     def __init__(self, options: SinkOptions, schema: StructType, streaming: bool) -> None:
         check_columns(schema, options.mode, options.topic)
         check_write_name(options, streaming)
-        self._options = options
+        self._options, self._streaming = options, streaming
         self._replay_id = uuid.uuid4().hex  # of a batch; made once, on the driver
         self._transactional: TransactionalWrite | None = None
         if options.delivery == "transactional":
@@ -114,6 +114,8 @@ class _Sink:
                 max_reconsume=self._options.max_reconsume_times,
                 retry_timeout_ms=self._options.retry_timeout_ms,
             )
+            if self._streaming and any(row.message.delay_level >= 0 for row in back):
+                sender.warn_if_nobody_reads_retries({row.message.topic for row in back if row.message.topic}, what)
             refused = sender.send_back(sender.first_of_each_message(back))
             if refused:
                 row, error = refused[0]
