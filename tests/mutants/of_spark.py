@@ -61,10 +61,10 @@ SPARK_MUTANTS = [
         "spark",
         "bad rows are sent back before the good ones are written",
         "src/sprocketmq/spark/retry/row_retry.py",
-        "        self._write(judged.where(~bad).drop(*_VERDICT), batch_id)\n"
-        "        self._send_back(judged.where(bad), batch_id)\n",
-        "        self._send_back(judged.where(bad), batch_id)\n"
-        "        self._write(judged.where(~bad).drop(*_VERDICT), batch_id)\n",
+        "        self._write(judged.where(~self._is_bad(judged)).drop(*_VERDICT), batch_id)\n"
+        "        self._send_back(judged, bad, batch_id)\n",
+        "        self._send_back(judged, bad, batch_id)\n"
+        "        self._write(judged.where(~self._is_bad(judged)).drop(*_VERDICT), batch_id)\n",
         "tests/inproc/spark/test_row_retry.py::test_nothing_is_sent_back_before_the_good_rows_are_written",
     ),
     Mutant(
