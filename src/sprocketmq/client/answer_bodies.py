@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 from typing import Any, Final, TypeVar
 
 from sprocketmq.threads import submit
@@ -22,7 +22,7 @@ __all__ = ["answer_body", "decoded", "off_loop"]
 T = TypeVar("T")
 
 _SHORT_BYTES: Final = 16 * 1024  # half a millisecond at most
-_executors: Final[dict[int, ThreadPoolExecutor]] = {}  # by process: a forked child does not have its parent's thread
+_executors: Final[dict[int, Executor]] = {}  # by process: a forked child does not have its parent's thread
 
 
 async def answer_body(asked: Request[Any, Any, B], answer: Command) -> B:
@@ -39,5 +39,9 @@ async def off_loop(work: Callable[[], T]) -> T:
     """What ``work`` returns or raises on the thread. It continues if the caller no longer waits."""
     executor = _executors.get(os.getpid())
     if executor is None:
+        try:
+            from concurrent.futures import ThreadPoolExecutor
+        except RuntimeError:  # the main thread has ended, and others go on
+            return work()
         executor = _executors.setdefault(os.getpid(), ThreadPoolExecutor(1, "sprocketmq-decoder"))
     return await asyncio.wrap_future(submit(executor, work))

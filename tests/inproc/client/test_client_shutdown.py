@@ -498,6 +498,54 @@ def test_the_end_of_a_program_does_not_wait_for_ever(rocketmq: EmbeddedRocketMQ)
     assert "2000 sends" in ended.stderr
 
 
+# A thread that goes on when the main one has ended: concurrent.futures is shut down, and what imports it cannot be imported any more.
+_LATE_PROGRAM = textwrap.dedent(
+    """
+    import asyncio, sys, threading
+
+    def work(addr, what):
+        threading.main_thread().join()
+        import sprocketmq as rmq
+        if what == "async":
+            async def main():
+                async with rmq.AsyncProducer("ops", namesrv_addr=addr) as producer:
+                    for number in range(20):
+                        await producer.send(rmq.Message("flights", b"%d" % number))
+            asyncio.run(main())
+            return
+        yes = lambda message: rmq.LocalTransactionState.COMMIT_MESSAGE
+        with rmq.TransactionProducer("ops", check=yes, namesrv_addr=addr) as producer:  # ``execute`` runs on an executor
+            for number in range(20):
+                producer.send_in_transaction(rmq.Message("flights", b"%d" % number), execute=yes)
+        got, consumer = set(), rmq.PushConsumer("delays", consume_from_where="CONSUME_FROM_FIRST_OFFSET", namesrv_addr=addr)
+        consumer.subscribe("flights")
+        all_came = threading.Event()
+        consumer.on_message(lambda message: (got.add(message.body), len(got) == 20 and all_came.set()) and None)
+        with consumer:
+            assert all_came.wait(30), got
+        with rmq.Admin(namesrv_addr=addr) as admin:
+            assert admin.topic_stats("flights")
+        print("all came")
+
+    threading.Thread(target=work, args=sys.argv[1:]).start()
+    """
+)
+
+
+@pytest.mark.parametrize("what", ["async", "blocking"])
+def test_a_client_is_first_started_by_a_thread_when_the_main_one_has_ended(what: str) -> None:
+    with EmbeddedRocketMQ(clock="system") as rocketmq:
+        rocketmq.create_topic("flights", queues=1)
+        # asyncio's own loop resolves names with its executor.
+        addr = rocketmq.namesrv_addr if what == "async" else rocketmq.namesrv_addr.replace("127.0.0.1", "localhost")
+        ended = subprocess.run(
+            [sys.executable, "-c", _LATE_PROGRAM, addr, what], capture_output=True, text=True, timeout=120
+        )
+        assert (ended.returncode, ended.stderr) == (0, ""), ended
+        assert len(rocketmq.messages("flights")) == 20
+        assert what == "async" or ended.stdout == "all came\n"
+
+
 @pytest.mark.parametrize("auto_batch", [False, True])
 def test_flush_and_shutdown_wait_for_what_send_async_began(rocketmq: EmbeddedRocketMQ, auto_batch: bool) -> None:
     rocketmq.create_topic("flights", queues=4)

@@ -16,12 +16,12 @@ import pytest
 import sprocketmq as rmq
 from refused_threads import refused_threads
 from sprocketmq.client.group.offset_store import LocalFileOffsetStore
-from sprocketmq.client.group.send_back import retry_copy
+from sprocketmq.client.group.send_back import SendBack, retry_copy
 from sprocketmq.client.read.pull_loop import PullLoop, decode_pull
 from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.client.remoting.name_servers import NameServers
 from sprocketmq.client.remoting.unique_keys import UniqueKeys
-from sprocketmq.client.results import PullResult
+from sprocketmq.client.results import PullResult, SendStatus
 from sprocketmq.client.settings.namesrv_addr import is_address_server, parse_addresses
 from sprocketmq.client.settings.options import ClientOptions
 from sprocketmq.client.settings.push_settings import PushSettings
@@ -30,7 +30,7 @@ from sprocketmq.core.consume.flow_control import FlowLimits
 from sprocketmq.core.consume.process_queue import ProcessQueue
 from sprocketmq.core.consume.pull_cursor import PullCursor, PullDue, PullLater, PullStatus
 from sprocketmq.core.group.subscription import parse_tag_expression
-from sprocketmq.errors import ConnectFailed
+from sprocketmq.errors import ConnectFailed, RemoteError
 from sprocketmq.wire.bodies import OffsetSerializeWrapper
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import Command, request, response
@@ -178,6 +178,31 @@ def test_a_broken_offset_file_is_kept_aside_and_never_takes_the_backups_place(
     assert asyncio.run(_store(tmp_path).read(QUEUE)) == 7
     store.path.unlink()
     assert asyncio.run(_store(tmp_path).read(QUEUE)) == 5
+
+
+@pytest.mark.parametrize("status", list(SendStatus))
+def test_a_copy_that_is_not_on_the_disk_yet_is_made_by_the_broker_or_named(
+    status: SendStatus, caplog: pytest.LogCaptureFixture
+) -> None:
+    refused: list[str] = []
+
+    async def ask(address: str, header: Any, timeout_ms: int) -> None:
+        refused.append(address)
+        raise RemoteError(1, status.value)  # as brokers answer a send-back then
+
+    async def send(message: rmq.Message, sys_flag: int, sharding_key: None = None, queue: Any = None) -> Any:
+        return SimpleNamespace(status=status)
+
+    api: Any = SimpleNamespace(consumer_send_message_back=ask)
+    routes: Any = SimpleNamespace(broker_address=lambda name: "127.0.0.1:1")
+    send_back = SendBack(api, routes, "delays", 16, send)
+    message = rmq.MessageExt("flights", b"body", message_id="id-1", broker_name="broker-a")
+    is_ok = status is SendStatus.SEND_OK
+    assert asyncio.run(send_back(message, -1, "no such airport"))
+    assert refused == ([] if is_ok else ["127.0.0.1:1"])
+    assert asyncio.run(send_back.dead_letter_orderly(message))
+    named = [line for line in caplog.messages if f"id-1 is stored with {status}" in line]
+    assert len(named) == (0 if is_ok else 2)
 
 
 def test_a_retry_copy_keeps_the_id_and_the_users_properties_and_counts_up() -> None:

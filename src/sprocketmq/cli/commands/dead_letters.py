@@ -197,7 +197,8 @@ def replay_letters(
 def _send_again(letters: DeadLetters, letter: DeadLetterMessage, to_topic: str | None, dry_run: bool) -> str:
     """Send one letter again. Returns the queue where it is stored, or with ``--dry-run`` the topic to which it would be sent."""
     if not dry_run:
-        return str(letters.replay(letter, topic=to_topic).message_queue)
+        sent = letters.replay(letter, topic=to_topic)
+        return f"{sent.message_queue}" if sent.status == "SEND_OK" else f"{sent.message_queue} ({sent.status})"
     if to_topic is None and letter.origin_topic is None:
         raise ConfigurationError("its original topic is not known; give --to-topic")
     return to_topic or letter.origin_topic or UNKNOWN

@@ -22,7 +22,9 @@ Laws
     2. A message whose properties leave no room for a copy's (near 32,767 bytes) is retried locally until its limit. Its dead letter is
        then made without its largest properties, and ERROR names them. Java calls the listener every 5 s for ever.
     3. A request without an answer may have been carried out. Then there are two copies, which is better than losing the message.
-    4. A reason never prevents a dead letter: it is cut to fit, and left out if the copy with it is not stored.
+    4. A reason never prevents a dead letter: it is cut to fit, and left out if the copy with it is not stored with SEND_OK.
+    5. Another copy that is stored, but not yet on the disk or at a slave (FLUSH_DISK_TIMEOUT and the like), counts, and WARNING names it:
+       sent again until a slave is back, it would be there hundreds of times. (A broker refuses a send-back then, so this is the second.)
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ from sprocketmq.client.group.group_retry_policy import GroupRetryPolicy
 from sprocketmq.client.logged_messages import logged_message
 from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.client.remoting.routes import Routes
+from sprocketmq.client.results import SendResult, SendStatus
 from sprocketmq.core.retry.retry_schedule import retry_level, retry_topic
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout, RocketMQError
 from sprocketmq.wire import headers
@@ -75,7 +78,7 @@ class SendInner(Protocol):
 
     def __call__(
         self, message: Message, sys_flag: int, sharding_key: None = None, queue: MessageQueue | None = None, /
-    ) -> Awaitable[object]: ...
+    ) -> Awaitable[SendResult]: ...
 
 
 def retry_copy(
@@ -183,16 +186,19 @@ class SendBack:
         # To the broker that stores it, as its own copy would be; it makes the retry topic with the first message for it.
         queue = MessageQueue(retry_topic(self._group), message.broker_name, 0)
         try:
-            await self._send_inner(self._dead(message, reason), message.sys_flag, None, queue)
-            return True
+            sent = await self._send_inner(self._dead(message, reason), message.sys_flag, None, queue)
+            if sent.status is SendStatus.SEND_OK:
+                return True
+            problem: object = sent.status
         except RocketMQError as error:
-            log.warning(
-                "group %s: the dead letter of %s could not be sent with its reason, the broker makes it without: %s",
-                self._group,
-                message.message_id,
-                error,
-            )
-            return False
+            problem = error
+        log.warning(
+            "group %s: the dead letter of %s could not be sent with its reason, the broker makes it without: %s",
+            self._group,
+            message.message_id,
+            problem,
+        )
+        return False
 
     def _dead(self, message: MessageExt, reason: str) -> Message:
         return retry_copy(message, self._group, self._max_reconsume_times, -1, reason)
@@ -211,7 +217,14 @@ class SendBack:
 
     async def _send_copy(self, copy: Message, message: MessageExt) -> bool:
         try:
-            await self._send_inner(copy, message.sys_flag)
+            sent = await self._send_inner(copy, message.sys_flag)
+            if sent.status is not SendStatus.SEND_OK:
+                log.warning(
+                    "group %s: the retry copy of %s is stored with %s, and lost if that machine fails now",
+                    self._group,
+                    message.message_id,
+                    sent.status,
+                )
             return True
         except (ConfigurationError, RemoteError) as error:
             log.error("group %s: no retry copy of %s could be stored: %s", self._group, message.message_id, error)

@@ -5,7 +5,8 @@
 A callback that raises SystemExit or KeyboardInterrupt ends ``run_forever``; that must end neither the loop, which other clients use, nor
 the process, so it is logged and the loop goes on. (asyncio handles all other exceptions itself.)
 End of the interpreter: after the functions of ``atexit`` no other thread runs any more. A ``__del__`` that runs then would wait for the
-engine for ever, so calls are refused.
+engine for ever, so calls are refused. Before that, when the main thread has ended and others go on, ``concurrent.futures`` has shut its
+executors down (and cannot be imported any more, nor can uvloop, which imports it): the engine's loop runs their work on threads of its own.
 gevent and eventlet replace threads by greenlets of one thread, where the engine's loop would wait, and nothing else would run. A real
 thread beside them does not help: their locks, queues and selectors are everywhere in the standard library and fail, or wake nobody, when
 two threads use them (tried with gevent 26.9). So no engine is made there.
@@ -22,10 +23,12 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Coroutine
+from functools import cache, partial
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from sprocketmq.errors import ClosedError, ConfigurationError
 from sprocketmq.net.process import fork
+from sprocketmq.threads import ClaimedWork
 
 __all__ = ["Engine", "new_event_loop"]
 
@@ -44,13 +47,39 @@ _LATE_S: Final = 1.0  # how long tasks that began while the engine closed may ta
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """A uvloop loop if uvloop is installed, else asyncio's own."""
+    """A uvloop loop if uvloop is installed, else asyncio's own; it can run work on threads as long as any thread runs."""
+    base: type[asyncio.AbstractEventLoop]
     try:
         import uvloop
-    except ImportError:  # Windows, PyPy
-        return asyncio.new_event_loop()
-    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
-    return loop
+
+        base = uvloop.Loop
+    except (ImportError, RuntimeError):  # Windows, PyPy; the main thread has ended
+        if sys.platform == "win32":
+            base = asyncio.ProactorEventLoop
+        else:
+            base = asyncio.SelectorEventLoop
+    return _lasting(base)()
+
+
+@cache
+def _lasting(base: type[asyncio.AbstractEventLoop]) -> type[asyncio.AbstractEventLoop]:
+    class Loop(base):  # type: ignore[valid-type, misc]
+        """``base``, whose executors work after the main thread has ended."""
+
+        def run_in_executor(
+            self, executor: concurrent.futures.Executor | None, function: Callable[..., Any], *args: Any
+        ) -> asyncio.Future[Any]:
+            try:
+                future: asyncio.Future[Any] = super().run_in_executor(executor, function, *args)
+            except RuntimeError:
+                if self.is_closed() or threading.main_thread().is_alive():
+                    raise
+                work = ClaimedWork(partial(function, *args))
+                threading.Thread(target=work, daemon=True).start()
+                future = asyncio.wrap_future(work.outcome, loop=self)
+            return future
+
+    return Loop
 
 
 def _check_threads() -> None:
