@@ -196,7 +196,8 @@ def test_a_copy_that_is_not_on_the_disk_yet_is_made_by_the_broker_or_named(
     api: Any = SimpleNamespace(consumer_send_message_back=ask)
     routes: Any = SimpleNamespace(broker_address=lambda name: "127.0.0.1:1")
     send_back = SendBack(api, routes, "delays", 16, send)
-    message = rmq.MessageExt("flights", b"body", message_id="id-1", broker_name="broker-a")
+    message = rmq.MessageExt("flights", b"body", broker_name="broker-a")
+    message.properties["UNIQ_KEY"] = "id-1"
     is_ok = status is SendStatus.SEND_OK
     assert asyncio.run(send_back(message, -1, "no such airport"))
     assert refused == ([] if is_ok else ["127.0.0.1:1"])
