@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from inproc.spark.as_spark import Readers, ask, first_batch, next_batch, read, send
-from sprocketmq.errors import TopicNotExist
+from sprocketmq.errors import GroupNotExist, TopicNotExist
 from sprocketmq.spark.read.stream_reader import StreamReader
+from sprocketmq.spark.source import RocketMQDataSource
 from sprocketmq.testing import EmbeddedRocketMQ
 
 
@@ -123,3 +124,18 @@ def test_several_topics_are_one_stream_and_a_missing_one_is_named(mq: EmbeddedRo
     assert first_batch(readers(startingoffsets="earliest", topics="flights, trains"))[1] == [0, 1]
     with pytest.raises(TopicNotExist, match="topic 'boats' is unknown"):
         first_batch(readers(startingoffsets="earliest", topics="flights,boats"))
+
+
+def test_dead_letters_of_a_group_that_no_broker_knows_are_an_error(mq: EmbeddedRocketMQ) -> None:
+    def source(group: str) -> RocketMQDataSource:
+        return RocketMQDataSource({"namesrvaddr": mq.namesrv_addr, "deadlettersof": group})
+
+    misspelt, known = source("delayz"), source("delays")
+    with mq.admin() as admin:
+        admin.create_group("delays")
+    with pytest.raises(GroupNotExist, match="'delayz'"):
+        misspelt.reader(misspelt.schema()).partitions()
+    with pytest.raises(GroupNotExist, match="'delayz'"):
+        first_batch(misspelt.streamReader(misspelt.schema()))
+    assert known.reader(known.schema()).partitions() == []
+    assert first_batch(known.streamReader(known.schema()))[1] == []

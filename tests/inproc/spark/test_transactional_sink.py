@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql.types import StringType, StructField, StructType
 
 import sprocketmq as rmq
 from inproc.spark.transactional_sink import (
@@ -267,6 +268,34 @@ def test_a_write_with_a_version_is_made_once_and_one_without_each_time() -> None
         passed = RocketMQDataSource({**given, "txnappid": "loads", "txnversion": "3"}).writer(SCHEMA, overwrite=False)
         with pytest.raises(ConfigurationError, match="batch 3 of loads was never decided"):
             passed.write(rows(2))
+
+
+def test_two_writes_of_one_name_and_version_to_two_topics_are_refused() -> None:
+    """As several tables are written with one txnAppId elsewhere."""
+    columns = StructType([*SCHEMA.fields, StructField("topic", StringType())])
+
+    def named(topic: str, *, column: bool) -> None:
+        given = {"namesrvaddr": mq.namesrv_addr, "group": GROUP, "delivery": "transactional", "settletimeoutms": "1ms"}
+        options = {**given, "txnappid": "loads", "txnversion": "1" if column else "0"}
+        if not column:
+            options["topic"] = topic
+        writer = RocketMQDataSource(options).writer(columns if column else SCHEMA, overwrite=False)
+        (batch,) = rows(0, 1)
+        given_rows = batch.append_column("topic", pa.array([topic, topic])) if column else batch
+        writer.commit([writer.write(iter([given_rows]))])
+
+    with rocketmq(**NEVER_ASKED) as mq:
+        mq.create_topic("delays", queues=1)
+        for column in (False, True):
+            named("flights", column=column)
+            named("flights", column=column)
+            with pytest.raises(
+                ConfigurationError,
+                match=f"'loads' with txnVersion {int(column)}, by which rows were written to flights, and this",
+            ):
+                named("delays", column=column)
+        assert appeared(mq) == Counter({0: 2, 1: 2})
+        assert mq.messages("delays") == []
 
 
 def test_a_ledger_that_is_missing_is_not_made_anew_under_a_running_query() -> None:

@@ -165,6 +165,15 @@ def test_of_rows_of_two_queries_whose_checkpoints_are_copies_one_is_dropped(
     assert once(spark, mq) == sorted(b"%d" % number for number in range(40))
 
 
+def test_two_writes_of_one_name_are_told_apart_by_their_topics(spark: SparkSession, mq: EmbeddedRocketMQ) -> None:
+    rows = spark.range(0, 10, 1, 1).selectExpr("cast(id AS string) AS body")
+    for _ in range(2):
+        for topic in ("copy", "archive"):
+            write(rows, mq, topic=topic, delivery="idempotent", txnAppId="loads", txnVersion=7)
+    both = each_write_once(reading(spark, mq, topic="copy,archive"))
+    assert {row.topic: row["count"] for row in both.groupBy("topic").count().collect()} == {"copy": 10, "archive": 10}
+
+
 def test_two_writes_of_one_batch_are_told_apart_by_their_names(
     spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path
 ) -> None:

@@ -59,6 +59,15 @@ def test_a_query_of_two_sources_is_as_late_as_the_later_one() -> None:
     assert read.oldest_unread_ms == 1_000
 
 
+def test_a_queue_that_two_sources_read_is_as_late_as_in_the_later_one() -> None:
+    late = (None, text(StreamOffset({A: 2})), text(LatestOffsetReport({A: 12}, {A: 1_000}, {A: 4_000})))
+    read = (None, text(StreamOffset({A: 12})), text(LatestOffsetReport({A: 12})))
+    for sources in ([late, read], [read, late]):
+        lag = source_lag(sources)
+        assert lag is not None
+        assert (lag.by_queue, lag.ms_by_queue) == ({A: 10}, {A: 3_000})
+
+
 def test_other_sources_are_left_alone() -> None:
     kafka = ('{"kafka":{"0":1}}', '{"kafka":{"0":5}}', '{"kafka":{"0":9}}')
     assert source_lag([kafka, (None, None, None), ("6", "7", "9"), ("", "not json", "{}")]) is None

@@ -47,6 +47,7 @@ __all__ = [
     "Decision",
     "DecisionLedger",
     "EndAttempts",
+    "OtherTopics",
     "QuerySummary",
     "Record",
     "RowCountMismatch",
@@ -76,6 +77,7 @@ class Decision:
             be stored or not, and do not count.
         rows: the number of rows of the batch, by which a batch that was planned again under its number is recognized; None in older
             records.
+        topics: to which the rows were sent, by which two writes of one name are told apart; None in older records.
     """
 
     query: str
@@ -84,6 +86,7 @@ class Decision:
     read_to: int
     lost: frozenset[str] = frozenset()
     rows: int | None = None
+    topics: frozenset[str] | None = None
 
     def encode(self) -> bytes:
         """The body of the message."""
@@ -97,6 +100,8 @@ class Decision:
         }
         if self.rows is not None:
             fields["rows"] = self.rows
+        if self.topics is not None:
+            fields["topics"] = sorted(self.topics)
         return json.dumps(fields, separators=(",", ":")).encode()
 
     @classmethod
@@ -110,7 +115,8 @@ class Decision:
             return None
         rows = fields.get("rows")
         counted = rows if type(rows) is int else None
-        return cls(query, batch, frozenset(fields["attempts"]), read_to, frozenset(fields["lost"]), counted)
+        topics = frozenset(fields["topics"]) if _are_names(fields.get("topics")) else None
+        return cls(query, batch, frozenset(fields["attempts"]), read_to, frozenset(fields["lost"]), counted, topics)
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,6 +373,13 @@ class RowCountMismatch:
     end: EndAttempts
 
 
+@dataclass(frozen=True, slots=True)
+class OtherTopics:
+    """The batch is decided, by a write of the same name to these topics."""
+
+    decided: frozenset[str]
+
+
 def commit_step(
     ledger: DecisionLedger,
     query: str,
@@ -374,7 +387,8 @@ def commit_step(
     attempts: frozenset[str],
     lost: frozenset[str] = frozenset(),
     rows: int | None = None,
-) -> AppendDecision | EndAttempts | RowCountMismatch | BatchStatus:
+    topics: frozenset[str] | None = None,
+) -> AppendDecision | EndAttempts | RowCountMismatch | OtherTopics | BatchStatus:
     """What the writer of ``batch`` does next, when all of its tasks are done.
 
     Args:
@@ -382,17 +396,20 @@ def commit_step(
         attempts: those of its tasks that sent something.
         lost: half messages of these attempts whose sends were not answered.
         rows: the rows of all tasks, whether they were sent or not.
+        topics: to which they go; None if that need not be the same for all writes of the batch.
 
     Returns:
-        AppendDecision; or EndAttempts; or RowCountMismatch, with which nothing may be ended unless the user agrees; or the status UNREAD or
-        SUPERSEDED, with which nothing may be appended (law 5).
+        AppendDecision; or EndAttempts; or OtherTopics, with which this is another write; or RowCountMismatch, with which nothing may be
+        ended unless the user agrees; or the status UNREAD or SUPERSEDED, with which nothing may be appended (law 5).
     """
     batch_status = ledger.batch_status(query, batch)
     if batch_status is BatchStatus.OPEN:
-        return AppendDecision(Decision(query, batch, attempts, ledger.end, lost, rows))
+        return AppendDecision(Decision(query, batch, attempts, ledger.end, lost, rows, topics))
     decision = ledger.decision(query, batch)
     if decision is None:
         return batch_status
+    if None not in (topics, decision.topics) and topics != decision.topics:
+        return OtherTopics(decision.topics or frozenset())
     end = EndAttempts(attempts & decision.attempts, attempts - decision.attempts)
     if decision.rows is not None and rows is not None and decision.rows != rows:
         return RowCountMismatch(decision.rows, end)

@@ -13,7 +13,7 @@ the broker, so the driver's clock does not matter. Queues that are read to their
 Laws (tests/unit/spark/test_lag.py)
 1. The lag of a queue that is read to its end is 0, in messages and in time.
 2. A loss is counted once, with the batch that leaves it out. An event without a batch of its own counts nothing.
-3. Offsets of other sources are ignored.
+3. Offsets of other sources are ignored. A queue that several sources of the query read is as late as in the last of them.
 4. A queue that the stream has not begun to read lags by the messages that it holds, not by all that it ever had (``begins``).
 """
 
@@ -133,12 +133,17 @@ def source_lag(offsets: Iterable[tuple[str | None, str | None, str | None]]) -> 
         oldest = document.get("oldestUnreadMs")
         found = found or SourceLag()
         found = SourceLag(
-            {**found.by_queue, **by_queue},
-            {**found.ms_by_queue, **queues_from_json(document.get("behindMs", {}))},
+            _largest(found.by_queue, by_queue),
+            _largest(found.ms_by_queue, queues_from_json(document.get("behindMs", {}))),
             oldest if found.oldest_unread_ms is None else min(found.oldest_unread_ms, oldest or found.oldest_unread_ms),
             found.losses + (end.lost if start_text != end_text else ()),
         )
     return found
+
+
+def _largest(one: Mapping[MessageQueue, int], other: Mapping[MessageQueue, int]) -> dict[MessageQueue, int]:
+    """The larger value of each queue: of two sources that read it, the later one counts."""
+    return {queue: max(one.get(queue, 0), other.get(queue, 0)) for queue in {**one, **other}}
 
 
 def _offset(text: str | None) -> StreamOffset | None:

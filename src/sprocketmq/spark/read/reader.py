@@ -13,8 +13,9 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from sprocketmq.client.dead_letters.dead_letters import DeadLetters
 from sprocketmq.client.read.queue_reader import QueueReader
-from sprocketmq.core.retry.retry_schedule import RETRY_PREFIX
+from sprocketmq.core.retry.retry_schedule import DLQ_PREFIX, RETRY_PREFIX
 from sprocketmq.errors import RemoteError
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.cluster.task_process import prepare_task_process
@@ -42,6 +43,7 @@ __all__ = [
     "read_partition",
     "read_ranges",
     "report_losses",
+    "source_queues",
     "source_topics",
     "task_count_for",
 ]
@@ -74,7 +76,7 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         options = self._options
         cluster = Cluster.at(options.namesrv_addr, options.retry_timeout_ms, options.access)
-        queues = cluster.queues(source_topics(options, cluster))
+        queues = source_queues(options, cluster, source_topics(options, cluster))
         check_sql92(options, cluster, queues)
         warn_of_hidden(hidden_queues(cluster, queues))
         start_facts = fetch_offsets(options, options.starting, cluster, queues)
@@ -91,6 +93,22 @@ class BatchReader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read_partition(self._options, self._schema, partition)
+
+
+def source_queues(options: ReadOptions, cluster: Cluster, topics: Sequence[str]) -> list[MessageQueue]:
+    """The queues of ``topics`` when a read begins.
+
+    Raises:
+        TopicNotExist: a topic does not exist.
+        GroupNotExist: the topics are those of retries or dead letters, they have no queues, and no broker knows their group.
+    """
+    queues = cluster.queues(topics)
+    for topic in topics if not queues else ():
+        if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)):
+            group = topic.removeprefix(RETRY_PREFIX).removeprefix(DLQ_PREFIX)
+            with DeadLetters(group, namesrv_addr=options.namesrv_addr, **options.access.client_options()) as letters:
+                letters.count()
+    return queues
 
 
 def fetch_offsets(

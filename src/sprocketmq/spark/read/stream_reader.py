@@ -53,7 +53,14 @@ from sprocketmq.spark.read.new_queues import NewQueues, new_queue_start
 from sprocketmq.spark.read.offset_search import real_min_offsets, sample_queues
 from sprocketmq.spark.read.plan import BatchPlan, plan_batch, resolve_start, unread_queues
 from sprocketmq.spark.read.queue_bounds import queue_bounds
-from sprocketmq.spark.read.reader import fetch_offsets, partitions_for, read_partition, report_losses, task_count_for
+from sprocketmq.spark.read.reader import (
+    fetch_offsets,
+    partitions_for,
+    read_partition,
+    report_losses,
+    source_queues,
+    task_count_for,
+)
 from sprocketmq.spark.read.trigger_limits import ByteLimit, MessageSizes, TriggerDelay
 from sprocketmq.wire.records.message import MessageQueue
 
@@ -317,7 +324,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         topics = source_topics(options, cluster)
         there = cluster.masters(topics)
         cluster.forget_routes()
-        facts = fetch_offsets(options, options.starting, cluster, cluster.queues(topics))
+        facts = fetch_offsets(options, options.starting, cluster, source_queues(options, cluster, topics))
         there.update(queue.broker_name for queue in facts.bounds)
         start = resolve_start(
             options.starting, facts, fallback=options.group_offsets_fallback, strategy=options.timestamp_strategy

@@ -10,7 +10,7 @@ of tasks is in the offset log (``offsets``, law 5). What lies between source and
 gives a row another number. So two rows count as one only if their bodies are equal, too.
 
 Laws
-1. No two rows of one write have the same id. Two writes have different names, or are runs of one write.
+1. No two rows of one write have the same id. Two writes have different names or topics, or are runs of one write.
 2. A row has the same id in each run of its batch, as long as the partitions have the same rows in the same order.
 3. Where law 2 does not hold, rows come twice; no row is dropped whose content differs.
 4. A message that came back (a retry, a replayed dead letter) is not a repetition of itself.
@@ -36,6 +36,7 @@ __all__ = ["TaskId", "check_write_name", "each_write_once", "task_id_of"]
 TaskId = tuple[str, str, int]
 
 _MARKS: Final = (props.SPARK_QUERY_ID, props.SPARK_BATCH_ID, props.SPARK_PARTITION, props.SPARK_SEQUENCE)
+_UUID: Final = "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
 _NEEDED: Final = ("messageId", "reconsumeTimes", "body", "properties")
 
 
@@ -83,7 +84,8 @@ def each_write_once(rows: DataFrame, within: str = "3 hours") -> DataFrame:
     A retry (``includeRetry``) or a replayed dead letter is not a repetition.
 
     Args:
-        rows: of the source, batch or stream, with the columns ``messageId``, ``reconsumeTimes``, ``body`` and ``properties``.
+        rows: of the source, batch or stream, with the columns ``messageId``, ``reconsumeTimes``, ``body`` and ``properties``, and with
+            ``topic`` if several topics are read.
         within: for a stream: how long repetitions are recognized, counted from when a row was first read. Choose more than the time that
             the writer may be down between two runs of one batch. In a batch all rows are compared.
 
@@ -100,6 +102,10 @@ def each_write_once(rows: DataFrame, within: str = "3 hours") -> DataFrame:
         return f.try_element_at("properties", f.lit(name))
 
     marks = f.concat_ws("/", *map(value, _MARKS), f.sha2("body", 256))
+    if "topic" in rows.columns:  # two writes of one name to two topics; a stream's name, a UUID, is of one write alone
+        marks = f.when(value(props.SPARK_QUERY_ID).rlike(_UUID), marks).otherwise(
+            f.concat_ws("/", f.col("topic"), marks)
+        )
     is_marked = reduce(lambda one, other: one & other, (value(name).isNotNull() for name in _MARKS))
     life = f.concat_ws("/", f.coalesce("reconsumeTimes", f.lit(0)), value(props.REPLAY_ID))
     is_first_life = ~is_marked & (

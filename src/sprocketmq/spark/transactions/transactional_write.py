@@ -40,6 +40,7 @@ from sprocketmq.core.transactions.decision_ledger import (
     BatchStatus,
     Decision,
     EndAttempts,
+    OtherTopics,
     QuerySummary,
     RowCountMismatch,
     commit_step,
@@ -252,6 +253,8 @@ class TransactionalWrite:
         rows = sum(task.rows for task in tasks)
         attempts = frozenset(task.attempt for task in tasks if task.sent)
         lost = frozenset(name for task in tasks for name in task.lost)
+        is_named = self._options.txn_app_id is not None  # a stream has one write for each batch
+        topics = frozenset(topic for task in tasks for topic in task.topics) if is_named else None
         ledger = responder.ledger(self._options.ledger_topic)
         deadline_s = time.monotonic() + self._options.retry_timeout_ms / 1000
         upto, is_new = 0, first.is_new
@@ -259,7 +262,9 @@ class TransactionalWrite:
             try:
                 known = await ledger.ledger_of(first.query, first.batch, upto, is_new=is_new)
                 is_new = False  # the next read may have its own decision
-                step = commit_step(known, first.query, first.batch, attempts, lost, rows)
+                step = commit_step(known, first.query, first.batch, attempts, lost, rows, topics)
+                if isinstance(step, OtherTopics):
+                    raise _two_writes(first, step.decided, topics or frozenset())
                 if isinstance(step, RowCountMismatch):
                     self._refuse_other_rows(step, rows, first)
                     step = step.end
@@ -362,6 +367,14 @@ class TransactionalWrite:
                 known = left.get(queue, UncheckedHalfMessages(end, since_ms))
                 left[queue] = UncheckedHalfMessages(max(end, known.end), min(since_ms, known.since_ms))
         return left
+
+
+def _two_writes(first: TransactionalTaskResult, decided: frozenset[str], topics: frozenset[str]) -> ConfigurationError:
+    before, now = (", ".join(sorted(names)) or "no topic" for names in (decided, topics))
+    return ConfigurationError(
+        f"txnAppId is {first.query!r} with txnVersion {first.batch}, by which rows were written to {before}, and this write is to {now}; "
+        "give each write of a batch a txnAppId of its own, such as its topic"
+    )
 
 
 def _partition() -> int:

@@ -16,6 +16,7 @@ from sprocketmq.core.transactions.decision_ledger import (
     Decision,
     DecisionLedger,
     EndAttempts,
+    OtherTopics,
     QuerySummary,
     Record,
     RowCountMismatch,
@@ -161,6 +162,17 @@ def test_a_batch_that_was_planned_anew_with_other_rows_is_not_settled() -> None:
     appended = commit_step(read(log), "q", 7, attempts, rows=3)
     assert isinstance(appended, AppendDecision)
     assert appended.decision.rows == 3
+
+
+def test_another_write_of_the_same_name_and_number_is_told_apart_by_its_topics() -> None:
+    attempts, flights, delays = frozenset({"a"}), frozenset({"flights"}), frozenset({"delays"})
+    known = Decision("loads", 5, attempts, 0, topics=flights)
+    log = [(0, known), (1, Decision("loads", 6, attempts, 1))]
+    assert Decision.decode(known.encode()) == known
+    ended = EndAttempts(attempts, frozenset())
+    assert commit_step(read(log), "loads", 5, attempts, topics=flights) == ended
+    assert commit_step(read(log), "loads", 5, attempts, topics=delays) == OtherTopics(flights)
+    assert commit_step(read(log), "loads", 6, attempts, topics=delays) == ended, "an older record names none"
 
 
 def test_a_half_message_is_ended_directly_only_before_the_first_possible_check_back() -> None:
