@@ -247,11 +247,12 @@ class DiskMessageStore(QueueLogStore):
                 self._complete_index()
             finally:  # whatever that raised
                 flusher.close()
-            if healthy and not flusher.has_failed:  # after a failed flush the next start must recover as after a crash
+            # After a failed flush, and with an index that could not be repaired, the next start must recover as after a crash.
+            if healthy and not flusher.has_failed and (self.dispatcher.offset >= 0 or not self.index.files):
                 self._checkpoint.index_msg_timestamp = self.index.end_timestamp_ms
                 self._checkpoint.log_begin = self.commit_log.min_offset
                 self._checkpoint.sum_of_queue_begins = self.consume_queues.sum_of_begins()
-                self._checkpoint.queue_totals = self.consume_queues.queue_totals(self.commit_log.max_offset)
+                self._checkpoint.queue_totals = self.commit_log.max_offset, *self.consume_queues.totals()
                 self._checkpoint.save()
                 os.replace(self._abort_path, self._spare_abort_path)
         finally:
@@ -260,6 +261,7 @@ class DiskMessageStore(QueueLogStore):
     def _complete_index(self) -> None:
         """Index the newest messages, because Apache would not do so. An index that is rebuilt from a long log continues next time."""
         try:
+            self.dispatcher.make_ready()
             while 0 < self.undispatched_bytes < _MOST_TO_INDEX_AT_CLOSE_BYTES and self.dispatch(_RECORDS_AT_ONCE):
                 pass
         except (StoreError, OSError, ImportError) as error:  # without descriptors a library may fail to load

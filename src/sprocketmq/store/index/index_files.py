@@ -57,7 +57,7 @@ class IndexFiles:
         self.files: list[IndexFile] = []
         self._needs_repair = False
         self._durable: IndexProgress | None = None
-        self._new_file = False
+        self._new_names = False
         self._pending: tuple[Ints, Ints, Ints] | None = None
 
     def load(self, *, clean_stop: bool = True, durable: IndexProgress | None = None) -> None:
@@ -84,7 +84,7 @@ class IndexFiles:
             self.files.append(file)
         self._needs_repair, self._durable = not clean_stop, durable
         if not clean_stop:  # bytes and names that a killed process wrote may be in the page cache only
-            self._new_file = bool(self.files)
+            self._new_names = bool(self.files)
             for file in self.files:
                 file.changes += 1
 
@@ -105,6 +105,7 @@ class IndexFiles:
                 kept.append(file)
             else:
                 file.delete()
+                self._new_names = True
         self.files, self._needs_repair = kept, False
 
     def _durable_count(self, file: IndexFile) -> int | None:
@@ -170,7 +171,7 @@ class IndexFiles:
         file = IndexFile(path, self.slot_count, self.entry_limit)
         file.create()
         self.files.append(file)
-        self._new_file = True
+        self._new_names = True
 
     def find(self, text: str, max_count: int, begin_ms: int, end_ms: int) -> IndexHits:
         """Physical offsets of records with ``index_text``: newest files first, at most ``max_count`` (and 64), ascending, each once."""
@@ -208,21 +209,26 @@ class IndexFiles:
         """Store time of the newest record with entries; 0 without entries."""
         return max((file.header.end_timestamp for file in self.files), default=0)
 
+    @property
+    def has_changes(self) -> bool:
+        """Whether anything may not be on the disk yet. Any thread may ask."""
+        return self._new_names or any(file.changes != file.synced_changes for file in list(self.files))
+
     def sync(self) -> None:
         """Flush thread: write all entries so far to the disk.
 
         Raises:
             OSError: the disk reported an error.
         """
-        new_file, self._new_file = self._new_file, False  # before the sync: a file created from now on sets it again
+        new_names, self._new_names = self._new_names, False  # before the sync: a file created from now on sets it again
         try:
             for file in list(self.files):
                 file.sync()
-            if new_file and self.directory is not None:
+            if new_names and self.directory is not None:
                 sync_directory(self.directory)
                 sync_directory(os.path.dirname(self.directory))
         except OSError:
-            self._new_file |= new_file
+            self._new_names |= new_names
             raise
 
     def unmap(self) -> None:

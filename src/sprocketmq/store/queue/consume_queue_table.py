@@ -18,6 +18,7 @@ from sprocketmq.store.files.mapped_file_queue import MappedFileQueue
 from sprocketmq.store.files.paths import is_folder_name, path_below, remove_below
 from sprocketmq.store.message_store import StoreConfig
 from sprocketmq.store.queue.consume_queue import ConsumeQueue, MappedBudget
+from sprocketmq.store.queue.unit import UNIT_SIZE_BYTES
 
 __all__ = ["ConsumeQueueTable"]
 
@@ -135,10 +136,21 @@ class ConsumeQueueTable:
                     os.rmdir(path_below(self.directory, topic, str(queue_id)))
         self.empty_folders = []
 
-    def queue_totals(self, log_end: int) -> tuple[int, int, int]:
-        """(end of the log, queues with entries, sum of their ends), which the checkpoint stores to notice lost queues."""
-        ends = [queue.max_offset for queue in self.queues.values() if queue.max_offset]
-        return log_end, len(ends), sum(ends)
+    def totals(self) -> tuple[int, int]:
+        """(queues with entries, sum of their ends), which the checkpoint stores to notice lost queues. Any thread may call it."""
+        ends = [queue.max_offset for queue in list(self.queues.values()) if queue.max_offset]
+        return len(ends), sum(ends)
+
+    def totals_before(self, log_end: int) -> tuple[int, int]:
+        """The same of the entries that point before a place of the log."""
+        ends = []
+        for queue in self.queues.values():
+            end, first = queue.max_offset, queue.files.start // UNIT_SIZE_BYTES
+            if end > first and queue.unit(end - 1)[0] >= log_end:
+                end = queue.first_from(log_end, first)
+            if end:
+                ends.append(end)
+        return len(ends), sum(ends)
 
     def sum_of_begins(self) -> int:
         """The first bytes of all queues' first files, added up."""

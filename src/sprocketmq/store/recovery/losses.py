@@ -210,7 +210,7 @@ class _Judge:
         checkpoint, log = self._checkpoint, self._log
         floors: list[tuple[int, str]] = []
         if checkpoint.queue_totals is not None:
-            floors.append((checkpoint.queue_totals[0], "it ended at {} at the last clean stop"))
+            floors.append((checkpoint.queue_totals[0], "it reached {} when the checkpoint was written"))
         if checkpoint.durable_offset is not None and (checkpoint.durable_offset > 0 or not log.files.files):
             floors.append((checkpoint.durable_offset + 1, "the checkpoint knows a record before {}"))
         if checkpoint.index_mark is not None:
@@ -353,7 +353,7 @@ class _Judge:
         losses, checkpoint, queues = self._losses, self._checkpoint, self._queues
         totals, exact = checkpoint.queue_totals, False
         if self._stop is Stop.CLEAN and self._is_ours and totals is not None and totals[0] == log_end:
-            exact = totals == queues.queue_totals(log_end) and checkpoint.sum_of_queue_begins == queues.sum_of_begins()
+            exact = totals[1:] == queues.totals() and checkpoint.sum_of_queue_begins == queues.sum_of_begins()
         for key, queue in queues.queues.items():
             why = self._queue_fault(queue, exact)
             if why is not None:

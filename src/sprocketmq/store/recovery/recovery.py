@@ -25,6 +25,7 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from sprocketmq.core.quantities import counted
 from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC, DelayLevels
 from sprocketmq.errors import ConfigurationError, ProtocolError
 from sprocketmq.store.files.checkpoint import Checkpoint
@@ -128,8 +129,8 @@ class Recovery:
         elif losses.scan_from is not None:
             self.begin = min(self.begin, losses.scan_from)
         complete = self._scan()
-        if complete and clean_stop:
-            complete = not self._has_lost_queues()
+        if complete:
+            complete = not self._has_lost_queues(clean_stop)
         if not complete and self.begin > log.min_offset:
             _log.warning(
                 "queue entries before physical offset %d are missing; rebuilding them from the whole log", self.begin
@@ -214,12 +215,25 @@ class Recovery:
                 self._scan()
             assert self._log.max_offset == scanned_to
 
-    def _has_lost_queues(self) -> bool:
-        """Whether the queues are fewer or shorter than those that were there when the log was closed at its present end."""
-        queue_totals = self._checkpoint.queue_totals
-        end = self._log.max_offset
-        # Another end: Apache has written since.
-        return queue_totals is not None and queue_totals[0] == end and queue_totals != self._queues.queue_totals(end)
+    def _has_lost_queues(self, clean_stop: bool) -> bool:
+        """Whether the queues are fewer or shorter than when the checkpoint was written."""
+        if self._checkpoint.queue_totals is None:
+            return False
+        end, *totals = self._checkpoint.queue_totals
+        if clean_stop:
+            # Another end: Apache has written since.
+            return end == self._log.max_offset and tuple(totals) != self._queues.totals()
+        if any(deleted_at > end for deleted_at in self._deleted_topics.values()):
+            return False  # with queues that were counted
+        found = self._queues.totals_before(end)
+        if found[0] >= totals[0] and found[1] >= totals[1]:
+            return False
+        _log.error(
+            "the queues had %s of %s before physical offset %d, and have %s of %s",
+            counted(totals[1], "entry", "entries"), counted(totals[0], "queue"), end,
+            counted(found[1], "entry", "entries"), counted(found[0], "queue"),
+        )  # fmt: skip
+        return True
 
     # -- where to begin --------------------------------------------------------------------------------------------------------
 
@@ -229,7 +243,7 @@ class Recovery:
         if (
             queue_totals is not None
             and newest <= queue_totals[0] <= last.start + last.size_bytes
-            and self._queues.queue_totals(0)[1:] == queue_totals[1:]
+            and self._queues.totals() == queue_totals[1:]
         ):
             newest = queue_totals[
                 0

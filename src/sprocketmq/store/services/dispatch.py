@@ -84,11 +84,9 @@ class Dispatcher:
             StoreCorrupt: an index file cannot be used.
         """
         log = self._log
+        self.make_ready()
         if self._offset is None:
-            if not log.files.files:
-                return 0
-            self._index.make_ready(log.max_offset)
-            self._offset = self._begin()
+            return 0
         self._index.put_pending()
         at, end = max(self._offset, log.min_offset), log.max_offset
         file = log.files.file_at(at)
@@ -117,6 +115,17 @@ class Dispatcher:
         index = self._index
         self.progress = IndexProgress(index.newest_name, self._offset, index.newest_count, time_ms)
         return work
+
+    def make_ready(self) -> None:
+        """Before the first use, and before a clean stop: repair the index after a crash. Raises as ``dispatch``."""
+        if self._offset is None and self._log.files.files:
+            self._index.make_ready(self._log.max_offset)
+            self._offset = self._begin()
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether the index was repaired and has anything that may not be on the disk yet."""
+        return self._offset is not None and self._index.has_changes
 
     def _raise_index_timestamp(self, store_timestamps: Ints) -> None:
         """Raise the checkpoint's third timestamp, before the entries of records that were stored then are added."""

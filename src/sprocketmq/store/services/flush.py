@@ -40,6 +40,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from sprocketmq.errors import StoreNotWritable
 from sprocketmq.store.files.checkpoint import Checkpoint
@@ -62,11 +63,14 @@ _INDEX_INTERVAL_S = 60.0
 _CLOSED = "the store is closed; start the broker again"
 
 
+@dataclass
 class _Round:
-    """Queues to sync before the checkpoint may say ``durable_offset``."""
+    """Queues to sync before the checkpoint may say ``durable_offset`` and ``queue_totals``."""
 
-    def __init__(self, durable_offset: int, store_timestamp_ms: int, queues: list[ConsumeQueue]) -> None:
-        self.durable_offset, self.store_timestamp_ms, self.queues = durable_offset, store_timestamp_ms, queues
+    durable_offset: int
+    store_timestamp_ms: int
+    queue_totals: tuple[int, int, int]
+    queues: list[ConsumeQueue]
 
 
 Waiter = tuple[int, int, "concurrent.futures.Future[None]"]
@@ -258,10 +262,17 @@ class Flusher:
         current = self._round
         if current is None:
             indexed_offset, store_timestamp_ms = self._log.indexed_offset, self._log.last_store_timestamp_ms
+            totals = self._queues.totals()
+            # The end is read after them: every entry that is counted points before it, but for those of a batch that is being written.
+            queue_totals = self._log.max_offset, *totals
             dirty = self._queues.dirty()  # also without an append: entries that the start found or rebuilt
-            if not dirty and indexed_offset in (-1, self._checkpoint.durable_offset):
+            unchanged = (
+                indexed_offset in (-1, self._checkpoint.durable_offset)
+                and queue_totals == self._checkpoint.queue_totals
+            )
+            if not dirty and unchanged:
                 return
-            current = _Round(indexed_offset, store_timestamp_ms, dirty)
+            current = _Round(indexed_offset, store_timestamp_ms, queue_totals, dirty)
         self._sync_log()
         with self._syncing:
             try:
@@ -273,14 +284,18 @@ class Flusher:
             if self._round is None and current.durable_offset >= 0:
                 self._checkpoint.logics_msg_timestamp = current.store_timestamp_ms
                 self._checkpoint.durable_offset = current.durable_offset
+                self._checkpoint.queue_totals = current.queue_totals
                 self._checkpoint.save()
 
     def _sync_index(self) -> None:
         """Sync the index, then write the checkpoint; its place is read first, as for the queues."""
         dispatcher = self._dispatcher
-        if dispatcher is None or dispatcher.progress is None or dispatcher.progress == self._checkpoint.index_mark:
+        if dispatcher is None:
             return
-        progress = dispatcher.progress
+        progress = dispatcher.progress or self._checkpoint.index_mark
+        # A repair changes the index without progress, and the start after a clean stop takes it for whole.
+        if progress is None or (progress == self._checkpoint.index_mark and not dispatcher.has_changes):
+            return
         self._sync_log()
         with self._syncing:
             try:

@@ -230,6 +230,15 @@ def test_queues_are_synced_by_a_clean_stop_without_a_message_since_the_start(see
     run(*steps, partial(PowerCuts.cut, seed=seed))
 
 
+@pytest.mark.parametrize("syncs", range(1, 6))
+def test_an_index_that_a_start_has_repaired_is_synced_by_a_clean_stop_without_a_message(syncs: int) -> None:
+    """The cut comes while the store stops or starts again, which then takes the index for whole."""
+    begin = [append(8), PowerCuts.flush_all, append(3, 0), partial(PowerCuts.build_index, records=20)]
+    for seed in range(12):
+        planned = partial(PowerCuts.cut_in_front_of_a_sync, seed=seed * 7, syncs=syncs)
+        run(*begin, partial(PowerCuts.cut, seed=seed), planned, PowerCuts.stop_cleanly)
+
+
 def test_all_queue_files_that_a_killed_process_wrote_are_synced_by_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

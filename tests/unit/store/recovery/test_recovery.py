@@ -11,6 +11,7 @@ import signal
 import struct
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -263,6 +264,66 @@ def test_one_lost_queue_is_rebuilt_when_a_later_record_shows_the_hole(tmp_path: 
     again = reopened(path, ONE_FILE)
     assert bodies(again, "T", 0) == [*sent[0::3], b"after the flush"]
     again.close()
+
+
+def delete_queue(path: Path) -> None:
+    shutil.rmtree(path / "consumequeue/T/0")
+
+
+def delete_topic(path: Path) -> None:
+    shutil.rmtree(path / "consumequeue/T")
+
+
+def zero_queue(path: Path) -> None:
+    patch(queue_file(path), 0, bytes(queue_file(path).stat().st_size))
+
+
+def zero_last_entry(path: Path) -> None:
+    patch(queue_file(path), 20 * 9, bytes(20))
+
+
+@pytest.mark.parametrize("damage", [delete_queue, delete_topic, zero_queue, zero_last_entry])
+@pytest.mark.parametrize(("stop", "later"), [("killed", 0), ("cut", 40)])
+def test_queues_that_are_lost_after_a_kill_are_rebuilt_without_a_later_record(
+    tmp_path: Path, damage: Callable[[Path], None], stop: str, later: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Nothing in the log behind the checkpoint shows the hole, and what other queues got since does not hide it."""
+    store = open_disk(tmp_path / "s", ONE_FILE)
+    store.append(message("U", 9, b"another queue"), NOW_MS)
+    sent = fill(store, 30)
+    store.flush()
+    for number in range(later):
+        store.append(message("U", 9, b"%d" % number), NOW_MS)
+    path = (crash if stop == "killed" else power_cut)(store, tmp_path / "c")
+    store.close()
+    damage(path)
+    again = reopened(path, ONE_FILE)
+    assert bodies(again, "T", 0) == sent[0::3]
+    assert again.append(message("T", 0, b"next"), NOW_MS).queue_offset == 10
+    assert "rebuilding them from the whole log" in caplog.text
+    again.close()
+
+
+def test_a_topic_that_was_deleted_after_the_checkpoint_is_no_lost_queue(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = open_disk(tmp_path / "s", ONE_FILE)
+    fill(store, 30)
+    store.flush()
+    store.append(message("U", 9, b"so that the deletion has a place of its own"), NOW_MS)
+    deleted = {"T": store.max_physical_offset}
+    store.delete_topic("T")
+    path = crash(store, tmp_path / "c")
+    store.flush()  # its checkpoint counts without them
+    flushed = crash(store, tmp_path / "f")
+    store.close()
+    for directory in (path, flushed):
+        again = DiskMessageStore(directory, ONE_FILE)
+        again.load(deleted)
+        assert again.recovery is not None
+        assert again.recovery.begin > 0
+        again.close()
+    assert "the queues had" not in caplog.text
 
 
 @pytest.mark.parametrize("lost", [500, 1_500])
