@@ -25,6 +25,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from spark_home import make_spark_home
+from sprocketmq.store.files import mapped_progress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,6 +35,18 @@ if TYPE_CHECKING:
 # what it imports. `python -B` is the way to a run that writes none.
 if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
     sys.dont_write_bytecode = False
+
+# Tests copy a directory for what a kill leaves of it, and no copy has the identity of its original. Programs that tests start see the
+# real one.
+_real_identity = mapped_progress._identity
+mapped_progress._identity = lambda file: b""
+
+
+@pytest.fixture
+def identities(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copies are copies."""
+    monkeypatch.setattr(mapped_progress, "_identity", _real_identity)
+
 
 # No test asserts a duration, and a slow machine is no failure. In a CI, too, other examples are tried each time, and what failed is kept:
 # what is run once more (.ci/run) has to meet it again.

@@ -25,7 +25,6 @@ TESTED_BY = {
     "store/damaged_bodies": "unit/store/recovery/test_flipped_bits.py",
     "store/queue/consume_queue_table": "unit/store/recovery/test_recovery.py",
     "store/services/dispatch": "unit/store/log/test_property_columns.py",
-    "store/recovery/losses": "inproc/broker/test_store_damage.py",
     "store/recovery/entry_repair": "unit/store/recovery/test_flipped_bits.py",
     "store/tools/check_auxiliary_files": "unit/store/tools/test_check.py",
     "store/tools/inspect": "unit/cli/test_store_commands.py",

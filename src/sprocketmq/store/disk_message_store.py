@@ -199,7 +199,7 @@ class DiskMessageStore(QueueLogStore):
 
         Failing to write is not an error: the existence of the file is what matters, and a start on a full disk must still serve pulls.
         """
-        mark = (mapped_progress.boot_mark() or b"").hex() if with_mark else ""
+        mark = (mapped_progress.file_mark(fd) or b"").hex() if with_mark else ""
         pid = b"%d\n%s" % (os.getpid(), mark.encode())
         try:
             write_all(fd, pid, 0)

@@ -103,6 +103,12 @@ def half(path: Path, store: Path, other: Path) -> None:
     os.truncate(path, path.stat().st_size // 2)
 
 
+def zeroed(path: Path, store: Path, other: Path) -> None:
+    length = path.stat().st_size
+    os.truncate(path, 0)
+    os.truncate(path, length)
+
+
 def exchanged(path: Path, store: Path, other: Path) -> None:
     """With the next file of its folder, or of its topic."""
     beside = sorted(file for file in path.parent.iterdir() if file.is_file())
@@ -139,6 +145,7 @@ DAMAGES: dict[str, Callable[[Path, Path, Path], None]] = {
     "gone": gone,
     "empty": empty,
     "cut in half": half,
+    "zeroed": zeroed,
     "exchanged": exchanged,
     "of another store": foreign,
     "unreadable": unreadable,

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Progress that survives a kill: a few numbers, written to the page cache at each change and never synced.
 
-    "SPRKLIV3"  sha256 of the boot id, first 16 bytes  count i64  120 numbers i64  the same 120 again
-                                                                                         all in this machine's own byte order
+    "SPRKLIV4"  mark 16 bytes  count i64  120 numbers i64  the same 120 again           all in this machine's own byte order
 
 The page cache survives the end of the process but not the end of the machine. The numbers therefore count only until the machine restarts,
-which the boot id beside them shows. After a power failure, on another machine, or on a system without a boot id, the reader ignores them
-and uses the progress that was synced together with the messages. So a kill repeats nothing, and a power failure loses nothing.
+and only in this very file, which the mark beside them shows. After a power failure, in a copy or a snapshot (which holds what the disk had
+at one moment), on another machine, or on a system without a boot id, the reader ignores them and uses the progress that was synced together
+with the messages. So a kill repeats nothing, and a power failure loses nothing.
 
 The page is mapped, so a change costs a store of eight bytes and no system call. Its disk space is allocated beforehand (see
 ``mapped_file``).
@@ -31,9 +31,9 @@ from typing import Final
 from sprocketmq.store.files.disk_space import allow_writes, write_all
 from sprocketmq.store.files.mapped_file import not_writable
 
-__all__ = ["MappedProgress", "boot_mark"]
+__all__ = ["MappedProgress", "boot_mark", "file_mark"]
 
-_MAGIC: Final = b"SPRKLIV3"
+_MAGIC: Final = b"SPRKLIV4"
 _HEAD: Final = struct.Struct("=8s16sq")
 _MAX_NUMBERS: Final = 120
 _FILE_BYTES: Final = 4096
@@ -46,6 +46,17 @@ def boot_mark() -> bytes | None:
         return hashlib.sha256(_BOOT_ID.read_bytes()).digest()[:16]
     except OSError:
         return None
+
+
+def file_mark(file: int | str) -> bytes | None:
+    """16 bytes of a file, by descriptor or path, that change with each start of the machine, and that no copy or snapshot of it has."""
+    boot = boot_mark()
+    return None if boot is None else hashlib.sha256(boot + _identity(file)).digest()[:16]
+
+
+def _identity(file: int | str) -> bytes:
+    found = os.stat(file)
+    return b"%d %d" % (found.st_dev, found.st_ino)
 
 
 class MappedProgress:
@@ -61,8 +72,7 @@ class MappedProgress:
     """
 
     def __init__(self, path: str | None, at: int = 0) -> None:
-        self._mark = boot_mark()
-        self.path = path if self._mark is not None else None
+        self.path = path if boot_mark() is not None else None
         self.count = 0
         self.differs = False
         self._at = at
@@ -71,15 +81,16 @@ class MappedProgress:
 
     def load(self) -> tuple[int, ...] | None:
         """The numbers, if they were written since the machine was started."""
-        if self.path is None or self._mark is None or not os.path.exists(self.path):
+        if self.path is None or not os.path.exists(self.path):
             return None
         with open(self.path, "rb") as file:
+            expected = file_mark(file.fileno())
             file.seek(self._at)
             raw = file.read(_HEAD.size + 2 * 8 * _MAX_NUMBERS)
         if len(raw) < _HEAD.size:
             return None
         magic, mark, count = _HEAD.unpack_from(raw)
-        if magic != _MAGIC or mark != self._mark or not 0 <= count <= _MAX_NUMBERS:
+        if magic != _MAGIC or mark != expected or not 0 <= count <= _MAX_NUMBERS:
             return None
         if len(raw) < _HEAD.size + 2 * 8 * _MAX_NUMBERS:
             return None
@@ -94,7 +105,7 @@ class MappedProgress:
         Raises:
             StoreNotWritable: the disk reported an error.
         """
-        if self.path is None or self._mark is None:
+        if self.path is None:
             return
         if self._map is None:
             self._map = self._open(self.path)
@@ -102,7 +113,7 @@ class MappedProgress:
         for index in reversed(range(len(numbers))):
             self._numbers[index] = self._numbers[_MAX_NUMBERS + index] = numbers[index]
         if len(numbers) != self.count:
-            _HEAD.pack_into(self._map, self._at, _MAGIC, self._mark, len(numbers))
+            _HEAD.pack_into(self._map, self._at, _MAGIC, file_mark(self.path) or b"", len(numbers))
             self.count = len(numbers)
 
     def change(self, index: int, number: int) -> None:

@@ -33,7 +33,7 @@ from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT_SIZE_BYTES
 from sprocketmq.store.recovery.entry_repair import confirmed_end, confirms
 from sprocketmq.wire.records.record_layout import RECORD
 
-__all__ = ["Losses", "Lost", "Stop", "judge", "lost_messages", "refusal_of", "said", "stop_of"]
+__all__ = ["Losses", "Lost", "Stop", "judge", "lost_entries", "lost_messages", "refusal_of", "said", "stop_of"]
 
 _HEAD = RECORD.subset("size", "magic", "physical_offset")
 _FEW_RECORDS = 1_000  # importing NumPy takes longer than reading so many one by one
@@ -49,7 +49,7 @@ class Stop(enum.Enum):
 
     CLEAN = "clean"
     KILLED = "killed"  # and the machine was not restarted: the page cache has all its writes
-    CRASHED = "crashed"  # what was not synced may be missing
+    CRASHED = "crashed"  # or this is a copy or a snapshot of its directory: what was not synced may be missing
 
 
 def stop_of(directory: str, checkpoint: Checkpoint) -> Stop:
@@ -59,9 +59,9 @@ def stop_of(directory: str, checkpoint: Checkpoint) -> Stop:
         # Our clean stop keeps the file under another name. If both are gone, something else removed them.
         removed = checkpoint.is_ours and not os.path.lexists(abort + ".spare")
         return Stop.CRASHED if removed else Stop.CLEAN
-    mark = mapped_progress.boot_mark()
     try:
         with open(abort, encoding="ascii", errors="replace") as file:
+            mark = mapped_progress.file_mark(file.fileno())
             same = mark is not None and file.read().partition("\n")[2] == mark.hex()
     except OSError:
         same = False
@@ -110,6 +110,23 @@ def lost_messages(queues: ConsumeQueueTable, begin: int, end: int) -> dict[Key, 
             if first < last:
                 found[key] = first, last
     return found
+
+
+def lost_entries(queues: ConsumeQueueTable, totals: tuple[int, int, int], clean_end: int | None) -> str | None:
+    """What the queues have fewer than ``totals`` of the checkpoint say; None if they have it all.
+
+    Args:
+        clean_end: after a clean stop, where the log ends: the totals are exact, unless a Java broker has written since.
+    """
+    end, *wanted = totals
+    found = queues.totals() if end == clean_end else queues.totals_before(end)
+    if (found[0] >= wanted[0] and found[1] >= wanted[1]) or clean_end not in (None, end):
+        return None
+
+    def text(count: int, entries: int) -> str:
+        return f"{counted(entries, 'entry', 'entries')} in {counted(count, 'queue')}"
+
+    return f"the queues had {text(*wanted)} before physical offset {end} of the log, and have {text(*found)}"
 
 
 def said(messages: dict[Key, tuple[int, int]]) -> str:
@@ -381,6 +398,8 @@ class _Judge:
                 return f"{file.path} has entries of other messages"
         if exact:
             return None
+        if last < first and not self._is_ours:  # of ours the totals of the checkpoint tell
+            return f"{files.files[0].path} has no entry"
         if files.start and last >= first and queue.unit(first)[0] > log_begin and queue.unit(first)[1] != FILLER_SIZE:
             return f"a file before {files.files[0].path} may be missing"
         if (last + 1) * UNIT_SIZE_BYTES == files.files[-1].start + files.file_size_bytes:

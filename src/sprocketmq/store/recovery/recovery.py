@@ -25,7 +25,6 @@ import logging
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from sprocketmq.core.quantities import counted
 from sprocketmq.core.retry.retry_schedule import SCHEDULE_TOPIC, DelayLevels
 from sprocketmq.errors import ConfigurationError, ProtocolError
 from sprocketmq.store.files.checkpoint import Checkpoint
@@ -37,7 +36,7 @@ from sprocketmq.store.queue.consume_queue_ext import ConsumeQueueExtTable, is_ex
 from sprocketmq.store.queue.consume_queue_table import ConsumeQueueTable
 from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT, UNIT_SIZE_BYTES, unit_type
 from sprocketmq.store.recovery.entry_repair import confirmed_end, confirms, find_record, repair_entry
-from sprocketmq.store.recovery.losses import Losses, Stop, lost_messages, said
+from sprocketmq.store.recovery.losses import Losses, Stop, lost_entries, lost_messages, said
 from sprocketmq.wire.records.checksum import crc32
 from sprocketmq.wire.records.properties import TAGS
 from sprocketmq.wire.records.record import RecordView
@@ -216,24 +215,13 @@ class Recovery:
             assert self._log.max_offset == scanned_to
 
     def _has_lost_queues(self, clean_stop: bool) -> bool:
-        """Whether the queues are fewer or shorter than when the checkpoint was written."""
-        if self._checkpoint.queue_totals is None:
-            return False
-        end, *totals = self._checkpoint.queue_totals
-        if clean_stop:
-            # Another end: Apache has written since.
-            return end == self._log.max_offset and tuple(totals) != self._queues.totals()
-        if any(deleted_at > end for deleted_at in self._deleted_topics.values()):
-            return False  # with queues that were counted
-        found = self._queues.totals_before(end)
-        if found[0] >= totals[0] and found[1] >= totals[1]:
-            return False
-        _log.error(
-            "the queues had %s of %s before physical offset %d, and have %s of %s",
-            counted(totals[1], "entry", "entries"), counted(totals[0], "queue"), end,
-            counted(found[1], "entry", "entries"), counted(found[0], "queue"),
-        )  # fmt: skip
-        return True
+        totals = self._checkpoint.queue_totals
+        if totals is None or any(deleted_at > totals[0] for deleted_at in self._deleted_topics.values()):
+            return False  # queues that were counted may have been deleted
+        lost = lost_entries(self._queues, totals, self._log.max_offset if clean_stop else None)
+        if lost is not None:
+            _log.error("%s", lost)
+        return lost is not None
 
     # -- where to begin --------------------------------------------------------------------------------------------------------
 

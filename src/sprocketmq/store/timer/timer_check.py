@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The progress of timer messages: the file ``config/timercheck`` and the answer to GET_TIMER_CHECK_POINT. Java: timer.TimerCheckpoint.
 
-4096 bytes: the fields of ``TimerCheck``, an int64 each, up to ``counter``; our own parts behind them (``copies_before``) and at 2048, see
-``mapped_progress``; zero elsewhere. The first two parts are written when log and wheel are on the disk; a slave requests the first from its
-master. A Java broker leaves our part as it is, so it counts only beside the check with which it was written.
+4096 bytes: the fields of ``TimerCheck``, an int64 each, up to ``counter``; behind them our part, with the same fields once more,
+``copies_before`` and a checksum; at 2048 live progress, see ``mapped_progress``; zero elsewhere. The first two parts are written when log
+and wheel are on the disk; a slave requests the first from its master. A Java broker leaves our part as it is, so it counts only beside
+equal fields, or beside some in which one bit has flipped since.
 """
 
 from __future__ import annotations
 
+import logging
 import os
+import zlib
 from typing import Final
 
 import msgspec
@@ -40,14 +43,18 @@ class TimerCheck(msgspec.Struct, gc=False):
         return _FIELDS.pack(*msgspec.structs.astuple(self)[:-1])
 
     def encode_with_ours(self) -> bytes:
-        """Both parts. Without a place ours is one that does not count."""
-        ours = _OURS.pack(self.copies_before or 0, self.counter, self.timestamp, _MAGIC)
-        return self.encode() + (ours if self.copies_before is not None else bytes(_OURS.size))
+        """Both parts."""
+        fields = self.encode()
+        ours = _MAGIC + fields + _COPIES.pack(-1 if self.copies_before is None else self.copies_before)
+        return fields + ours + _CHECKSUM.pack(zlib.crc32(ours))
 
 
 _FIELDS: Final = Layout(*((name, "q") for name in TimerCheck.__struct_fields__[:-1])).struct
-_MAGIC: Final = b"SPRKCPY1"
-_OURS: Final = Layout(("copies_before", "q"), ("counter", "q"), ("timestamp", "q"), ("magic", "8s")).struct
+_MAGIC: Final = b"SPRKCPY2"
+_COPIES: Final = Layout(("copies_before", "q")).struct
+_CHECKSUM: Final = Layout(("crc", "I")).struct
+_OURS_BYTES: Final = len(_MAGIC) + _FIELDS.size + _COPIES.size
+_log = logging.getLogger("sprocketmq.store")
 
 
 def load_timer_check(path: str | None) -> TimerCheck | None:
@@ -55,11 +62,20 @@ def load_timer_check(path: str | None) -> TimerCheck | None:
     if path is None or not os.path.lexists(path):
         return None
     with open(path, "rb") as file:
-        raw = file.read(_FIELDS.size + _OURS.size).ljust(_FIELDS.size + _OURS.size, b"\0")
-    check = TimerCheck(*_FIELDS.unpack_from(raw))
-    copies_before, *of_check = _OURS.unpack_from(raw, _FIELDS.size)
-    if of_check == [check.counter, check.timestamp, _MAGIC]:
-        check.copies_before = copies_before
+        raw = file.read(_FILE_BYTES).ljust(_FILE_BYTES, b"\0")
+    fields, ours = raw[: _FIELDS.size], raw[_FIELDS.size :][:_OURS_BYTES]
+    copy = ours[len(_MAGIC) : -_COPIES.size]
+    (checksum,) = _CHECKSUM.unpack_from(raw, _FIELDS.size + _OURS_BYTES)
+    if not ours.startswith(_MAGIC) or checksum != zlib.crc32(ours):
+        return TimerCheck(*_FIELDS.unpack(fields))
+    differing_bits = (int.from_bytes(fields, "big") ^ int.from_bytes(copy, "big")).bit_count()
+    if differing_bits > 1:  # Java writes a new counter and a new time
+        return TimerCheck(*_FIELDS.unpack(fields))
+    if differing_bits:
+        _log.error("a bit has flipped in %s; the copy that follows it is used", path)
+    (copies_before,) = _COPIES.unpack_from(ours, len(ours) - _COPIES.size)
+    check = TimerCheck(*_FIELDS.unpack(copy))
+    check.copies_before = None if copies_before < 0 else copies_before
     return check
 
 

@@ -24,6 +24,7 @@ from typing import Any, Final
 
 import msgspec
 
+from sprocketmq.core.quantities import counted
 from sprocketmq.store.files.mapped_file import not_writable
 from sprocketmq.store.files.mapped_progress import MappedProgress
 from sprocketmq.store.timer.timer_check import TimerCheck, load_timer_check, save_timer_check
@@ -123,7 +124,7 @@ class TimerFiles:
             for time_ms in broken:
                 self.wheel.forget(time_ms)
             begin = self.log.files.start
-        self._link_again(begin)
+        self._link_again()
         self._find_queue_offset(queue_offset_of(newest), live, begin)
 
     def _damaged_slot(self) -> int | None:
@@ -157,24 +158,39 @@ class TimerFiles:
         )
         if live is not None:
             self.queue_offset = max(self.queue_offset, live[0])
-        places = [units["physical"] for _, units in self.log.scan(begin)]
+        places = [units["physical"] for _, units in self.log.scan(self.log.align(begin))]
         if places:
             import numpy as np
 
             self._known = np.sort(np.concatenate(places))
 
-    def _link_again(self, begin: int) -> None:
-        """Update the wheel from the units from ``begin`` on: the units hold the links, only the ends of the slots may be missing."""
-        begin = self.log.align(begin)
-        for first_position, units in self.log.scan(begin):
+    def _link_again(self) -> None:
+        """Compare the wheel with all units that wait: they hold the links, only the ends of the slots may be missing."""
+        lost = 0
+        for first_position, units in self.log.scan(self.log.files.start):
             import numpy as np
 
             times = units["write_ms"].astype(np.int64) + units["delayed_ms"]
-            for index in np.flatnonzero(times >= self.read_ms).tolist():
+            waiting = np.flatnonzero(times >= self.read_ms)[::-1]
+            slots, newest = np.unique(times[waiting], return_index=True)
+            ends = first_position + waiting[newest] * units.dtype.itemsize
+            behind = [
+                time_ms
+                for time_ms, end in zip(slots.tolist(), ends.tolist(), strict=True)
+                if (slot := self.wheel.get(time_ms)) is None or slot.last < end
+            ]
+            for index in waiting[np.isin(times[waiting], behind)][::-1].tolist() if behind else []:
                 position, time_ms = first_position + index * units.dtype.itemsize, int(times[index])
                 slot = self.wheel.get(time_ms)
                 if slot is None or slot.last < position:
                     self._put_slot(slot, time_ms, position, -1 if int(units["magic"][index]) & MAGIC_DELETE else 1)
+                    lost += position < self.check.last_timer_log_flush_pos
+        if lost:  # they were synced with the wheel
+            log.error(
+                "%s lacked %s, which are linked again from the timer log",
+                self.wheel.path,
+                counted(lost, "waiting message"),
+            )
 
     def _put_slot(self, slot: Slot | None, time_ms: int, position: int, change: int) -> None:
         if slot is None:

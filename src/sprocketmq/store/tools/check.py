@@ -25,7 +25,7 @@ from sprocketmq.store.message_store import StoreConfig
 from sprocketmq.store.queue.consume_queue import ConsumeQueue
 from sprocketmq.store.queue.unit import FILLER_SIZE, UNIT
 from sprocketmq.store.queue_log_store import QueueLogStore
-from sprocketmq.store.recovery.losses import Stop, judge, lost_messages, said, stop_of
+from sprocketmq.store.recovery.losses import Stop, judge, lost_entries, lost_messages, said, stop_of
 from sprocketmq.store.recovery.recovery import has_queue_entry
 from sprocketmq.store.tools.check_auxiliary_files import check_auxiliary_files
 from sprocketmq.store.tools.check_report import Problem, StoreSummary
@@ -51,7 +51,8 @@ def check_directory(
     checkpoint = Checkpoint(os.path.join(root, "checkpoint"))
     checkpoint.load()
     stop = stop_of(root, checkpoint)
-    losses = judge(log, queues, checkpoint, stop, is_ours=was_last_held_by_ours(root))
+    was_ours = was_last_held_by_ours(root)
+    losses = judge(log, queues, checkpoint, stop, is_ours=was_ours)
     sound_until = 1 << 63 if stop is not Stop.CRASHED else checkpoint.durable_offset or 0
     sound_until, damages = max(sound_until, losses.log_end), Damages()
     if log.files.files:
@@ -73,6 +74,11 @@ def check_directory(
             yield Problem("commitlog", f"{lost}; a start refuses this unless acceptStoreLoss is true")
         for (topic, queue_id), why in losses.queues.items():
             yield Problem(f"{topic}/{queue_id}", f"{why}; the next start builds this queue anew from the log")
+        totals = checkpoint.queue_totals
+        if totals is not None and was_ours:
+            lost_of_queues = lost_entries(queues, totals, log.max_offset if stop is Stop.CLEAN else None)
+            if lost_of_queues is not None:
+                yield Problem("consumequeue", f"{lost_of_queues}; the next start builds them anew from the log")
         for begin, end in damages.ranges.items():
             if not any(lost.begin < end and begin < lost.end for lost in losses.lost):
                 missing = said(lost_messages(queues, begin, end))

@@ -18,13 +18,15 @@ import pytest
 
 from sprocketmq.errors import StoreCorrupt
 from sprocketmq.store import DiskMessageStore, StoreConfig, StoredMessage
+from sprocketmq.store.files.checkpoint import Checkpoint
 from sprocketmq.store.files.mapped_file import MappedFile
 from sprocketmq.store.queue.unit import UNIT
 from sprocketmq.store.recovery import recovery
+from sprocketmq.store.recovery.losses import Stop, stop_of
 from sprocketmq.store.tools.check import check_directory
 from sprocketmq.wire.hashing import tags_code
 
-from ..stores import NOW_MS, SMALL, bodies, crash, message, open_disk, problems, records
+from ..stores import NOW_MS, SMALL, bodies, crash, kill, message, open_disk, problems, records
 
 ONE_FILE = dataclasses.replace(SMALL, mapped_file_size_commit_log=1 << 16, mapped_file_size_consume_queue=400)
 
@@ -253,6 +255,20 @@ def test_lost_consume_queues_are_rebuilt_from_the_log(tmp_path: Path, clean: boo
     again.close()
 
 
+@pytest.mark.usefixtures("identities")
+def test_a_copy_of_a_killed_store_may_lack_what_was_not_synced(tmp_path: Path) -> None:
+    """A snapshot of the disk of a running broker is such a copy, also on the machine that made it."""
+    store = open_disk(tmp_path / "s")
+    fill(store, 3)
+    copied = crash(store, tmp_path / "c")
+    kill(store)
+    assert [stop_of(str(path), Checkpoint(None)) for path in (tmp_path / "s", copied)] == [Stop.KILLED, Stop.CRASHED]
+    for path in (tmp_path / "s", copied):
+        again = reopened(path)
+        assert len(bodies(again, "T", 0)) == 1
+        again.close()
+
+
 def test_one_lost_queue_is_rebuilt_when_a_later_record_shows_the_hole(tmp_path: Path) -> None:
     store = open_disk(tmp_path / "s", ONE_FILE)
     sent = fill(store, 30)
@@ -296,7 +312,9 @@ def test_queues_that_are_lost_after_a_kill_are_rebuilt_without_a_later_record(
         store.append(message("U", 9, b"%d" % number), NOW_MS)
     path = (crash if stop == "killed" else power_cut)(store, tmp_path / "c")
     store.close()
+    assert not [problem for problem in check_directory(path) if not problem.note]
     damage(path)
+    assert [problem for problem in check_directory(path) if not problem.note]
     again = reopened(path, ONE_FILE)
     assert bodies(again, "T", 0) == sent[0::3]
     assert again.append(message("T", 0, b"next"), NOW_MS).queue_offset == 10

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import struct
 
 import pytest
@@ -169,6 +170,37 @@ def test_the_checkpoint_has_apaches_bytes_and_keeps_what_lies_behind_them(tmp_pa
     assert load_timer_check(path) == TimerCheck(1, 2, 3, 4, 5, 6, 7)
     assert MappedProgress(path, 2048).load() == (1, 2, 3)
     live.close()
+
+
+@pytest.mark.parametrize("copies_before", [None, 0, 1 << 40])
+def test_a_flipped_bit_in_the_checkpoint_is_mended_and_what_java_writes_is_believed(tmp_path, caplog, copies_before):
+    path = tmp_path / "timercheck"
+    check = TimerCheck(NOW, 1_040, 20, 20, 0, NOW, 7, copies_before)
+    save_timer_check(str(path), check)
+    raw = path.read_bytes()
+    for bit in range(0, 7 * 64, 3):
+        flipped = bytearray(raw)
+        flipped[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(flipped)
+        assert load_timer_check(str(path)) == check
+    assert "a bit has flipped" in caplog.text
+    javas = TimerCheck(NOW + 1_000, 1_092, 21, 21, 0, NOW + 1_000, 8)
+    path.write_bytes(javas.encode() + raw[56:])
+    assert load_timer_check(str(path)) == javas
+    path.write_bytes(raw[:80] + bytes([raw[80] ^ 1]) + raw[81:])  # of our part
+    assert load_timer_check(str(path)) == TimerCheck(NOW, 1_040, 20, 20, 0, NOW, 7)
+
+
+@pytest.mark.usefixtures("identities")
+def test_a_copy_of_live_progress_does_not_count(tmp_path):
+    """A snapshot of a running broker's disk has a file that is ahead of what else was on the disk."""
+    live = MappedProgress(str(tmp_path / "live"))
+    live.save((4, 5))
+    live.close()
+    shutil.copy(tmp_path / "live", tmp_path / "copy")
+    assert MappedProgress(str(tmp_path / "copy")).load() is None
+    os.rename(tmp_path / "live", tmp_path / "moved")
+    assert MappedProgress(str(tmp_path / "moved")).load() == (4, 5)
 
 
 def test_live_progress_counts_only_while_the_machine_that_wrote_it_runs(tmp_path, monkeypatch):
@@ -426,6 +458,22 @@ def test_without_any_file_everything_is_read_from_the_queue(root):
     again = Waiting(root)
     assert (again.files.queue_offset, again.files.read_ms, again.lists()) == (0, 0, {})
     assert os.listdir(root) == []
+    again.close()
+
+
+@pytest.mark.parametrize("slots", [range(3), range(1), range(2, 3)])
+def test_slots_that_the_wheel_lacks_are_linked_again_however_the_broker_ended(root, caplog, slots):
+    waiting = fill(root)
+    waiting.save()
+    waiting.close()
+    with open(os.path.join(root, "timerwheel"), "r+b") as file:
+        for slot in slots:
+            file.seek((NOW // 1000 + 5 + slot) % WHEEL_SLOTS * 32)
+            file.write(bytes(32))
+    again = Waiting(root)
+    assert again.lists() == everything()
+    assert again.files.wheel.total() == 45
+    assert f"lacked {15 * len(slots)} waiting messages" in caplog.text
     again.close()
 
 
