@@ -397,3 +397,36 @@ def test_bad_rows_that_cannot_be_sent_back_stop_the_batch_and_a_reason_of_bytes_
     mq.wait_until(lambda: mq.messages("%RETRY%delays"))
     (copy,) = mq.messages("%RETRY%delays")
     assert (copy.body, copy.properties["RETRY_REASON"]) == (b"\xff\xfe", "\ufffd\ufffd")
+
+
+def test_settings_of_the_session_do_not_change_the_rows_for_write(
+    spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path
+) -> None:
+    mq.create_topic("flights", queues=1)
+    publish(mq, 0, 2)
+    settings = {
+        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MILLIS",
+        "spark.sql.parquet.compression.codec": "lzo",  # which no jar of Spark has
+        "spark.sql.parquet.datetimeRebaseModeInWrite": "EXCEPTION",
+        "spark.sql.parquet.datetimeRebaseModeInRead": "LEGACY",
+    }
+    times, seen = ["0001-01-01 00:00:00.123456", "2026-01-31 08:00:00.123456"], set[str]()
+
+    def judge(rows: DataFrame, batch_id: int) -> DataFrame:
+        at = f.when(rows.body == f.lit(b"0"), times[0]).otherwise(times[1]).cast("timestamp")
+        return rows.withColumns({"at": at, "failed": f.lit(False)})
+
+    def write(good: DataFrame, batch_id: int) -> None:
+        seen.update(row.at for row in good.select(f.col("at").cast("string").alias("at")).collect())
+        assert good.sparkSession.conf.get("spark.sql.parquet.outputTimestampType") == "TIMESTAMP_MILLIS"
+
+    before = {name: spark.conf.get(name) for name in settings}
+    try:
+        for name, value in settings.items():
+            spark.conf.set(name, value)
+        retry = foreach_batch(judge, write=write, group="delays", namesrv_addr=mq.namesrv_addr, check_source=False)
+        run_available_now(streaming(spark, mq).load(), retry, tmp_path)
+    finally:
+        for name, old in before.items():
+            spark.conf.set(name, old)
+    assert seen == set(times)

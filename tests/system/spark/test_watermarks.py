@@ -11,7 +11,8 @@ from jobs import run_available_now, streaming
 from pyspark.sql import functions as f
 
 import sprocketmq as rmq
-from sprocketmq.spark import foreach_batch
+from sprocketmq.errors import ConfigurationError
+from sprocketmq.spark import each_try_once, each_write_once, foreach_batch
 from sprocketmq.testing import EmbeddedRocketMQ
 
 if TYPE_CHECKING:
@@ -60,3 +61,32 @@ def counted(windows: DataFrame, checkpoint: Path) -> int:
         for progress in query.recentProgress
         for operator in progress["stateOperators"]
     )
+
+
+def test_repetitions_are_dropped_within_a_watermark_of_the_users(
+    spark: SparkSession, mq: EmbeddedRocketMQ, tmp_path: Path
+) -> None:
+    mq.create_topic("flights", queues=1)
+    again = rmq.Message("flights", b"60")
+    names = ["life", "firstRead", "sparkWrite"]  # columns of the user's, too
+    rows = streaming(spark, mq).load().withColumns({name: f.lit(1) for name in names})
+    rows = rows.withColumn("at", f.timestamp_seconds(rows.body.cast("string").cast("int")))
+    watermarked = rows.withWatermark("at", "10 minutes")
+    for function in (each_try_once, each_write_once):
+        assert function(rows).columns == function(watermarked).columns == rows.columns
+        with pytest.raises(ConfigurationError, match="the rows have a watermark on at of 600000 ms"):
+            function(watermarked, within="1 hour")
+    once = each_try_once(watermarked)
+    counts: dict[int, int] = {}
+
+    def take(windows: DataFrame, batch_id: int) -> None:
+        counts.update({int(row.start): row["count"] for row in windows.collect()})
+
+    counted = once.groupBy(f.window("at", "10 minutes"), *names).count()
+    counted = counted.select(f.col("window.start").cast("long").alias("start"), "count")
+    with mq.producer() as producer:
+        for message in (again, rmq.Message("flights", b"61"), again, rmq.Message("flights", b"7200")):
+            producer.send(message)
+    query = counted.writeStream.foreachBatch(take).option("checkpointLocation", str(tmp_path))
+    assert query.trigger(availableNow=True).start().awaitTermination(300)
+    assert counts == {0: 2}

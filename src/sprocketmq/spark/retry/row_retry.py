@@ -47,6 +47,7 @@ from sprocketmq.spark.retry.verdict_columns import (
     normalized_action,
 )
 from sprocketmq.spark.retry.verdict_store import VerdictStore
+from sprocketmq.spark.send.row_ids import first_of_each
 from sprocketmq.wire.records import properties as props
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ _USEFUL: Final = ("topic", "messageId", "reconsumeTimes", "delayLevel")
 # The columns of a verdict, which ``write`` does not get.
 _VERDICT: Final = ("action", "failed", "delayLevel", "reason")
 _CHUNK: Final = 4096
+_LIFE: Final = "__sprocketmq_life"
 # Rows that the judge writes itself could have other verdicts than those that are sent back.
 _WRITE: Final = "give lambda good, batch_id: None if nothing is to be written"
 
@@ -138,7 +140,7 @@ def foreach_batch(
     return retry
 
 
-def each_try_once(rows: DataFrame, within: str = "3 hours") -> DataFrame:
+def each_try_once(rows: DataFrame, within: str | None = None) -> DataFrame:
     """A stream without repeated tries: each try of each message comes once.
 
     A batch that is repeated after a crash sends its bad rows back again, and a producer that lost an answer stores its message twice. All
@@ -147,8 +149,9 @@ def each_try_once(rows: DataFrame, within: str = "3 hours") -> DataFrame:
 
     Args:
         rows: a stream of the source with the columns ``messageId``, ``reconsumeTimes`` and ``properties``.
-        within: how long repetitions are recognized, counted from when a row was first read, so no row is late. Choose more than the longest
-            delay level in use.
+        within: how long repetitions are recognized, counted from when a row was first read, so no row is late; 3 hours by default. Choose
+            more than the longest delay level in use. Not for rows with a watermark of yours, whose delay it is then: a query has one
+            watermark, so call ``withWatermark`` before this function.
     """
     from pyspark.sql import functions as f
 
@@ -157,10 +160,7 @@ def each_try_once(rows: DataFrame, within: str = "3 hours") -> DataFrame:
         raise ConfigurationError(f"the rows given to each_try_once lack {' and '.join(missing)}; keep these columns")
     # One text, as in the state of queries that began before messages had REPLAY_ID.
     life = f.concat_ws("/", "messageId", f.try_element_at("properties", f.lit(props.REPLAY_ID)))
-    seen = (
-        rows.withColumn("life", life).withColumn("firstRead", f.current_timestamp()).withWatermark("firstRead", within)
-    )
-    return seen.dropDuplicatesWithinWatermark(["life", "reconsumeTimes"]).drop("life", "firstRead")
+    return first_of_each(rows.withColumn(_LIFE, life), [_LIFE, "reconsumeTimes"], within).drop(_LIFE)
 
 
 SendBackSettings = tuple[str, str, Access, int, int]

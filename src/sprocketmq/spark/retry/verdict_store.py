@@ -22,12 +22,14 @@ Laws (tests/system/spark/test_verdict_store.py)
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import logging
 import os
 import re
 import uuid
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from sprocketmq.errors import ConfigurationError
@@ -48,6 +50,17 @@ _VERDICTS_ID: Final = "__sprocketmq_judgement"
 _ROWS: Final = "__sprocketmq_rows"
 # StreamExecution.QUERY_ID_KEY, a local property of the thread that runs the batch
 _QUERY_ID: Final = "sql.streaming.queryId"
+
+
+# Settings of the session would change rows on their way through the files: TIMESTAMP_MILLIS cuts microseconds, other codecs may be missing.
+_EXACT: Final = {
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.writeLegacyFormat": "false",
+}
+_CODEC: Final = "snappy"  # Spark's default
+# Files that are missing or broken are counted, not skipped while the rows are written.
+_READ: Final = {"datetimeRebaseMode": "CORRECTED", "ignoreCorruptFiles": "false", "ignoreMissingFiles": "false"}
 
 
 class VerdictStore:
@@ -142,7 +155,9 @@ class VerdictStore:
         verdicts_id = uuid.uuid4().hex
         marked = judged.withColumn(_VERDICTS_ID, f.lit(verdicts_id))
         observed = Observation()
-        marked.observe(observed, f.count(f.lit(1)).alias(_ROWS)).write.mode("overwrite").parquet(self._rows_path)
+        with _settings(self._spark, _EXACT):
+            observing = marked.observe(observed, f.count(f.lit(1)).alias(_ROWS))
+            observing.write.mode("overwrite").option("compression", _CODEC).parquet(self._rows_path)
         written = observed.get.get(_ROWS, 0)
         kept = self._kept(verdicts_id, marked.schema)
         self._check(kept, written)
@@ -159,7 +174,7 @@ class VerdictStore:
         from pyspark.sql import functions as f
 
         # With a given schema, because without a single file Spark cannot infer one.
-        kept = self._spark.read.schema(schema).parquet(_escaped_path(self._rows_path))
+        kept = self._spark.read.schema(schema).options(**_READ).parquet(_escaped_path(self._rows_path))
         return kept.where(f.col(_VERDICTS_ID) == verdicts_id).drop(_VERDICTS_ID)
 
     def _check(self, kept: DataFrame, written: int) -> None:
@@ -210,6 +225,20 @@ class VerdictStore:
                 return None
             raise
         return found[0] if found else None
+
+
+@contextlib.contextmanager
+def _settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Other settings for a write, which no option of the write can set. The session is the batch's own, a clone of the user's."""
+    before = {name: spark.conf.get(name) for name in settings}
+    try:
+        for name, value in settings.items():
+            spark.conf.set(name, value)
+        yield
+    finally:
+        for name, old in before.items():
+            if old is not None:
+                spark.conf.set(name, old)
 
 
 def _escaped_path(path: str) -> str:

@@ -25,18 +25,26 @@ from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.records import properties as props
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark import TaskContext
     from pyspark.sql import Column, DataFrame
 
     from sprocketmq.spark.options.sink_options import SinkOptions
 
-__all__ = ["TaskId", "check_write_name", "each_write_once", "task_id_of"]
+__all__ = ["TaskId", "check_write_name", "each_write_once", "first_of_each", "task_id_of"]
 
 # Query, batch and partition of a task.
 TaskId = tuple[str, str, int]
 
 _MARKS: Final = (props.SPARK_QUERY_ID, props.SPARK_BATCH_ID, props.SPARK_PARTITION, props.SPARK_SEQUENCE)
 _UUID: Final = "^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$"
+# Columns that are dropped again; users have names of their own.
+_ID: Final = "__sprocketmq_id"
+_FIRST_READ: Final = "__sprocketmq_first_read"
+_WITHIN: Final = "3 hours"
+# EventTimeWatermark.delayKey: the metadata of a column with a watermark
+_DELAY_MS: Final = "spark.watermarkDelayMs"
 _NEEDED: Final = ("messageId", "reconsumeTimes", "body", "properties")
 
 
@@ -77,7 +85,7 @@ def task_id_of(options: SinkOptions, context: TaskContext | None) -> TaskId:
     return query_id, batch_id, partition
 
 
-def each_write_once(rows: DataFrame, within: str = "3 hours") -> DataFrame:
+def each_write_once(rows: DataFrame, within: str | None = None) -> DataFrame:
     """Rows that a sink with ``delivery=idempotent`` wrote, without repetitions after a crash, and without its marks.
 
     A repetition has the marks and the body of an earlier row. Rows without marks, from another sender, are compared by their ``messageId``.
@@ -86,8 +94,9 @@ def each_write_once(rows: DataFrame, within: str = "3 hours") -> DataFrame:
     Args:
         rows: of the source, batch or stream, with the columns ``messageId``, ``reconsumeTimes``, ``body`` and ``properties``, and with
             ``topic`` if several topics are read.
-        within: for a stream: how long repetitions are recognized, counted from when a row was first read. Choose more than the time that
-            the writer may be down between two runs of one batch. In a batch all rows are compared.
+        within: for a stream: how long repetitions are recognized, counted from when a row was first read; 3 hours by default. Choose more
+            than the time that the writer may be down between two runs of one batch. In a batch all rows are compared. Not for rows with a
+            watermark of yours, whose delay it is then: a query has one watermark, so call ``withWatermark`` before this function.
 
     Returns:
         The rows, each once; ``properties`` without the marks.
@@ -112,9 +121,33 @@ def each_write_once(rows: DataFrame, within: str = "3 hours") -> DataFrame:
         life == "0"
     )  # by its id alone, as in the state of queries that began before lives were told apart
     name = f.concat_ws(" ", f.when(is_marked, marks).otherwise(f.col("messageId")), life)
-    named = rows.withColumn("sparkWrite", f.when(is_first_life, f.col("messageId")).otherwise(name))
+    named = rows.withColumn(_ID, f.when(is_first_life, f.col("messageId")).otherwise(name))
     named = named.withColumn("properties", f.map_filter("properties", lambda name, _: ~name.isin(*_MARKS)))
     if not rows.isStreaming:
-        return named.dropDuplicates(["sparkWrite"]).drop("sparkWrite")
-    seen = named.withColumn("firstRead", f.current_timestamp()).withWatermark("firstRead", within)
-    return seen.dropDuplicatesWithinWatermark(["sparkWrite"]).drop("sparkWrite", "firstRead")
+        return named.dropDuplicates([_ID]).drop(_ID)
+    return first_of_each(named, [_ID], within).drop(_ID)
+
+
+def first_of_each(rows: DataFrame, columns: Sequence[str], within: str | None) -> DataFrame:
+    """The rows of a stream, without those that have the same values of ``columns`` as an earlier one.
+
+    Args:
+        within: how long values are remembered, 3 hours by default. None if ``rows`` has a watermark: Spark allows one in a query, and its
+            delay is how long, at least.
+
+    Raises:
+        ConfigurationError: ``within`` is given, and ``rows`` has a watermark.
+    """
+    from pyspark.sql import functions as f
+
+    delays = {field.name: field.metadata[_DELAY_MS] for field in rows.schema if _DELAY_MS in (field.metadata or {})}
+    if not delays:
+        timed = rows.withColumn(_FIRST_READ, f.current_timestamp()).withWatermark(_FIRST_READ, within or _WITHIN)
+        return timed.dropDuplicatesWithinWatermark([*columns]).drop(_FIRST_READ)
+    if within is not None:
+        name, delay_ms = next(iter(delays.items()))
+        raise ConfigurationError(
+            f"within is {within!r}, and the rows have a watermark on {name} of {delay_ms} ms, which is how long repetitions are recognized "
+            "then; leave within out, or choose a longer watermark"
+        )
+    return rows.dropDuplicatesWithinWatermark([*columns])
