@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from sprocketmq.client.results import ConsumeOrderlyContext as ConsumeOrderlyContext
     from sprocketmq.client.results import SendResult as SendResult
     from sprocketmq.client.results import SendStatus as SendStatus
+    from sprocketmq.client.results import ServerOutage as ServerOutage
     from sprocketmq.client.settings.unreadable_bodies import UnreadableBody as UnreadableBody
     from sprocketmq.client.settings.values import bytes_deserializer as bytes_deserializer
     from sprocketmq.client.settings.values import bytes_serializer as bytes_serializer
@@ -142,7 +143,7 @@ else:
             "client.consume.push_consumer": "PushConsumer",
             "client.read.queue_reader": "QueueReader",
             "client.received_message": "ReceivedMessage",
-            "client.results": "ConsumeConcurrentlyContext ConsumeOrderlyContext SendResult SendStatus",
+            "client.results": "ConsumeConcurrentlyContext ConsumeOrderlyContext SendResult SendStatus ServerOutage",
             "client.group.stuck_listener": "StuckListener",
             "core.group.allocation": (
                 "AllocateAveragely AllocateAveragelyByCircle AllocateByConfig AllocateByConsistentHash "

@@ -198,7 +198,7 @@ CLIENT_MUTANTS = [
     Mutant(
         "S3",
         "a topic that cannot be rebalanced ends the round",
-        "src/sprocketmq/client/remoting/bounded_work.py",
+        "src/sprocketmq/client/remoting/concurrent_work.py",
         "                failures.append(error)",
         "                raise",
         "tests/unit/client/test_bounded_work.py::test_all_are_done_in_order_and_no_more_at_a_time_than_allowed",

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import ssl
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from typing import Any, TypedDict
 
 from sprocketmq.client.remoting.queue_choice import QueueSelector
+from sprocketmq.client.results import ServerOutage
 from sprocketmq.client.settings.unreadable_bodies import UnreadableBody
 from sprocketmq.client.settings.values import Deserializers, Serializers
 from sprocketmq.core.consume.consume_progress import ConsumeFromWhere
@@ -67,6 +68,10 @@ class CommonOptions(TypedDict, total=False):
             which may be renewed while the client runs (``client.settings.key_file``); default none.
         tls: use TLS, and check the servers' certificates against the authorities this machine trusts (default False).
         ssl_context: use TLS with this context (an ``ssl.SSLContext``); default as ``tls`` says.
+        on_disconnected: a function of one ServerOutage, called when a broker or name server does not answer any more, in a thread,
+            or on the client's loop if it is ``async def``; default none. Its exceptions are logged. Admin, which connects when it
+            is asked, calls none.
+        on_reconnected: the same, called with the first answer after that; default none.
         clock: the clock for periodic work and delays; tests pass a ManualClock (default the system's).
     """
 
@@ -93,6 +98,8 @@ class CommonOptions(TypedDict, total=False):
     secret_key_file: str | None
     tls: bool
     ssl_context: ssl.SSLContext | None
+    on_disconnected: Callable[[ServerOutage], object] | None
+    on_reconnected: Callable[[ServerOutage], object] | None
     clock: Clock
 
 

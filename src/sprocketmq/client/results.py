@@ -23,6 +23,7 @@ __all__ = [
     "PullResult",
     "SendResult",
     "SendStatus",
+    "ServerOutage",
 ]
 
 
@@ -69,6 +70,24 @@ class SendResult(msgspec.Struct, frozen=True, gc=False):
     offset_message_id: str = ""
     transaction_id: str | None = None
     recall_handle: str | None = None
+
+
+class ServerOutage(msgspec.Struct, frozen=True):
+    """A broker or name server that a client has lost: the argument of ``on_disconnected`` and ``on_reconnected``.
+
+    Attributes:
+        address: ``host:port``.
+        broker_name: of a broker, as in routes; "" for a name server.
+        error: the text of the error of the request that noticed it.
+        began_ms: when that was, milliseconds since 1970.
+        lasted_ms: milliseconds until the first answer; 0 in ``on_disconnected``.
+    """
+
+    address: str
+    broker_name: str
+    error: str
+    began_ms: int
+    lasted_ms: int = 0
 
 
 class PullResult(msgspec.Struct, frozen=True):

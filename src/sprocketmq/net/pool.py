@@ -80,6 +80,9 @@ class ConnectionPool:
         credentials: used to sign requests. With RenewableCredentials a refused request is signed again if the keys have changed.
         namespace: added to requests (version 2 of namespaces).
         on_close: called with the address of a connection that was lost.
+        on_lost: called with the address and the error when no connection could be opened, and when a request fails because its connection
+            broke or stayed silent.
+        on_heard: called with the address when a connection has its first answer.
         on_reopen: called with the address of one that is there again after it was lost.
     """
 
@@ -93,6 +96,8 @@ class ConnectionPool:
         namespace: str | None = None,
         on_close: Callable[[str], None] | None = None,
         on_reopen: Callable[[str], None] | None = None,
+        on_lost: Callable[[str, Exception], None] = lambda address, error: None,
+        on_heard: Callable[[str], None] = lambda address: None,
     ) -> None:
         self._handler = handler
         self._connect_timeout_ms = connect_timeout_ms
@@ -105,7 +110,7 @@ class ConnectionPool:
             # 5.x; Java: NamespaceRpcHook
             self.added_fields = {"nsd": "true", "ns": namespace}
             self._signer = _adding(self.added_fields, self._signer)
-        self._on_close, self._on_reopen = on_close, on_reopen
+        self._on_close, self._on_reopen, self._on_lost, self._on_heard = on_close, on_reopen, on_lost, on_heard
         self._lost: set[str] = set()
         self._open: dict[str, Connection] = {}
         self._opening: dict[str, _Opening] = {}  # connecting, or with callers that have not continued yet
@@ -202,15 +207,17 @@ class ConnectionPool:
                 # A refused request was not executed, so it may be sent again.
                 left_ms = max(1, timeout_ms - int((now_s() - asked_s) * 1000))
                 answer = await self._signed_again(connection, command, answer, left_ms, self._renewable)
-        except RequestTimeout:
-            self.close_if_silent(address, connection, asked_s)
+        except RequestTimeout as error:
+            self.close_if_silent(address, connection, asked_s, error)
             raise
         except ConnectionLost as error:
+            if not self._closed:
+                self._on_lost(address, error)
             if self._ssl_context is None and connection.state.get(_UNHEARD) == connection.last_read_s:
                 raise ConnectionLost(f"{error}; {_TLS_ONLY}", address) from error
             raise
-        if connection.state:
-            connection.state.pop(_UNHEARD, None)
+        if connection.state and connection.state.pop(_UNHEARD, None) is not None:
+            self._on_heard(address)
         return answer
 
     @staticmethod
@@ -240,7 +247,7 @@ class ConnectionPool:
         connection = await self.connection(address, timeout_ms)
         await connection.invoke_oneway(command, max(1, timeout_ms - int((now_s() - began_s) * 1000)))
 
-    def close_if_silent(self, address: str, connection: Connection, started_s: float) -> None:
+    def close_if_silent(self, address: str, connection: Connection, started_s: float, error: Exception) -> None:
         """After a timeout: close a connection on which nothing has arrived since ``started_s``, as Java does
         (clientCloseSocketIfTimeout). Otherwise a host that disappeared silently would never be reconnected. Unsent requests are lost;
         their callers get an error at once."""
@@ -248,6 +255,7 @@ class ConnectionPool:
             if self._open.get(address) is connection:
                 del self._open[address]
                 self._lost.add(address)
+                self._on_lost(address, error)
             connection.abort()
 
     def close_connection(self, address: str) -> None:
@@ -332,7 +340,12 @@ class ConnectionPool:
 
     def _opened(self, address: str, opening: _Opening) -> None:
         task = opening.task
-        if not task.cancelled() and task.exception() is None:
+        if task.cancelled():
+            pass
+        elif (error := task.exception()) is not None:
+            if isinstance(error, ConnectFailed) and not self._closed:
+                self._on_lost(address, error)
+        else:
             connection = task.result()
             if self._closed:
                 connection.close()

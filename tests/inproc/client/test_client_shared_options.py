@@ -47,6 +47,8 @@ PAIRS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "secret_key_file": ({}, {"secret_key_file": "/keys.yml"}),
     "tls": ({}, {"tls": True}),
     "ssl_context": ({"ssl_context": CONTEXTS[0]}, {"ssl_context": CONTEXTS[1]}),
+    "on_disconnected": ({}, {"on_disconnected": print}),
+    "on_reconnected": ({}, {"on_reconnected": print}),
     "clock": ({}, {"clock": SystemClock()}),
 }
 
@@ -83,6 +85,8 @@ OWN = frozenset(
         "trace_msg_batch_num",
         "access_channel",
         "max_delay_level",
+        "on_disconnected",
+        "on_reconnected",
     }
 )
 

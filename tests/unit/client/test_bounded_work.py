@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sprocketmq.client.remoting.bounded_work import for_each
+from sprocketmq.client.remoting.concurrent_work import for_each
 
 
 @given(waits=st.lists(st.integers(1, 5), max_size=40), at_most=st.integers(0, 50), broken=st.sets(st.integers(0, 39)))

@@ -102,7 +102,8 @@ class Bench:
         return instance
 
     def release(self) -> None:
-        self.on_loop(self._taken.pop().release)
+        instance = self._taken.pop()
+        self.on_loop(instance.release, instance._options)
 
     def member(self, instance: ClientInstance, group: str) -> Member:
         member = Member(group, self.clock)

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from sprocketmq.client.remoting.outages import Outages
 from sprocketmq.client.remoting.routes import Routes
 from sprocketmq.errors import ConnectFailed, ProtocolError
 
@@ -19,6 +20,7 @@ class Asked:
 
     def __init__(self, failures: dict[str, Exception] | None = None) -> None:
         self.failures = failures or {}
+        self.outages = Outages()
         self.topics: list[str] = []
         self.at_once = self.most_at_once = 0
 

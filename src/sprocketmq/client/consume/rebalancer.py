@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from sprocketmq.client.group.group_member import GroupMember
 from sprocketmq.client.remoting.api import RemotingApi
-from sprocketmq.client.remoting.bounded_work import for_each
+from sprocketmq.client.remoting.concurrent_work import for_each
 from sprocketmq.client.remoting.routes import Routes
 from sprocketmq.core.consume.consume_progress import AskMaxOffset, AskOffsetByTime, StartAt, decide_start
 from sprocketmq.core.consume.process_queue import ProcessQueue
@@ -178,7 +178,9 @@ class Rebalancer:
         try:
             allocated = await self._allocate(topic)
         except _FAILURES as error:
-            log.warning("group %s: topic %s is not rebalanced now: %s", self._group.name, topic, error)
+            self._failed(
+                "rebalance", error, "group %s: topic %s is not rebalanced now: %s", self._group.name, topic, error
+            )
             return False
         if self._leaving:
             return True
@@ -265,6 +267,9 @@ class Rebalancer:
                 "consumes all messages of its queues: give each client an instance_name of its own"
             )
             log.warning("%s", self._same_id[address])
+
+    def _failed(self, what: str, error: Exception | None, sentence: str, *args: object) -> None:
+        self._api.outages.failed(f"{what} of {self._group.name}", error, sentence, *args)
 
     def warnings(self) -> list[str]:
         """What keeps this member from its queues, or gives them to another member, too; a sentence each."""
@@ -426,7 +431,8 @@ class Rebalancer:
         try:
             start = await self.start_offset(queue)
         except _FAILURES as error:
-            log.warning("group %s: the start offset of %s cannot be found now: %s", self._group.name, queue, error)
+            sentence = "group %s: the start offset of %s cannot be found now: %s"
+            self._failed("start offset", error, sentence, self._group.name, queue, error)
             start = None
         if start is None:
             self.table.add_failed(queue)
@@ -508,7 +514,7 @@ class Rebalancer:
                 if queue in locked:
                     self._granted(queue, active[queue], asked_ms)
                 else:
-                    log.warning("group %s: the lock of %s was lost", self._group.name, queue)
+                    self._failed("lock", None, "group %s: the lock of %s was lost", self._group.name, queue)
                     active[queue].lock.lost()
 
         await asyncio.gather(*(renew(name, queues) for name, queues in by_broker.items()))
@@ -524,7 +530,8 @@ class Rebalancer:
         try:
             return await self._api.lock_batch(address, self._group.name, self._group.client_id, queues)
         except _FAILURES as error:
-            log.warning("group %s: queues of %s could not be locked: %s", self._group.name, broker_name, error)
+            sentence = "group %s: queues of %s could not be locked: %s"
+            self._failed("locking", error, sentence, self._group.name, broker_name, error)
             return None
 
 

@@ -29,7 +29,7 @@ from sprocketmq.client.group.send_back import SendBack
 from sprocketmq.client.hooks import Hooks
 from sprocketmq.client.read.pull_loop import PullLoop, PullOwner
 from sprocketmq.client.read.queue_watcher import QueueWatcher
-from sprocketmq.client.remoting.bounded_work import for_each
+from sprocketmq.client.remoting.concurrent_work import for_each
 from sprocketmq.client.remoting.instance import ClientInstance
 from sprocketmq.client.settings.options import ClientOptions
 from sprocketmq.client.settings.push_settings import PushSettings, consume_timestamp_ms
@@ -239,7 +239,7 @@ class RunningConsumer:
             return  # a forked child has nothing to stop: tasks and connections are the parent's
         await in_order(
             self._stop_pulls, self._stop_listeners, self._stop_tasks, self._end_trace, self._leave_in_time, self._end_record,
-            self.instance.release,
+            self._release,
         )  # fmt: skip
 
     async def _stop_pulls(self) -> None:
@@ -276,6 +276,9 @@ class RunningConsumer:
             )
         finally:
             self.instance.forget_consumer(self.member.name)
+
+    async def _release(self) -> None:
+        await self.instance.release(self.options)
 
     async def _end_record(self) -> None:
         if self._recorder is not None:

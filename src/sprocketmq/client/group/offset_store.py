@@ -58,7 +58,8 @@ class RemoteOffsetStore:
         try:
             offset = await self._api.query_consumer_offset(address, self._group, queue)
         except (RemoteError, NetworkError, RequestTimeout) as error:
-            log.warning("group %s: the offset of %s could not be read: %s", self._group, queue, error)
+            sentence = "group %s: the offset of %s could not be read: %s"
+            self._failed("read", error, sentence, self._group, queue, error)
             return OFFSET_UNKNOWN
         return OFFSET_NOT_FOUND if offset is None else offset
 
@@ -78,14 +79,17 @@ class RemoteOffsetStore:
     async def _write(self, queue: MessageQueue, offset: int, *, oneway: bool) -> None:
         address = await self._address(queue)
         if address is None:
-            log.warning(
-                "group %s: the broker of %s is unknown, offset %d is not persisted now", self._group, queue, offset
-            )
+            sentence = "group %s: the broker of %s is unknown, offset %d is not persisted now"
+            self._failed("write", None, sentence, self._group, queue, offset)
             return
         try:
             await self._api.update_consumer_offset(address, self._group, queue, offset, oneway=oneway)
         except (RemoteError, NetworkError, RequestTimeout) as error:
-            log.warning("group %s: offset %d of %s could not be persisted: %s", self._group, offset, queue, error)
+            sentence = "group %s: offset %d of %s could not be persisted: %s"
+            self._failed("write", error, sentence, self._group, offset, queue, error)
+
+    def _failed(self, what: str, error: Exception | None, sentence: str, *args: object) -> None:
+        self._api.outages.failed(f"offsets of {self._group}: {what}", error, sentence, *args)
 
     async def _address(self, queue: MessageQueue) -> str | None:
         address = self._routes.broker_address(queue.broker_name, only_this=False)

@@ -66,6 +66,7 @@ _NOT_COPIED = (
 # Properties that brokers add to a copy: DELAY, REAL_TOPIC, REAL_QID, the dead letter's origin.
 _ROOM_BYTES = 1_024
 _LONGEST_REASON_BYTES = 1_024
+_NO_COPY = "no retry copy of %s could be stored: %s"
 _SEPARATORS = str.maketrans("\x01\x02", "  ")
 # A dead letter is found and replayed by these; all others may be left out if there is no room.
 _NEVER_CUT = frozenset(
@@ -162,12 +163,7 @@ class SendBack:
             await self._ask_broker(address, message, delay_level)
             return True
         except (RemoteError, NetworkError, RequestTimeout) as error:
-            log.warning(
-                "group %s: %s could not be sent back (%s), sending a copy to its retry topic",
-                self._group,
-                message.message_id,
-                error,
-            )
+            self._failed("%s could not be sent back (%s), sending a copy to its retry topic", message, error)
         level = -1 if delay_level < 0 else retry_level(message.reconsume_times, delay_level)
         return await self._send_copy(retry_copy(message, self._group, self._max_reconsume_times, level), message)
 
@@ -192,11 +188,8 @@ class SendBack:
             problem: object = sent.status
         except RocketMQError as error:
             problem = error
-        log.warning(
-            "group %s: the dead letter of %s could not be sent with its reason, the broker makes it without: %s",
-            self._group,
-            message.message_id,
-            problem,
+        self._failed(
+            "the dead letter of %s could not be sent with its reason, the broker makes it without: %s", message, problem
         )
         return False
 
@@ -215,23 +208,25 @@ class SendBack:
         )
         await self._api.consumer_send_message_back(address, header, SEND_BACK_TIMEOUT_MS)
 
+    def _failed(self, sentence: str, message: MessageExt, problem: object, level: int = logging.WARNING) -> None:
+        error = problem if isinstance(problem, Exception) else None
+        args = (self._group, message.message_id, problem)
+        self._api.outages.failed(f"{self._group}: {sentence}", error, f"group %s: {sentence}", *args, level=level)
+
     async def _send_copy(self, copy: Message, message: MessageExt) -> bool:
         try:
             sent = await self._send_inner(copy, message.sys_flag)
             if sent.status is not SendStatus.SEND_OK:
-                log.warning(
-                    "group %s: the retry copy of %s is stored with %s, and lost if that machine fails now",
-                    self._group,
-                    message.message_id,
-                    sent.status,
+                self._failed(
+                    "the retry copy of %s is stored with %s, and lost if that machine fails now", message, sent.status
                 )
             return True
         except (ConfigurationError, RemoteError) as error:
-            log.error("group %s: no retry copy of %s could be stored: %s", self._group, message.message_id, error)
+            self._failed(_NO_COPY, message, error, logging.ERROR)
             limit = int(copy.properties[props.MAX_RECONSUME_TIMES])
             cut = _cut(copy) if message.reconsume_times >= limit and _is_about_size(error) else []  # law 2
         except RocketMQError as error:
-            log.error("group %s: no retry copy of %s could be stored: %s", self._group, message.message_id, error)
+            self._failed(_NO_COPY, message, error, logging.ERROR)
             return False
         if not cut:
             return False

@@ -354,7 +354,8 @@ class ConcurrentService:
             self._done(process_queue, [message])
             return
         message.reconsume_times += 1
-        log.warning("group %s: %s is tried again here in %d ms", self._group.name, message.message_id, _LOCAL_RETRY_MS)
+        # ``SendBack`` has said why.
+        log.debug("group %s: %s is tried again here in %d ms", self._group.name, message.message_id, _LOCAL_RETRY_MS)
         self._clock.call_later(_LOCAL_RETRY_MS, lambda: self._again(process_queue, message))
 
     def _level(self, batch: Batch) -> int:

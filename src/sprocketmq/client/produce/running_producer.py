@@ -105,9 +105,10 @@ class RunningProducer:
     async def stop(self) -> None:
         if self.instance.is_inherited:
             return  # a forked child has nothing to stop: tasks and connections are the parent's
-        await in_order(
-            self._end_checks, self.flush, self._end_batches, self._end_trace, self._leave, self.instance.release
-        )
+        await in_order(self._end_checks, self.flush, self._end_batches, self._end_trace, self._leave, self._release)
+
+    async def _release(self) -> None:
+        await self.instance.release(self._options)
 
     async def _end_checks(self) -> None:
         if self.checks is not None and not await self.checks.close():

@@ -322,6 +322,8 @@ class PullLoop:
             self._log_unreadable(offset, error, lasting=True)
             return pull_cursor.PullFailed(str(error))
         except (NetworkError, RequestTimeout) as error:
+            self._complaint = str(error)  # not logged for each queue: Outages does for all
+            log.debug("group %s: a pull of %s failed: %s", self._group.name, self.queue, error)
             return pull_cursor.PullFailed(str(error))
         except Exception as error:  # a bug, ours or a hook's: go on in 1 s (a new loop: in 120 s)
             log.exception("group %s: a pull of %s failed", self._group.name, self.queue)
@@ -338,13 +340,18 @@ class PullLoop:
             self._logged_ms = None if lasting else now_ms
         if self._logged_ms is None or now_ms - self._logged_ms >= _LOG_INTERVAL_MS:
             self._logged_ms = now_ms
-            log.error(
+            # A broker refuses the pulls of all its queues alike; a message that cannot be opened is in one queue.
+            where = f"{error.address} {error.code}" if isinstance(error, RemoteError) else f"{self.queue}"
+            self._api.outages.failed(
+                f"{self._group.name}: {where}",
+                error,
                 "group %s: %s cannot be read at offset %d, its messages have waited there for %d s: %s",
                 self._group.name,
                 self.queue,
                 offset,
                 (now_ms - self._failing_since_ms) // 1000,
                 error,
+                level=logging.ERROR,
             )
 
     async def _answer(self, offset: int, subscription: SubscriptionData) -> PullResult | None:

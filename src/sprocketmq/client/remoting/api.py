@@ -17,6 +17,7 @@ from sprocketmq.client.answer_bodies import answer_body
 from sprocketmq.client.reach import Reach
 from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.remoting.name_servers import NameServers
+from sprocketmq.client.remoting.outages import Outages
 from sprocketmq.client.remoting.server_kind import ServerKinds
 from sprocketmq.client.results import SEND_STATUS_BY_CODE, PullResult, SendStatus
 from sprocketmq.core.consume.pull_cursor import PullStatus, pull_status
@@ -57,7 +58,9 @@ class RemotingApi:
     a short limit for those that are dropped all the same.
     """
 
-    def __init__(self, pool: ConnectionPool, name_servers: NameServers, timeout_ms: int = 3_000) -> None:
+    def __init__(
+        self, pool: ConnectionPool, name_servers: NameServers, timeout_ms: int = 3_000, outages: Outages | None = None
+    ) -> None:
         self.pool = pool
         self.name_servers = name_servers
         self.timeout_ms = timeout_ms
@@ -65,6 +68,7 @@ class RemotingApi:
         self.behind_proxy = False
         self._pulls_at_once: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._accepted_sql92: set[str] = set()
+        self.outages = Outages() if outages is None else outages
         self.reach: Reach | None = None
         """The limits of a client that asks all servers that are registered."""
 

@@ -5,10 +5,10 @@ others still run."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterable
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
+from typing import Any, TypeVar
 
-__all__ = ["all_ended"]
+__all__ = ["all_ended", "for_each"]
 
 T = TypeVar("T")
 
@@ -21,3 +21,30 @@ async def all_ended(work: Iterable[Awaitable[T]]) -> list[T]:
     ends = [asyncio.ensure_future(one) for one in work]
     await asyncio.gather(*ends, return_exceptions=True)
     return [end.result() for end in ends]  # a result may be an exception, too
+
+
+async def for_each(items: Collection[T], work: Callable[[T], Coroutine[Any, Any, None]], at_most: int) -> None:
+    """Do ``work`` for each item, begun in order, for ``at_most`` at a time (at least one). A task serves many items one after the other,
+    and a single one needs no task.
+
+    Raises:
+        The first exception of the work, when it has ended for all items. A cancellation, also one that the work raises itself, begins
+        no further items in its place.
+    """
+    left = iter(items)
+    failures: list[Exception] = []
+
+    async def work_on() -> None:
+        for item in left:
+            try:
+                await work(item)
+            except Exception as error:  # noqa: BLE001 - raised below
+                failures.append(error)
+
+    at_once = min(at_most, len(items))
+    if at_once <= 1:
+        await work_on()
+    else:
+        await all_ended(work_on() for _ in range(at_once))
+    if failures:
+        raise failures[0]

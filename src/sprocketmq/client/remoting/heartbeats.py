@@ -122,9 +122,8 @@ class Heartbeats:
             await self._api.heartbeat(address, self._data())
             self._silent.discard(address)
         except (NetworkError, RemoteError, RequestTimeout) as error:
-            if address not in self._silent:
-                self._silent.add(address)
-                log.warning("heartbeat to %s failed: %s", address, error)
+            self._silent.add(address)
+            self._api.outages.failed(f"heartbeat to {address}", error, "heartbeat to %s failed: %s", address, error)
         finally:
             broker = self._by_broker.get(address)
             if broker is not None and broker.following is None:

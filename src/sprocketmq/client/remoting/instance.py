@@ -34,6 +34,7 @@ from sprocketmq.client.remoting.coalesced_work import CoalescedWork
 from sprocketmq.client.remoting.heartbeats import Heartbeats
 from sprocketmq.client.remoting.message_writer import ANY_DELAY_LEVEL
 from sprocketmq.client.remoting.name_servers import FIRST_REREAD_MS, REREAD_INTERVAL_MS, NameServers
+from sprocketmq.client.remoting.outages import Outages
 from sprocketmq.client.remoting.routes import Routes
 from sprocketmq.client.remoting.sender import Sender, vip_address
 from sprocketmq.client.remoting.unique_keys import UniqueKeys
@@ -109,18 +110,21 @@ class ClientInstance:
         self.client_id = client_id
         self._options = options
         self.clock: Clock = options.clock
+        self.outages = Outages(self.clock, client_id, self._broker_name, self.spawn)
         self.pool = ConnectionPool(
             self._handle,
             ssl_context=options.new_ssl_context(),
             credentials=options.credentials,
             namespace=options.namespace_v2,
             on_reopen=self._reconnected,
+            on_lost=self.outages.lost,
+            on_heard=self.outages.heard,
         )
         watch(self.clock, self.pool)
         self.name_servers = NameServers(
             self.pool, parse_addresses(options.addresses), from_environment=options.from_environment
         )
-        self.api = RemotingApi(self.pool, self.name_servers, options.mq_client_api_timeout_ms)
+        self.api = RemotingApi(self.pool, self.name_servers, options.mq_client_api_timeout_ms, self.outages)
         self.routes = Routes(self.api)
         self.keys = UniqueKeys(options.client_ip or local_ip())
         self._senders: dict[str, Sender] = {}
@@ -160,6 +164,7 @@ class ClientInstance:
                 "or one engine to both"
             )
         instance._users += 1
+        instance.outages.watchers.append(options)
         return instance
 
     @classmethod
@@ -187,8 +192,9 @@ class ClientInstance:
         self._closed = self.is_inherited = True
         ClientInstance._instances.pop(self._key, None)
 
-    async def release(self) -> None:
-        """A user has finished; the last one closes connections and ends the periodic work."""
+    async def release(self, options: ClientOptions) -> None:
+        """The user with these options has finished; the last one closes connections and ends the periodic work."""
+        self.outages.watchers = [one for one in self.outages.watchers if one is not options]
         self._users -= 1
         if self._users or self._closed:
             return
@@ -236,7 +242,9 @@ class ClientInstance:
                 try:
                     await work()
                 except RocketMQError as error:
-                    log.warning("client %s: the periodic %s failed: %s", self.client_id, name, error)
+                    self.outages.failed(
+                        name, error, "client %s: the periodic %s failed: %s", self.client_id, name, error
+                    )
                 except Exception:
                     log.exception("client %s: the periodic %s failed", self.client_id, name)
 
@@ -349,7 +357,10 @@ class ClientInstance:
             try:
                 await work(consumer)
             except RocketMQError as error:
-                log.warning("group %s: the periodic %s failed: %s", consumer.group_name, what, error)
+                group = consumer.group_name
+                self.outages.failed(
+                    f"{what} of {group}", error, "group %s: the periodic %s failed: %s", group, what, error
+                )
             except Exception:
                 log.exception("group %s: the periodic %s failed", consumer.group_name, what)
 
@@ -361,7 +372,11 @@ class ClientInstance:
         for address in self.pool.addresses:
             if address not in known:
                 self.pool.close_connection(address)  # no route has it any more: the broker is gone
+        self.outages.forget_all_but(known)
         self.heartbeats.soon()
+
+    def _broker_name(self, address: str) -> str:
+        return next((name for name, _, one in self._broker_addresses() if address in (one, vip_address(one))), "")
 
     def _broker_addresses(self) -> list[tuple[str, int, str]]:
         return [
@@ -399,7 +414,8 @@ class ClientInstance:
         try:
             balanced = await consumer.rebalance()
         except RocketMQError as error:
-            log.warning("group %s: rebalance failed: %s", consumer.group_name, error)
+            group = consumer.group_name
+            self.outages.failed(f"rebalance of {group}", error, "group %s: rebalance failed: %s", group, error)
         except Exception:
             log.exception("group %s: rebalance failed", consumer.group_name)
         rebalances = self._rebalances.get(consumer.group_name)

@@ -125,7 +125,7 @@ class NameServers:
                 if address == self.chosen:  # else another request has changed it already
                     self._chosen = (self._chosen + 1) % len(self._addresses)
                 if len(self._addresses) > 1:
-                    log.warning("name server %s did not answer (%s), trying %s", address, error, self.chosen)
+                    log.debug("name server %s did not answer (%s), trying %s", address, error, self.chosen)
         assert failure is not None
         raise failure
 

@@ -199,7 +199,8 @@ class Routes:
         try:
             await self.refresh(topic)
         except RocketMQError as error:  # a route that cannot be used concerns only its topic
-            log.warning("the route of topic %s could not be refreshed: %s", topic, error)
+            sentence = "the route of topic %s could not be refreshed: %s"
+            self._api.outages.failed("routes", error, sentence, topic, error)
             return not isinstance(error, NetworkError | RequestTimeout)
         return True
 

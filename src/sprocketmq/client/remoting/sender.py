@@ -426,7 +426,7 @@ class Sender:
             answer = await pending.answer
         except BaseException as error:
             if isinstance(error, RequestTimeout):
-                self._pool.close_if_silent(pending.address, pending.connection, pending.started_s)
+                self._pool.close_if_silent(pending.address, pending.connection, pending.started_s, error)
             else:
                 pending.connection.forget(pending.opaque)
             del pending  # its future holds the error

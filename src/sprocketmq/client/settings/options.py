@@ -7,14 +7,17 @@ import itertools
 import os
 import ssl
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import msgspec
 from msgspec.structs import force_setattr
 
+from sprocketmq.client.results import ServerOutage
 from sprocketmq.client.settings.namespace import check_namespace, namespace_of_endpoint
 from sprocketmq.client.settings.namesrv_addr import resolve_namesrv_addr
 from sprocketmq.client.settings.validators import check_range, check_settings, check_topic
+from sprocketmq.core.callbacks import check_callback
 from sprocketmq.core.resource_names import control_character_problem
 from sprocketmq.core.retry.retry_schedule import MOST_DELAY_LEVELS
 from sprocketmq.errors import ConfigurationError
@@ -70,6 +73,10 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             renewed while the client runs (``client.settings.key_file``); default none.
         tls: use TLS, and check the servers' certificates against the authorities this machine trusts.
         ssl_context: use TLS with this context (an ``ssl.SSLContext``); default as ``tls`` says.
+        on_disconnected: a function of one ServerOutage, called when a broker or name server does not answer any more, in a thread, or on
+            the client's loop if it is ``async def``; default none. Its exceptions are logged. Admin, which connects when it is asked, calls
+            none.
+        on_reconnected: the same, called with the first answer after that; default none.
         clock: the clock for periodic work and delays; tests pass a ManualClock.
 
     Raises:
@@ -99,6 +106,8 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     secret_key_file: str | None = None
     tls: bool = False
     ssl_context: ssl.SSLContext | None = None
+    on_disconnected: Callable[[ServerOutage], object] | None = None
+    on_reconnected: Callable[[ServerOutage], object] | None = None
     clock: Clock = SYSTEM_CLOCK
 
     from_environment: ClassVar[bool] = False
@@ -121,6 +130,9 @@ class ClientOptions(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             raise ConfigurationError(f"ssl_context is {self.ssl_context!r}, an ssl.SSLContext is allowed")
         if not callable(getattr(self.clock, "call_later", None)):
             raise ConfigurationError(f"clock is {self.clock!r}, a sprocketmq.net.process.clock.Clock is allowed")
+        for name in ("on_disconnected", "on_reconnected"):
+            if (callback := getattr(self, name)) is not None:
+                check_callback(name, callback, "outage", may_be_async=True)
         if self.namespace is None:
             force_setattr(self, "namespace", namespace_of_endpoint(self.addresses))
         for name, namespace in (("namespace", self.namespace), ("namespace_v2", self.namespace_v2)):

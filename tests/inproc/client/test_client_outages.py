@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the log says of a server that is away: one line when it is lost, one a minute at most, one when it is back."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import sprocketmq as rmq
+from sprocketmq.client.results import ServerOutage
+from sprocketmq.testing import EmbeddedRocketMQ
+from sprocketmq.wire.codes import RequestCode
+
+TOPICS = [f"topic-{number}" for number in range(10)]
+
+
+def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
+    found = [
+        one for one in caplog.records if one.name.startswith("sprocketmq.client") and one.levelno >= logging.WARNING
+    ]
+    caplog.clear()
+    return [f"{one.levelname} {one.getMessage()}" for one in found]
+
+
+def killed(rocketmq: EmbeddedRocketMQ) -> Callable[[], object]:
+    port = rocketmq.broker.port
+    rocketmq.broker.stop()
+    return lambda: rocketmq._start_broker(port)
+
+
+def frozen(rocketmq: EmbeddedRocketMQ) -> Callable[[], object]:
+    every = [code for code in RequestCode if code is not RequestCode.GET_ROUTEINFO_BY_TOPIC]
+    return rocketmq.faults.drop(every, times=None).remove
+
+
+def refusing(rocketmq: EmbeddedRocketMQ) -> Callable[[], object]:
+    every = [code for code in RequestCode if code is not RequestCode.GET_ROUTEINFO_BY_TOPIC]
+    return rocketmq.faults.fail(every, 1, "the disk is full", times=None).remove
+
+
+def without_name_server(rocketmq: EmbeddedRocketMQ) -> Callable[[], object]:
+    return rocketmq.faults.close_connection(RequestCode.GET_ROUTEINFO_BY_TOPIC, times=None).remove
+
+
+@pytest.mark.parametrize(
+    ("outage", "most"),
+    [(killed, 4), (frozen, 4), (refusing, 20), (without_name_server, 4)],
+    ids=["killed", "frozen", "refusing", "without name server"],
+)
+@pytest.mark.parametrize("orderly", [False, True], ids=["concurrent", "orderly"])
+def test_two_minutes_of_an_outage_are_a_few_lines(
+    outage: Callable[[EmbeddedRocketMQ], Callable[[], object]],
+    most: int,
+    orderly: bool,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    told: list[tuple[str, ServerOutage]] = []
+    with EmbeddedRocketMQ(store_dir=tmp_path) as rocketmq:
+        for topic in TOPICS:
+            rocketmq.create_topic(topic, queues=4)
+        consumer = rocketmq.push_consumer(
+            "delays",
+            consume_from_where=rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET,
+            mq_client_api_timeout_ms=100,
+            instance_name="shop",
+            max_reconsume_times=100_000,
+            on_disconnected=lambda one: told.append(("lost", one)),
+            on_reconnected=lambda one: told.append(("back", one)),
+        )
+        producer = rocketmq.producer(
+            "ops",
+            send_msg_timeout_ms=100,
+            mq_client_api_timeout_ms=100,
+            instance_name="shop",
+            retry_times_when_send_failed=0,
+        )
+        seen: list[str] = []
+
+        def listen(messages: list[rmq.MessageExt], context: object) -> object:
+            seen.extend(message.topic for message in messages)
+            if isinstance(context, rmq.ConsumeOrderlyContext):
+                return rmq.ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT
+            return rmq.ConsumeConcurrentlyStatus.RECONSUME_LATER
+
+        for topic in TOPICS:
+            consumer.subscribe(topic)
+        (consumer.orderly_listener if orderly else consumer.concurrent_listener)(listen)
+        with producer, consumer:
+            rocketmq.advance_until(
+                lambda: sum(not queue.topic.startswith("%") for queue in consumer.assigned_queues) == 40
+            )
+            for topic in TOPICS:
+                producer.send(rmq.Message(topic, b"x"), timeout_ms=60_000)
+            rocketmq.advance_until(lambda: set(seen) == set(TOPICS))
+            lines(caplog)
+            ends = outage(rocketmq)
+            for _ in range(24):
+                producer.send_async(rmq.Message(TOPICS[0], b"y"))
+                rocketmq.advance(5_000)
+            if outage is not refusing:
+                rocketmq.wait_until(lambda: [what for what, _ in told] == ["lost"])
+            during = lines(caplog)
+            ends()
+            before = len(seen)
+            rocketmq.advance_until(lambda: len(seen) > before, limit_ms=120_000)
+            if outage is not refusing:
+                rocketmq.advance_until(lambda: [what for what, _ in told] == ["lost", "back"], limit_ms=120_000)
+            after = lines(caplog)
+    assert len(during) <= most, "\n".join(during)
+    assert len(after) <= 2, "\n".join(after)
+    if outage is refusing:
+        return
+    lost, back = (one for _, one in told)
+    is_name_server = outage is without_name_server
+    assert lost.address == (rocketmq._namesrv if is_name_server else rocketmq._broker).address
+    assert (lost.broker_name, lost.lasted_ms) == ("" if is_name_server else "broker-a", 0)
+    assert "is lost" in "".join(during)
+    assert "is back after" in "".join(after)
+    assert back.began_ms == lost.began_ms
