@@ -100,8 +100,8 @@ CLIENT_MUTANTS = [
         "S1",
         "no heartbeat after the first",
         "src/sprocketmq/client/remoting/instance.py",
-        "        self.heartbeats.soon()\n\n    def _broker_addresses",
-        "\n    def _broker_addresses",
+        "        self.heartbeats.soon()\n\n    def _broker_name",
+        "\n    def _broker_name",
         "tests/inproc/client/test_client_instance.py::test_heartbeats_keep_a_quiet_member_in_its_group",
     ),
     Mutant(
