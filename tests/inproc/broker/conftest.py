@@ -168,11 +168,19 @@ class RawClient:
         producer: str | None = None,
         model: str = "CLUSTERING",
         sub_version: int = 1,
+        begin: str = "CONSUME_FROM_LAST_OFFSET",
     ) -> Command:
         consumers = []
         if group is not None:
             subscriptions = [subscription(topic, tags, sub_version) for topic, tags in (topics or {}).items()]
-            consumers = [ConsumerData(group_name=group, message_model=model, subscription_data_set=subscriptions)]
+            consumers = [
+                ConsumerData(
+                    group_name=group,
+                    message_model=model,
+                    consume_from_where=begin,
+                    subscription_data_set=subscriptions,
+                )
+            ]
         producers = [ProducerData(group_name=producer)] if producer else []
         data = HeartbeatData(client_id=client_id, producer_data_set=producers, consumer_data_set=consumers)
         return self.ask(RequestCode.HEART_BEAT, body=data.encode())

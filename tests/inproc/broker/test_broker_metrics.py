@@ -106,6 +106,35 @@ def test_lag_has_the_queues_without_a_committed_offset_and_those_that_the_topic_
 
 
 @watched
+def test_lag_counts_what_waits_behind_the_first_message_of_a_member_that_is_online(cluster, client):
+    for number in range(4):
+        client.send("flights", b"%d" % number)
+    client.pull("readers", "flights", 0, 0, max_messages=3)
+    assert "rocketmq_consumer_lag_messages{" not in scrape(cluster), "nobody of the group is online"
+    client.heartbeat("me", group="readers", topics={"flights": "*"})
+    client.heartbeat("me", group="all", topics={"flights": "*"}, model="BROADCASTING")
+    page = scrape(cluster)
+    assert value(page, "rocketmq_consumer_lag_messages", topic="flights") == 4
+    assert value(page, "rocketmq_consumer_inflight_messages", topic="flights") == 3
+    assert value(page, "rocketmq_consumer_ready_messages", topic="flights") == 1
+
+
+@watched
+def test_a_member_that_begins_at_the_end_owes_nothing_of_what_was_there_before(cluster, client):
+    cluster.broker.memory_span_bytes = -1  # else a broker answers a new group with the oldest message
+    for _ in range(3):
+        client.send("flights", b"old")
+    client.heartbeat("me", group="readers", topics={"flights": "*"})
+    client.heartbeat("me", group="from-first", topics={"flights": "*"}, begin="CONSUME_FROM_FIRST_OFFSET")
+    page = scrape(cluster)
+    assert value(page, "rocketmq_consumer_lag_messages", consumer_group="readers") == 0
+    assert value(page, "rocketmq_consumer_lag_messages", consumer_group="from-first") == 3
+    client.pull("readers", "flights", 0, 3)
+    client.send("flights", b"new")
+    assert value(scrape(cluster), "rocketmq_consumer_lag_messages", consumer_group="readers") == 1
+
+
+@watched
 def test_pulled_messages_are_in_flight_until_they_are_committed(cluster, client):
     for number in range(4):
         client.send("flights", b"%d" % number)

@@ -292,6 +292,9 @@ def test_consume_stats_of_the_broker_have_every_group_and_the_sum_of_what_is_ope
     assert by_group["g"][0].offset_table[MessageQueue("flights", "broker-a", 0)].broker_offset == 4
     assert (body.total_diff, body.total_inflight_diff) == (3, 2)
     assert stats(True).total_diff == 0
+    client.heartbeat("me", group="hangs", topics={"flights": "*"})  # a member whose first message is not done
+    by_group = {name: found for row in stats(False).consume_stats_list for name, found in row.items()}
+    assert by_group["hangs"][0].offset_table[MessageQueue("flights", "broker-a", 0)].consumer_offset == 0
 
 
 def test_statistics_count_messages_bytes_and_requests_of_the_last_minute(cluster, client):

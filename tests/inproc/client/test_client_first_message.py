@@ -69,6 +69,20 @@ def test_every_tool_counts_what_waits_behind_the_first_message(
         rocketmq.advance_until(lambda: (consumer.persist_offsets(), admin.lag("delays"))[1] == 0)
 
 
+def test_the_list_of_groups_has_those_without_a_retry_topic(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    send_all(producer, ["0", "1", "2"])
+    with rmq.PullConsumer("delays", namesrv_addr=rocketmq.namesrv_addr) as consumer:
+        queue = rmq.MessageQueue("flights", "broker-a", 0)
+        consumer.assign([queue])
+        consumer.seek(queue, 1)
+        consumer.commit()
+    with rocketmq.admin() as admin:
+        admin.create_group("new")
+        admin.delete_topic("%RETRY%delays")
+        assert {one.group: one.lag for one in admin.group_summaries()} == {"delays": 2, "new": None}
+
+
 def test_a_group_that_began_at_the_end_owes_nothing_of_what_was_there_before(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, release: threading.Event
 ) -> None:

@@ -126,11 +126,13 @@ def test_topics_and_groups_can_be_forgotten():
     for group in ("g", "h"):
         for topic in ("t", "u"):
             table.commit(group, topic, 0, 1)
-            table.note_pull(group, topic, 0, 9)
+            table.note_pull(group, topic, 0, 9, 9)
+            table.note_pull(group, topic, 1, 9, 9)
     table.forget_topic("t")
     assert table.topics_of("g") == ["u"]
-    assert table.pull_offset("g", "t", 0) == -1
+    assert (table.pull_offset("g", "t", 0), table.begun_at("g", "t", 1), table.begun_at("g", "u", 1)) == (-1, -1, 9)
     table.forget_group("g")
+    assert (table.begun_at("g", "u", 1), table.begun_at("h", "u", 1)) == (-1, 9)
     assert (table.query("g", "u", 0), table.query("h", "u", 0)) == (-1, 1)
 
 

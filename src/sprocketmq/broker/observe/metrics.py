@@ -24,6 +24,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from sprocketmq.broker.chunked_work import in_chunks
+from sprocketmq.broker.observe.group_positions import PositionsBroker, position, topics_not_begun
 from sprocketmq.core.retry.retry_schedule import DLQ_PREFIX, RETRY_PREFIX
 from sprocketmq.core.transactions.transaction_check import Outcome
 from sprocketmq.errors import ConfigurationError
@@ -43,13 +44,10 @@ if TYPE_CHECKING:
     from sprocketmq.broker.observe.counters import Counters
     from sprocketmq.broker.observe.slow_requests import SlowRequests
     from sprocketmq.broker.settings.config import BrokerConfig
-    from sprocketmq.broker.tables.consumers import ConsumerTable, ProducerTable
+    from sprocketmq.broker.tables.consumers import ProducerTable
     from sprocketmq.broker.tables.groups import GroupTable
-    from sprocketmq.broker.tables.offsets import OffsetTable
-    from sprocketmq.broker.tables.topics import TopicTable
     from sprocketmq.net.output.queued_bytes import QueuedBytes
     from sprocketmq.net.process.clock import Clock
-    from sprocketmq.store.message_store import MessageStore
 
 __all__ = ["BrokerMetrics", "Sample", "collect_samples", "fixed_labels"]
 
@@ -112,17 +110,13 @@ _FAMILIES: Final = {
 }
 
 
-class ObservedBroker(Protocol):
+class ObservedBroker(PositionsBroker, Protocol):
     """The parts of a broker that a scrape reads."""
 
     host: str
     config: BrokerConfig
     clock: Clock
-    store: MessageStore
-    topics: TopicTable
     groups: GroupTable
-    offsets: OffsetTable
-    consumers: ConsumerTable
     producers: ProducerTable
     counters: Counters
     schedule: ScheduleMessageService
@@ -327,29 +321,35 @@ def _connections(broker: ObservedBroker) -> Iterator[Sample]:
 
 
 def _progress(broker: ObservedBroker, now_ms: int) -> Iterator[Sample]:
-    """Lag of each group that has committed something, over all queues of the topic that hold messages, also those that it does not have any
-    more."""
-    store, offsets = broker.store, broker.offsets
+    """Lag of each group in the topics in which it has committed something, and in those that its members read."""
     for topic in list(broker.topics.table):
-        for group in offsets.groups_of(topic):
-            lag = ready = inflight = 0
-            lag_since_ms = ready_since_ms = now_ms
-            committed_offsets = offsets.offsets_of(group, topic)
-            for queue_id in committed_offsets.keys() | store.queue_ids(topic):
-                end = store.max_offset(topic, queue_id)
-                committed = committed_offsets.get(queue_id, 0)
-                pulled = max(committed, min(offsets.pull_offset(group, topic, queue_id), end))
-                lag += max(0, end - committed)
-                ready += end - pulled if end > pulled else 0
-                inflight += max(0, pulled - committed)
-                lag_since_ms = min(lag_since_ms, _stored_ms(broker, topic, queue_id, committed, end, now_ms))
-                ready_since_ms = min(ready_since_ms, _stored_ms(broker, topic, queue_id, pulled, end, now_ms))
-            labels = _group_labels(broker, group, topic)
-            yield "rocketmq_consumer_lag_messages", labels, lag
-            yield "rocketmq_consumer_lag_latency", labels, now_ms - lag_since_ms
-            yield "rocketmq_consumer_inflight_messages", labels, inflight
-            yield "rocketmq_consumer_ready_messages", labels, ready
-            yield "rocketmq_consumer_queueing_latency", labels, now_ms - ready_since_ms
+        for group in broker.offsets.groups_of(topic):
+            yield from _lag(broker, group, topic, now_ms)
+    for group in list(broker.consumers.groups):
+        for topic in topics_not_begun(broker, group):
+            yield from _lag(broker, group, topic, now_ms)
+
+
+def _lag(broker: ObservedBroker, group: str, topic: str, now_ms: int) -> Iterator[Sample]:
+    """Over all queues of the topic that hold messages, also those that it does not have any more."""
+    store, offsets = broker.store, broker.offsets
+    lag = ready = inflight = 0
+    lag_since_ms = ready_since_ms = now_ms
+    for queue_id in offsets.offsets_of(group, topic).keys() | store.queue_ids(topic):
+        end = store.max_offset(topic, queue_id)
+        consumed = position(broker, group, topic, queue_id)
+        pulled = max(consumed, min(offsets.pull_offset(group, topic, queue_id), end))
+        lag += max(0, end - consumed)
+        ready += end - pulled if end > pulled else 0
+        inflight += max(0, pulled - consumed)
+        lag_since_ms = min(lag_since_ms, _stored_ms(broker, topic, queue_id, consumed, end, now_ms))
+        ready_since_ms = min(ready_since_ms, _stored_ms(broker, topic, queue_id, pulled, end, now_ms))
+    labels = _group_labels(broker, group, topic)
+    yield "rocketmq_consumer_lag_messages", labels, lag
+    yield "rocketmq_consumer_lag_latency", labels, now_ms - lag_since_ms
+    yield "rocketmq_consumer_inflight_messages", labels, inflight
+    yield "rocketmq_consumer_ready_messages", labels, ready
+    yield "rocketmq_consumer_queueing_latency", labels, now_ms - ready_since_ms
 
 
 def _stored_ms(broker: ObservedBroker, topic: str, queue_id: int, offset: int, end: int, now_ms: int) -> int:

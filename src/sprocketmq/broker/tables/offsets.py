@@ -38,6 +38,8 @@ class OffsetTable:
         self._groups: dict[str, dict[str, None]] = {}
         self._topics: dict[str, dict[str, None]] = {}
         self._pulled: dict[tuple[str, str, int], int] = {}
+        # The first pull of queues that had no progress then.
+        self._begun: dict[tuple[str, str, int], int] = {}
         # (group, topic, queue id) -> offset, law 4; nearly always empty, which a pull checks first
         self.resets: dict[tuple[str, str, int], int] = {}
         self.data_version = DataVersion()
@@ -127,14 +129,28 @@ class OffsetTable:
         """Return the pending offset, and remove it."""
         return self.resets.pop((group, topic, queue_id), None)
 
-    def note_pull(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        if len(self._pulled) < self.max_offsets or (group, topic, queue_id) in self._pulled:
-            self._pulled[group, topic, queue_id] = offset
+    def note_pull(self, group: str, topic: str, queue_id: int, begin: int, end: int) -> None:
+        """A pull from ``begin`` on, after which the group goes on at ``end``."""
+        key = (group, topic, queue_id)
+        if key not in self._pulled:
+            if len(self._pulled) >= self.max_offsets:
+                return
+            if self.query(group, topic, queue_id) < 0:
+                self._begun[key] = begin
+        self._pulled[key] = end
+
+    def begun_at(self, group: str, topic: str, queue_id: int) -> int:
+        """The offset of the group's first pull since the broker started, if the queue had no progress then; else -1."""
+        return self._begun.get((group, topic, queue_id), -1)
 
     def pull_offset(self, group: str, topic: str, queue_id: int) -> int:
         """The offset of the group's newest pull; the committed offset if it never pulled."""
         pulled = self._pulled.get((group, topic, queue_id), -1)
         return pulled if pulled >= 0 else self.query(group, topic, queue_id)
+
+    def has_progress(self, group: str, topic: str) -> bool:
+        """Whether the group has an offset in a queue of the topic."""
+        return group in self._groups.get(topic, ())
 
     def topics_of(self, group: str) -> list[str]:
         """Topics in which the group has an offset."""
@@ -190,12 +206,14 @@ class OffsetTable:
         for group in self.groups_of(topic):
             self._forget(topic, group)
         self._pulled = {key: offset for key, offset in self._pulled.items() if key[1] != topic}
+        self._begun = {key: offset for key, offset in self._begun.items() if key[1] != topic}
         self.resets = {key: offset for key, offset in self.resets.items() if key[1] != topic}
 
     def forget_group(self, group: str) -> None:
         for topic in self.topics_of(group):
             self._forget(topic, group)
         self._pulled = {key: offset for key, offset in self._pulled.items() if key[0] != group}
+        self._begun = {key: offset for key, offset in self._begun.items() if key[0] != group}
         self.resets = {key: offset for key, offset in self.resets.items() if key[0] != group}
 
     def _forget(self, topic: str, group: str) -> None:

@@ -92,7 +92,7 @@ def list_groups(target: Target, output: Output, with_all: bool, topic: str | Non
                     "lag": one.lag if one else None,
                 }
             )
-    rows.sort(key=lambda row: (-(row["lag"] or 0), row["group"]))
+    rows.sort(key=lambda row: (row["lag"] is not None or not row["members"], -(row["lag"] or 0), row["group"]))
     columns = (
         Column("group"),
         Column("members"),

@@ -672,10 +672,10 @@ class Admin(BlockingClient):
         return self._run(self._async.lag(group, topic))
 
     def group_summaries(self) -> list[GroupSummary]:
-        """A summary of each group that has a retry topic, the one with the largest lag first (mqadmin: consumerProgress).
+        """A summary of each group, without those of brokers and tools (mqadmin: consumerProgress).
 
         Returns:
-            A row for each group.
+            A row for each group: first those that have members and an unknown lag, then those with the largest lag.
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.

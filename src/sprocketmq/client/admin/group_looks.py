@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from sprocketmq.client.admin.brokers import BrokerRequests, rivalry
-from sprocketmq.client.admin.groups import GroupRequests
 from sprocketmq.client.admin.messages import MessageRequests
 from sprocketmq.client.admin.session import is_older_than_5
 from sprocketmq.client.remoting.concurrent_work import all_ended
@@ -62,7 +61,7 @@ class _Position(NamedTuple):
         return self.broker_offset - max(self.consumer_offset, self.min_offset)
 
 
-class GroupLookRequests(GroupRequests, MessageRequests, BrokerRequests):
+class GroupLookRequests(MessageRequests, BrokerRequests):
     """The part of AsyncAdmin that diagnoses a group."""
 
     async def diagnose_group(

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from sprocketmq.client.admin.group_members import GroupMemberRequests
+from sprocketmq.client.admin.groups import GroupRequests
 from sprocketmq.client.answer_bodies import answer_body, off_loop
 from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.remoting.server_kind import not_served
 from sprocketmq.client.settings.validators import check_group
+from sprocketmq.core.resource_names import is_system_group
 from sprocketmq.core.retry.retry_schedule import is_retry_topic
 from sprocketmq.errors import GroupNotExist, RemoteError, RequestNotServed, TopicNotExist
 from sprocketmq.wire import bodies, headers, requests
@@ -53,7 +55,7 @@ class GroupSummary:
         members: the number of members that are online.
         consume_type, message_model: as its members announce them; None if none is online.
         consume_tps: messages per second, over all brokers.
-        lag: the number of messages that are not consumed yet; None if a broker does not tell.
+        lag: the number of messages that are not consumed yet; None if a broker does not tell, or if the group has no progress.
     """
 
     group: str
@@ -80,7 +82,7 @@ def _rows(answers: Iterable[_Answer]) -> dict[MessageQueue, QueueProgress]:
     }
 
 
-class GroupProgressRequests(GroupMemberRequests):
+class GroupProgressRequests(GroupMemberRequests, GroupRequests):
     """The part of AsyncAdmin about the progress of groups."""
 
     async def consumer_progress(self, group: str, topic: str | None = None) -> dict[MessageQueue, QueueProgress]:
@@ -249,10 +251,10 @@ class GroupProgressRequests(GroupMemberRequests):
         return sum(progress.lag for progress in (await self.consumer_progress(group, topic)).values())
 
     async def group_summaries(self) -> list[GroupSummary]:
-        """A summary of each group that has a retry topic, the one with the largest lag first (mqadmin: consumerProgress).
+        """A summary of each group, without those of brokers and tools (mqadmin: consumerProgress).
 
         Returns:
-            A row for each group.
+            A row for each group: first those that have members and an unknown lag, then those with the largest lag.
 
         Raises:
             ConfigurationError: an argument is wrong; nothing was sent.
@@ -260,13 +262,16 @@ class GroupProgressRequests(GroupMemberRequests):
             NetworkError, RequestTimeout: a server did not answer.
         """
         topics = await self._api.topic_list()
+        names = {topic.removeprefix(_RETRY) for topic in topics if topic.startswith(_RETRY)}
+        names.update(group for group in await self.groups() if not is_system_group(group))
         rows: list[GroupSummary] = []
-        for group in (topic.removeprefix(_RETRY) for topic in topics if topic.startswith(_RETRY)):
+        for group in names:
             connection = await self._connection(group)
             lag: int | None
             try:
                 stats = await self._consume_stats(group, None)
-                lag = sum(at.lag for at in (await self._progress(group, None, stats)).values())
+                progress = await self._progress(group, None, stats)
+                lag = sum(at.lag for at in progress.values()) if progress else None
             except RemoteError:
                 stats, lag = [], None
             rows.append(
@@ -279,7 +284,7 @@ class GroupProgressRequests(GroupMemberRequests):
                     lag,
                 )
             )
-        return sorted(rows, key=lambda row: (-(row.lag or 0), row.group))
+        return sorted(rows, key=lambda row: (row.lag is not None or not row.members, -(row.lag or 0), row.group))
 
     async def broker_consume_stats(self, broker: str, *, only_ordered: bool = False) -> bodies.ConsumeStatsList:
         """The progress of all groups in all topics of one broker (mqadmin: brokerConsumeStats).

@@ -2,8 +2,9 @@
 """Statistics: GET_TOPIC_STATS_INFO 202, GET_CONSUME_STATS 208, QUERY_CONSUME_TIME_SPAN 303, VIEW_BROKER_STATS_DATA 315,
 GET_BROKER_CONSUME_STATS 317. Java: AdminBrokerProcessor.
 
-A group has stats for the topics in which it has offsets, but while it is online not for those to which it no longer subscribes. 317 counts
-messages in flight from the pull offset; Java leaves that at 0, and so its count is negative.
+A group has stats for the topics in which it has offsets, but while it is online not for those to which it no longer subscribes. Not in
+Java: also for topics that its members read and where its first message is not done (``observe.group_positions``). 317 counts messages in
+flight from the pull offset; Java leaves that at 0, and so its count is negative.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from sprocketmq.broker.chunked_work import in_chunks
 from sprocketmq.broker.handlers.limits import answer_in_a_frame, too_many_named
+from sprocketmq.broker.observe.group_positions import position, topics_not_begun
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import (
@@ -81,7 +83,7 @@ def consume_stats(broker: BrokerController, connection: Connection, command: Com
     elif (header.topic or "").strip():
         topics = [topic for topic in (header.topic or "",) if _is_of_interest(broker, group, topic)]
     else:
-        topics = [topic for topic in broker.offsets.topics_of(group) if _is_of_interest(broker, group, topic)]
+        topics = _topics_of(broker, group)
 
     async def answer() -> Command:
         text, _, _ = await _stats(broker, group, list(dict.fromkeys(topics)))
@@ -140,6 +142,11 @@ async def _stats(broker: BrokerController, group: str, topics: list[str]) -> tup
     return _with_rows(ConsumeStats(consume_tps=tps), rows), behind, in_flight
 
 
+def _topics_of(broker: BrokerController, group: str) -> list[str]:
+    begun = (topic for topic in broker.offsets.topics_of(group) if _is_of_interest(broker, group, topic))
+    return [*begun, *topics_not_begun(broker, group)]
+
+
 def _is_of_interest(broker: BrokerController, group: str, topic: str) -> bool:
     """Whether no member of the group is online, or they subscribe to the topic."""
     consumer = broker.consumers.get(group)
@@ -148,7 +155,7 @@ def _is_of_interest(broker: BrokerController, group: str, topic: str) -> bool:
 
 def _offsets(broker: BrokerController, group: str, topic: str, queue_id: int) -> OffsetWrapper:
     end = broker.store.max_offset(topic, queue_id)
-    consumed = max(0, broker.offsets.query(group, topic, queue_id))
+    consumed = position(broker, group, topic, queue_id)
     last = broker.store.store_time(topic, queue_id, consumed - 1) if consumed > 0 else 0
     return OffsetWrapper(
         broker_offset=end,
@@ -214,15 +221,15 @@ def broker_stats_data(broker: BrokerController, connection: Connection, command:
 def broker_consume_stats(
     broker: BrokerController, connection: Connection, command: Command, now_ms: int
 ) -> Command | None:
-    """Statistics of all groups; groups that never consumed have an empty list."""
+    """Statistics of all groups; groups that read nothing have an empty list."""
     ordered_only = command.header(GetConsumeStatsInBrokerHeader).is_order
 
     async def of_group(group: str, body: ConsumeStatsList) -> bytes:
         texts = []
-        async for topics in in_chunks(broker.offsets.topics_of(group), _TOPICS_PER_STEP):
+        async for topics in in_chunks(_topics_of(broker, group), _TOPICS_PER_STEP):
             for topic in topics:
                 config = broker.topics.get(topic)
-                if config is None or (ordered_only and not config.order) or not _is_of_interest(broker, group, topic):
+                if config is None or (ordered_only and not config.order):
                     continue
                 text, behind, in_flight = await _stats(broker, group, [topic])
                 texts.append(text)

@@ -64,7 +64,7 @@ def answer_of_reset(
         topic_sys_flag=broker.topics.table[topic].topic_sys_flag,
         group_sys_flag=broker.groups.table[group].group_sys_flag,
     )
-    broker.offsets.note_pull(group, topic, queue_id, offset)
+    broker.offsets.note_pull(group, topic, queue_id, offset, offset)
     return response(command, ResponseCode.PULL_OFFSET_MOVED, "OFFSET_RESET", header)
 
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from sprocketmq.broker.chunked_work import encode_in_chunks
 from sprocketmq.broker.handlers.limits import answer_in_a_frame, too_many_named
+from sprocketmq.broker.observe.group_positions import has_first_message
 from sprocketmq.errors import ProtocolError
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire import requests
@@ -53,21 +54,12 @@ def query_consumer_offset(broker: BrokerController, connection: Connection, comm
     header = command.header(QueryConsumerOffsetRequestHeader)
     topic, queue_id = header.topic, header.queue_id
     offset = broker.offsets.query(header.consumer_group, topic, queue_id)
-    if offset < 0 and header.set_zero_if_not_found is not False and _has_first_message(broker, topic, queue_id):
+    if offset < 0 and header.set_zero_if_not_found is not False and has_first_message(broker, topic, queue_id):
         offset = 0
     if offset < 0:
         remark = f"consumer group {header.consumer_group} has no offset for {topic} queue {queue_id} yet"
         return response(command, ResponseCode.QUERY_NOT_FOUND, remark)
     return response(command, header=QueryConsumerOffsetResponseHeader(offset=offset))
-
-
-def _has_first_message(broker: BrokerController, topic: str, queue_id: int) -> bool:
-    """Java's checkInMemByConsumeOffset: whether the message at offset 0 is in the newest part of the log (40 % of RAM)."""
-    store = broker.store
-    if store.min_offset(topic, queue_id) > 0:
-        return False
-    first = store.units(topic, queue_id, 0, 1)
-    return bool(first) and store.max_physical_offset - first[0].physical_offset <= broker.memory_span_bytes
 
 
 def update_consumer_offset(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:

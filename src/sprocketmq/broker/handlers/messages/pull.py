@@ -107,7 +107,7 @@ def handle_pull(
     else:
         judge = wanted.within_time_slice()
         result = broker.store.read(topic, queue_id, header.queue_offset, limit, limit_bytes, wanted.match, judge)
-    offsets.note_pull(group, topic, queue_id, result.next_offset)
+    offsets.note_pull(group, topic, queue_id, header.queue_offset, result.next_offset)
     if woken is None and header.sys_flag & PULL_COMMIT_OFFSET:
         # Only on the first pass: when a parked pull is woken, a later commit may have replaced this offset.
         offsets.commit(group, topic, queue_id, header.commit_offset)
