@@ -290,6 +290,8 @@ def test_a_message_goes_back_once_however_many_of_its_rows_are_bad(mq: EmbeddedR
 
 
 def test_a_group_without_dead_letters_is_an_empty_table(mq: EmbeddedRocketMQ) -> None:
+    with mq.admin() as admin:
+        admin.create_group("delays")
     assert rows_of(mq, "", deadlettersof="delays") == []
 
 
@@ -337,3 +339,50 @@ def test_a_body_that_cannot_be_decompressed_is_sent_back_unchanged_with_its_flag
     copy = only(mq.messages("%RETRY%delays"))
     assert copy.body == body
     assert copy.sys_flag & (COMPRESSED | COMPRESSION_TYPE_MASK) == COMPRESSED | 0x300
+
+
+def test_a_reason_does_not_stand_in_the_way_of_a_copy(mq: EmbeddedRocketMQ, caplog: pytest.LogCaptureFixture) -> None:
+    row = sent_row(mq)
+    mq.faults.fail(SENDS, ResponseCode.MESSAGE_ILLEGAL, "too large", times=1)
+    hand_back(mq, row, reason="late", delay_level=1)
+    mq.advance(1_000)
+    copy = only(mq.messages("%RETRY%delays"))
+    assert (copy.body, "RETRY_REASON" in copy.properties) == (row["body"], False)
+    assert f"the copy of {row['messageId']} with its reason is not stored safely" in caplog.text
+
+
+def test_copies_that_are_at_no_slave_yet_are_named(caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever sends them again until a slave is there has them hundreds of times."""
+    with EmbeddedRocketMQ(clock="system", brokerRole="SYNC_MASTER", messageDelayLevel="1s") as mq:
+        row = sent_row(mq)
+        hand_back(mq, row, reason="late", delay_level=1)
+        assert f"the copy of {row['messageId']} with its reason is not stored safely" in caplog.text
+        mq.wait_until(lambda: len(mq.messages("%RETRY%delays")) == 2)
+        mq.restart_broker()  # which loses the record
+        hand_back(mq, row, delay_level=1)
+        assert f"the copy of {row['messageId']} is stored with SLAVE_NOT_AVAILABLE" in caplog.text
+
+
+def test_the_log_names_dead_letters_and_counts_what_comes_again(
+    mq: EmbeddedRocketMQ, caplog: pytest.LogCaptureFixture
+) -> None:
+    with mq.producer() as producer:
+        for number in range(10):
+            producer.send(rmq.Message("flights", b"%d" % number, keys=f"k{number}"))
+    sender = BadRowSender("delays", mq.namesrv_addr, max_reconsume=2)
+    bad = [
+        bad_row({**row, "reason": f"why {at}"}, "dlq" if at < 7 else "retry", delay_level=0, max_reconsume=2)
+        for at, row in enumerate(rows_of(mq))
+    ]
+    sender.send_back(sender.first_of_each_message(bad))
+    with caplog.at_level("INFO", "sprocketmq.spark"):
+        sender.log_result("batch 3", dropped=1)
+    warning, info = [record for record in caplog.records if record.getMessage().startswith("batch 3")]
+    first = bad[0].message.message_id
+    assert warning.levelname == "WARNING"
+    assert warning.getMessage().startswith(f"batch 3 of group delays: 7 rows became dead letters: {first} (keys k")
+    assert f"try 1 of 3: {bad[0].reason})" in warning.getMessage()
+    assert warning.getMessage().endswith(" and 2 more")
+    assert info.getMessage() == (
+        "batch 3 of group delays: 3 again at delay level 3 (10s by default, try 1 of 3), 1 rows dropped"
+    )

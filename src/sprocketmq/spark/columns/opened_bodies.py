@@ -8,6 +8,7 @@ where they lie: a record becomes as many as it has messages.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
@@ -24,6 +25,8 @@ from sprocketmq.wire.records.sys_flag import COMPRESSED, NEED_UNWRAP, WRAPPED
 
 __all__ = ["opened"]
 
+log = logging.getLogger("sprocketmq.spark")
+
 # Bodies of one batch, unpacked: a few kilobytes of records may hold gigabytes, and Arrow counts with 32 bits.
 _MOST_BYTES: Final = 64 * 1024 * 1024
 _ELEMENT_HEAD: Final = np.dtype(ELEMENT.columns())
@@ -32,7 +35,7 @@ _LEAST_BYTES: Final = batch_element_size(0, 0)
 
 def opened(records: Records, with_bodies: bool) -> Iterator[Records]:
     """All wanted messages in order, as many at a time as open to no more than ``_MOST_BYTES``. A body that is broken stays as it is, with
-    the bit of sysFlag that says so (``wire.records.record.decode_records`` does the same).
+    the bit of sysFlag that says so, and WARNING counts them (``wire.records.record.decode_records`` does the same).
 
     Args:
         with_bodies: whether anybody looks at bodies or sysFlag; otherwise only batches in one record are opened.
@@ -42,25 +45,36 @@ def opened(records: Records, with_bodies: bool) -> Iterator[Records]:
     closed = COMPRESSED if with_bodies else COMPRESSED | WRAPPED
     start, size_bytes = 0, 0
     found: list[tuple[int, bytes]] = []
+    broken: list[tuple[int, ProtocolError]] = []
     for row in np.flatnonzero(sys_flags & closed == closed).tolist():
-        body = _decompressed(records, row)
-        if body is None:
+        try:
+            body = _decompressed(records, row)
+        except ProtocolError as error:
+            broken.append((row, error))
             continue
         if found and size_bytes + len(body) > _MOST_BYTES:
             yield _unwrapped(_with_bodies(records, start, row, found))
             start, size_bytes, found = row, 0, []
         found.append((row, body))
         size_bytes += len(body)
+    if broken:
+        _log_broken(records, broken)
     yield _unwrapped(_with_bodies(records, start, len(records), found) if found else records)
 
 
-def _decompressed(records: Records, row: int) -> bytes | None:
-    """None: it cannot be opened."""
+def _decompressed(records: Records, row: int) -> bytes:
     at, size = int(records.body_starts[row]), int(records.body_sizes[row])
-    try:
-        return decompress(records.data[at : at + size].tobytes(), int(records.head["sys_flag"][row]))
-    except ProtocolError:
-        return None
+    return decompress(records.data[at : at + size].tobytes(), int(records.head["sys_flag"][row]))
+
+
+def _log_broken(records: Records, broken: list[tuple[int, ProtocolError]]) -> None:
+    row, error = broken[0]
+    queue, offset = records.bodies[records.which[row]].queue, records.head["queue_offset"][row]
+    log.warning(
+        "%d compressed bodies cannot be opened, the first at offset %d of %s (%s); their rows have the bytes that are stored, and bit 1 of "
+        "sysFlag",
+        *(len(broken), offset, queue, error),
+    )
 
 
 def _with_bodies(records: Records, start: int, end: int, found: list[tuple[int, bytes]]) -> Records:

@@ -6,7 +6,9 @@
                                                                    |                     | refused: the stored record is gone
                                                                    |                     v
                                                                    `-- reason ------> a copy made here, of the row's own body and properties
-                                                                                         `--> %RETRY%group, or %DLQ%group at the last try
+                                                                       | refused, or not on the disk or at a slave yet: the broker, without
+                                                                       |     the reason
+                                                                       `--> %RETRY%group, or %DLQ%group at the last try
 
 A copy by the broker is cheap: 100 bytes name the record. But it cannot carry anything new. So a row with a ``reason`` is sent as a whole,
 with the reason as property RETRY_REASON. The property stays on later copies until another reason replaces it, and on the dead letter.
@@ -15,30 +17,40 @@ Laws
 1. A message is sent back once for a batch, however many of its rows are bad (an exploded body): the first row decides.
 2. A copy made here is what the broker would have made, except for the reason: id, origin topic, number of tries, delay (``retry_copies``).
 3. Rows that can be sent back in neither way are returned, never dropped.
+4. A second copy that is stored but not on the disk or at a slave yet (FLUSH_DISK_TIMEOUT and the like) counts, and WARNING names it, as in
+   ``client.group.send_back``. Sent again until a slave is back, it would be there hundreds of times.
 """
 
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import islice
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
+from sprocketmq.core.retry.retry_schedule import DEFAULT_DELAY_LEVELS, retry_level
 from sprocketmq.errors import RemoteError, RocketMQError
 from sprocketmq.spark.cluster.cluster import Cluster
 from sprocketmq.spark.options.access import ANONYMOUS, Access
 from sprocketmq.spark.retry.bad_rows import BadRow, Place
 from sprocketmq.spark.retry.send_back import SendBackRequest, send_back
 
+if TYPE_CHECKING:
+    from sprocketmq.spark.retry.retry_copies import UnsafeCopy
+
 __all__ = ["BadRowSender"]
 
 log = logging.getLogger("sprocketmq.spark")
 
 _CHUNK: Final = 4096
+_SHOWN: Final = 5
 
 
 class BadRowSender:
-    """Sends back one group's rows, for one batch. ``send_back`` may be called many times; law 1 holds over all calls.
+    """Sends back one group's rows, for one batch. ``send_back`` may be called many times; law 1 holds over all calls. ``retried`` and
+    ``dead_lettered`` count the messages.
 
     Args:
         group: the consumer group that retries.
@@ -58,13 +70,26 @@ class BadRowSender:
         self.group, self.namesrv_addr, self.access = group, namesrv_addr, access
         self.max_reconsume, self.retry_timeout_ms = max_reconsume, retry_timeout_ms
         self._done: set[Place] = set()
+        self.retried = self.dead_lettered = 0
+        self._dead: list[BadRow] = []  # the first of them
+        self._again: Counter[tuple[int, int]] = Counter()  # by the number of the failed try and the level
 
     def first_of_each_message(self, rows: Iterable[BadRow]) -> Iterator[BadRow]:
         """The rows whose messages were not sent back yet."""
         for row in rows:
             if row.place not in self._done:
                 self._done.add(row.place)
+                self._count(row)
                 yield row
+
+    def _count(self, row: BadRow) -> None:
+        if row.message.delay_level >= 0:
+            self.retried += 1
+            self._again[row.reconsume_times + 1, retry_level(row.reconsume_times, row.message.delay_level)] += 1
+            return
+        self.dead_lettered += 1
+        if len(self._dead) < _SHOWN:
+            self._dead.append(replace(row, content=None))
 
     def warn_if_nobody_reads_retries(self, topics: Iterable[str], what: str) -> None:
         """Log a warning if no member of the group is online: for a sink, which does not see the source of its query."""
@@ -95,17 +120,20 @@ class BadRowSender:
         return left
 
     def _chunk(self, rows: list[BadRow]) -> list[tuple[BadRow, RemoteError]]:
-        copied = [row for row in rows if row.reason]
         asked = {row.message: row for row in rows if not row.reason}
-        left = []
-        if asked:
-            for message, error in self._refused(asked):
-                if asked[message].content is None:
-                    left.append((asked[message], error))
-                else:
-                    copied.append(asked[message])
-        if copied:
-            self.send_copies(copied)
+        for row, problem in self._send_copies(row for row in rows if row.reason):
+            log.warning(
+                "group %s: the copy of %s with its reason is not stored safely, so the broker makes it without: %s",
+                *(self.group, row.message.message_id, problem),
+            )
+            asked[row.message] = replace(row, reason="")
+        copied, left = [], []
+        for message, error in self._refused(asked) if asked else ():
+            if asked[message].content is None:
+                left.append((asked[message], error))
+            else:
+                copied.append(asked[message])
+        self.send_copies(copied)
         return left
 
     def _refused(self, messages: Iterable[SendBackRequest]) -> list[tuple[SendBackRequest, RemoteError]]:
@@ -119,10 +147,23 @@ class BadRowSender:
         )
 
     def send_copies(self, rows: Iterable[BadRow]) -> None:
-        """Send rows that have content as copies."""
+        """Send rows that have content as copies.
+
+        Raises:
+            RemoteError, ConfigurationError: a copy is refused.
+        """
+        for row, problem in self._send_copies(rows):
+            if isinstance(problem, Exception):
+                raise problem
+            log.warning(
+                "group %s: the copy of %s is stored with %s, and lost if that machine fails now",
+                *(self.group, row.message.message_id, problem),
+            )
+
+    def _send_copies(self, rows: Iterable[BadRow]) -> list[UnsafeCopy]:
         from sprocketmq.spark.retry.retry_copies import send_copies
 
-        send_copies(
+        return send_copies(
             rows,
             self.group,
             self.namesrv_addr,
@@ -130,3 +171,27 @@ class BadRowSender:
             retry_timeout_ms=self.retry_timeout_ms,
             access=self.access,
         )
+
+    def log_result(self, what: str, dropped: int = 0) -> None:
+        """Log what became of the rows: one WARNING if there are new dead letters, and INFO about those that come again."""
+        tries = self.max_reconsume + 1
+        if self.dead_lettered:
+            named = ", ".join(_named(row, tries) for row in self._dead)
+            more = f" and {self.dead_lettered - len(self._dead)} more" if self.dead_lettered > len(self._dead) else ""
+            log.warning(
+                "%s of group %s: %d rows became dead letters: %s%s", what, self.group, self.dead_lettered, named, more
+            )
+        levels = DEFAULT_DELAY_LEVELS.split()
+        again = [
+            f"{count} again at delay level {level} ({levels[min(level, len(levels)) - 1]} by default, try {number} of {tries})"
+            for (number, level), count in sorted(self._again.items())
+        ]
+        log.info(
+            "%s of group %s: %s, %d rows dropped", what, self.group, ", ".join(again) or "no row comes again", dropped
+        )
+
+
+def _named(row: BadRow, tries: int) -> str:
+    keys = f"keys {row.keys}, " if row.keys else ""
+    because = f": {row.reason}" if row.reason else ""
+    return f"{row.message.message_id or row.message} ({keys}try {row.reconsume_times + 1} of {tries}{because})"

@@ -11,6 +11,7 @@ from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.options.source_columns import COPY_COLUMNS
 from sprocketmq.spark.retry.send_back import SendBackRequest
 from sprocketmq.spark.retry.verdict_columns import action_of, check_delay_level
+from sprocketmq.wire.records import properties as props
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,6 +33,8 @@ class BadRow:
     message: SendBackRequest
     reason: str = ""
     content: Mapping[str, Any] | None = None
+    keys: str = ""
+    reconsume_times: int = 0
 
     @property
     def place(self) -> Place:
@@ -76,7 +79,8 @@ def bad_row(row: Mapping[str, Any], action: str, *, delay_level: int, max_recons
             f"a bad row has a reason and lacks {lacking}: a reason is sent with a copy of the message; keep these columns, or leave "
             "reason out"
         )
-    return BadRow(message, reason, row if whole else None)
+    keys = row.get("keys") or dict(row.get("properties") or {}).get(props.KEYS, "")
+    return BadRow(message, reason, row if whole else None, keys, row.get("reconsumeTimes") or 0)
 
 
 def bad_rows(batch: pa.RecordBatch, options: SinkOptions) -> Iterator[BadRow]:

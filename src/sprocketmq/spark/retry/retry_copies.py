@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import reduce
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
@@ -19,12 +20,13 @@ from sprocketmq.client.group.send_back import retry_copy
 from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.remoting.message_writer import MessageWriter
 from sprocketmq.client.remoting.unique_keys import UniqueKeys
+from sprocketmq.client.results import SendStatus
 from sprocketmq.client.settings.send_settings import SendSettings
 from sprocketmq.core.retry.retry_schedule import retry_level
 from sprocketmq.errors import ConfigurationError, RemoteError, RocketMQError
 from sprocketmq.net.address import local_ip
 from sprocketmq.net.process.clock import SystemClock
-from sprocketmq.spark.cluster.cluster import Cluster
+from sprocketmq.spark.cluster.cluster import Cluster, is_transient
 from sprocketmq.spark.columns.fetched_rows import FetchedRows
 from sprocketmq.spark.options.access import ANONYMOUS, Access
 from sprocketmq.spark.options.source_columns import COPY_COLUMNS
@@ -37,13 +39,15 @@ from sprocketmq.wire.records.sys_flag import COMPRESSED, COMPRESSION_TYPE_MASK
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["retry_copies", "send_copies", "send_with_content", "with_content"]
+__all__ = ["UnsafeCopy", "retry_copies", "send_copies", "send_with_content", "with_content"]
 
 _ROWS_PER_QUERY: Final = 200
 # Columns that a copy uses if the row has them.
 _IF_THERE: Final = ("storeHost", "sysFlag")
 _COMPRESSION: Final = COMPRESSED | COMPRESSION_TYPE_MASK
 _AT_ONCE: Final = 64
+# A row, and how its copy is stored, or why it is not.
+UnsafeCopy = tuple[BadRow, SendStatus | RocketMQError]
 _TRY_MS: Final = 10_000
 
 
@@ -78,7 +82,7 @@ def with_content(rows: Iterable[dict[str, Any]], refused: dict[tuple[str, int], 
     for row in rows:
         found = unseen.pop((row["brokerName"], row["commitLogOffset"]), None)
         if found is not None:
-            yield BadRow(found.message, found.reason, row)
+            yield replace(found, content=row)
     if unseen:
         first = next(iter(unseen.values())).message
         raise ConfigurationError(
@@ -114,22 +118,26 @@ def send_copies(
     max_reconsume: int = 16,
     retry_timeout_ms: int = 60_000,
     access: Access = ANONYMOUS,
-) -> None:
-    """Send a copy of each row (all have content) to the broker of its record; all are stored when this returns.
+) -> list[UnsafeCopy]:
+    """Send a copy of each row (all have content) to the broker of its record.
 
     That broker would have made the copy. It creates %RETRY%group with the first message for it, also if it creates no other topics
     automatically. So no route is needed; a group that never had a member has none.
 
+    Returns:
+        The rows whose copies were refused, here or by the broker, or are not stored with SEND_OK. All others are stored.
+
     Raises:
         NetworkError, RequestTimeout, SystemBusy: a broker did not answer within ``retry_timeout_ms``; some copies may be stored.
-        RemoteError: a broker refuses the copy.
     """
     cluster = Cluster.at(namesrv_addr, retry_timeout_ms, access)
     settings = SendSettings(group=group + "_RETRY")
     writer = MessageWriter(settings, SystemClock(), UniqueKeys(local_ip()), None, False)
-    rest, addresses = iter(rows), _Addresses(cluster)
+    rest, addresses, unsafe = iter(rows), _Addresses(cluster), list[UnsafeCopy]()
     while chunk := list(islice(rest, _AT_ONCE)):
-        cluster.engine.run(_send_all(addresses, writer, chunk, retry_copies(chunk, group, max_reconsume)))
+        problems = cluster.engine.run(_send_all(addresses, writer, chunk, retry_copies(chunk, group, max_reconsume)))
+        unsafe += [(row, problem) for row, problem in zip(chunk, problems, strict=True) if problem is not None]
+    return unsafe
 
 
 class _Addresses:
@@ -153,27 +161,37 @@ class _Addresses:
 
 async def _send_all(
     addresses: _Addresses, writer: MessageWriter, rows: Sequence[BadRow], copies: Iterable[Message]
-) -> None:
+) -> list[SendStatus | RocketMQError | None]:
     cluster = addresses.cluster
 
-    async def store(row: BadRow, copy: Message) -> None:
-        async def ask() -> None:
+    async def store(row: BadRow, copy: Message) -> SendStatus | RocketMQError | None:
+        async def ask() -> SendStatus:
             broker_name = row.message.broker_name
             address = await addresses.of(broker_name, row.message.topic or None)
             command = writer.command(outgoing, MessageQueue(copy.topic, broker_name, 0))
             try:
-                await cluster.api.send_message(address, command, min(_TRY_MS, cluster.retry_timeout_ms))
+                status, _ = await cluster.api.send_message(address, command, min(_TRY_MS, cluster.retry_timeout_ms))
             except RocketMQError:
                 addresses.forget(broker_name)
                 raise
+            return status
 
-        outgoing = writer.one(copy, None, 0, None, None, None)
+        try:
+            outgoing = writer.one(copy, None, 0, None, None, None)
+        except ConfigurationError as error:
+            return error
         sys_flag = (row.content or {}).get("sysFlag") or 0
         if sys_flag & COMPRESSED:  # a body that could not be decompressed here is sent as it is (Sender.send_again)
             outgoing.body, outgoing.sys_flag = copy.body, outgoing.sys_flag & ~_COMPRESSION | sys_flag & _COMPRESSION
-        await cluster.retrying(ask)
+        try:
+            status = await cluster.retrying(ask)
+        except RocketMQError as error:
+            if is_transient(error):
+                raise
+            return error
+        return None if status is SendStatus.SEND_OK else status
 
-    await all_ended(store(row, copy) for row, copy in zip(rows, copies, strict=True))  # no send stays in flight
+    return await all_ended(store(row, copy) for row, copy in zip(rows, copies, strict=True))  # no send stays in flight
 
 
 def _message(row: BadRow) -> MessageExt:

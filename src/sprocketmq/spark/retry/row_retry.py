@@ -21,7 +21,7 @@ Laws
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -61,7 +61,7 @@ Judge = Callable[["DataFrame", int], "DataFrame"]
 Write = Callable[["DataFrame", int], object]
 
 _NEEDED: Final = ("brokerName", "commitLogOffset")
-_USEFUL: Final = ("topic", "messageId", "reconsumeTimes", "delayLevel")
+_USEFUL: Final = ("topic", "messageId", "keys", "reconsumeTimes", "delayLevel")
 # The columns of a verdict, which ``write`` does not get.
 _VERDICT: Final = ("action", "failed", "delayLevel", "reason")
 _CHUNK: Final = 4096
@@ -289,19 +289,19 @@ class RowRetry:
             group, namesrv_addr, access=access, max_reconsume=max_reconsume, retry_timeout_ms=retry_timeout_ms
         )
         rows = map(self._bad_row, bad)
-        retried, dead, dropped = self.retried, self.dead_lettered, self.dropped
+        dropped = 0
         while chunk := list(islice(rows, _CHUNK)):
             going = [row for row in chunk if row is not None]
-            self.dropped += len(chunk) - len(going)
-            refused = sender.send_back(self._counted(sender.first_of_each_message(going)))
+            dropped += len(chunk) - len(going)
+            refused = sender.send_back(sender.first_of_each_message(going))
             if refused:
                 from sprocketmq.spark.retry.retry_copies import send_with_content
 
                 send_with_content(judged.where(self._is_bad(judged)), refused, sender.send_copies)
-        log.info(
-            "batch %d of group %s: %d rows to be retried, %d to dead letters, %d dropped",
-            *(batch_id, group, self.retried - retried, self.dead_lettered - dead, self.dropped - dropped),
-        )
+        self.retried += sender.retried
+        self.dead_lettered += sender.dead_lettered
+        self.dropped += dropped
+        sender.log_result(f"batch {batch_id}", dropped)
 
     @staticmethod
     def _columns_to_fetch(bad: DataFrame) -> DataFrame:
@@ -322,11 +322,3 @@ class RowRetry:
         if action == "drop":
             return None
         return bad_row(row, action, delay_level=self._delay_level, max_reconsume=self._settings[3])
-
-    def _counted(self, rows: Iterable[BadRow]) -> Iterator[BadRow]:
-        for row in rows:
-            if row.message.delay_level < 0:
-                self.dead_lettered += 1
-            else:
-                self.retried += 1
-            yield row

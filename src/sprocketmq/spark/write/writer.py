@@ -123,6 +123,7 @@ class _Sink:
                     f"{len(refused)} messages of {what} cannot be sent back, the first is {row.message}: {error}; their stored copies "
                     f"are gone; keep the columns {', '.join(COPY_COLUMNS)}, so that copies can be sent"
                 )
+            sender.log_result(what)
         if unfit := sum(result.refused for result in results):
             log.warning(
                 "%s: %d rows cannot be messages and were not sent (onError=%s)", what, unfit, self._options.on_error
