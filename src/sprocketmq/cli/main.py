@@ -33,6 +33,13 @@ PARTLY: Final = 4
 _NOT_SUPPORTED: Final = 3  # ResponseCode.REQUEST_CODE_NOT_SUPPORTED; this module loads nothing of the wire
 _SHELLS: Final = ("bash", "zsh", "fish")
 
+# The options of a cluster (``frame.target``), and whether a value follows.
+_BEFORE: Final = {
+    **dict.fromkeys(("-n", "--namesrv-addr", "--context", "--access-key", "--secret-key", "--secret-key-file"), True),
+    **dict.fromkeys(("--tls-ca", "--timeout"), True),
+    "--tls": False,
+}
+
 # Heading -> command -> its module; the command is the attribute of its name.
 _SECTIONS: Final = {
     "Messages": {
@@ -80,7 +87,8 @@ _SECTIONS: Final = {
 @click.group(
     cls=SectionedGroup,
     sections=_SECTIONS,
-    old_names={"topics": ("topic", "list")},
+    old_names={"topics": ("topic", "list"), "doctor": ("group", "doctor")},
+    before=_BEFORE,
     no_args_is_help=True,
     context_settings={"help_option_names": ["--help", "-h"]},
 )

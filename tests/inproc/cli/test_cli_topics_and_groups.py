@@ -4,11 +4,15 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
+import click
 import pytest
 
 import sprocketmq as rmq
 from cli_run import CommandLine
+from sprocketmq.cli.frame.target import _NAMES
+from sprocketmq.cli.main import _BEFORE, app
 from sprocketmq.testing import EmbeddedRocketMQ
 
 
@@ -162,6 +166,57 @@ def test_lag_is_told_in_messages_and_time_and_fails_over_a_limit(server: Embedde
         assert ended.code == code, (limit, ended)
         assert ("is further behind than" in ended.err) is (code == 3)
     assert line.run("lag behind --watch 1s --fail-over 3").code == 2
+
+
+def test_all_groups_at_once(server: EmbeddedRocketMQ, line: CommandLine) -> None:
+    for group, messages in (("of-all-one", 3), ("of-all-two", 7), ("of-all-none", 0)):
+        line.ok(f"topic create {group} --queues 1")
+        line.ok(f"group create {group}")
+        line.ok(f"group reset {group} --topic {group} --to earliest --yes")
+        send(server, group, messages)
+
+    def rows(command: str) -> list[dict[str, Any]]:
+        return [row for row in line.run(command).json if row["group"].startswith("of-all-")]
+
+    behind = {"of-all-two": 7, "of-all-one": 3, "of-all-none": 0}
+    found = rows("lag --all --json")
+    assert {row["group"]: row["lag"] for row in found} == behind
+    assert [row["group"] for row in found] == list(behind)
+    assert [row["waiting_ms"] > 0 for row in found] == [True, True, False]
+    for limit, code in (("1000", 0), ("2", 3), ("10h", 0), ("1ms", 3)):
+        assert line.run(f"lag --all --fail-over {limit}").code == code, limit
+    for wrong in (
+        "lag",
+        "lag --all of-all-one",
+        "lag --all --watch 1s",
+        "group doctor",
+        "group doctor --all of-all-one",
+    ):
+        assert line.run(wrong).code == 2, wrong
+    verdicts = {row["group"]: row["is_well"] for row in rows("doctor --all --watch-for 1ms --json")}
+    assert verdicts.keys() == behind.keys()
+    assert not verdicts["of-all-two"]
+    assert line.run("group doctor --all --watch-for 1ms").code == 1
+    names = {row["group"] for row in line.ok("group list --match of-all-* --json").json}
+    assert names == behind.keys()
+
+
+def test_options_of_the_cluster_may_stand_before_the_command(server: EmbeddedRocketMQ, line: CommandLine) -> None:
+    alone = CommandLine("127.0.0.1:1")
+    for words in (
+        ("-n", server.namesrv_addr, "topic", "list", "--json"),
+        (f"--namesrv-addr={server.namesrv_addr}", "--timeout", "5s", "topic", "list", "--json"),
+    ):
+        ended = alone.words(*words)
+        assert (ended.code, ended.err) == (0, "")
+        assert isinstance(ended.json, list)
+    assert alone.run("-n 127.0.0.1:1 no-such-command").code == 2
+    assert alone.run("-n").code == 2
+    command = app.get_command(click.Context(app), "lag")
+    assert command is not None
+    params = {one.name: one for one in command.params if isinstance(one, click.Option)}
+    cluster = [params[name] for name in (*_NAMES,)]
+    assert {name: not one.is_flag for one in cluster for name in one.opts} == _BEFORE
 
 
 def test_members_and_stacks_of_a_group(server: EmbeddedRocketMQ, line: CommandLine) -> None:

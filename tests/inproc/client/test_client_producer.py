@@ -11,7 +11,7 @@ import pytest
 from short_tries import only_this_try
 
 import sprocketmq as rmq
-from sprocketmq.broker import Broker
+from sprocketmq.broker import Broker, NameServer
 from sprocketmq.testing import SENDS, EmbeddedRocketMQ
 from sprocketmq.wire.codes import ResponseCode
 from sprocketmq.wire.frames.command import Command
@@ -122,6 +122,16 @@ def test_a_topic_that_does_not_exist_is_created_by_sending_to_it(
 def test_a_topic_nobody_creates_is_refused_in_one_sentence(producer: rmq.Producer) -> None:
     with pytest.raises(rmq.TopicNotExist, match="'new-topic' has no route"):
         producer.send(rmq.Message("new-topic", b"x"))
+
+
+def test_without_a_broker_the_error_does_not_say_to_create_the_topic() -> None:
+    with (
+        NameServer(host="127.0.0.1", port=0) as namesrv,
+        rmq.Producer("ops", namesrv_addr=namesrv.address) as producer,
+        pytest.raises(rmq.TopicNotExist, match=f"no broker is registered at name server {namesrv.address}") as raised,
+    ):
+        producer.send(rmq.Message("flights", b"x"))
+    assert "create" not in str(raised.value)
 
 
 @pytest.mark.parametrize(

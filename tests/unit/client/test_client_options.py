@@ -16,6 +16,7 @@ from sprocketmq.client.settings.options import ClientOptions
 from sprocketmq.client.settings.pull_settings import PullSettings
 from sprocketmq.client.settings.push_settings import PushSettings, consume_timestamp_ms
 from sprocketmq.client.settings.send_settings import SendSettings
+from sprocketmq.client.settings.split_options import _ELSEWHERE
 from sprocketmq.client.settings.validators import check_batch, check_group, check_topic
 from sprocketmq.core.group.allocation import AVG
 
@@ -59,6 +60,37 @@ def test_a_mistake_is_one_sentence(make: Any, sentence: str) -> None:
 
     with pytest.raises(rmq.ConfigurationError, match=sentence):
         build()
+
+
+@pytest.mark.parametrize(
+    ("make", "name", "hint"),
+    [
+        (rmq.Producer, "bootstrap_servers", "did you mean 'namesrv_addr'"),
+        (rmq.PushConsumer, "bootstrap_servers", "did you mean 'namesrv_addr'"),
+        (rmq.PushConsumer, "consume_threads", "did you mean 'consume_thread_count'"),
+        (rmq.PushConsumer, "group_id", "the group is the first argument"),
+        (rmq.PullConsumer, "enable_auto_commit", "did you mean 'auto_commit'"),
+        (rmq.Producer, "retries", "did you mean 'retry_times_when_send_failed'"),
+        (rmq.PushConsumer, "retries", "did you mean 'max_reconsume_times'"),
+        (rmq.Producer, "acks", "the brokers decide"),
+        (rmq.Producer, "nothing_alike", "allowed are access_channel"),
+    ],
+)
+def test_an_option_of_another_client_names_ours(make: Any, name: str, hint: str) -> None:
+    with pytest.raises(rmq.ConfigurationError, match=f"has no option '{name}'; {hint}"):
+        make("delays", namesrv_addr="127.0.0.1:9876", **{name: 1})
+
+
+def test_what_is_said_of_other_names_exists() -> None:
+    ours = {
+        name
+        for options in (rmq.ProducerOptions, rmq.PushConsumerOptions, rmq.PullConsumerOptions)
+        for name in options.__annotations__
+    }
+    common = set(rmq.CommonOptions.__annotations__)
+    meant = {name for names in _ELSEWHERE.values() if not isinstance(names, str) for name in names}
+    assert meant - ours - common == set()
+    assert _ELSEWHERE.keys() & (ours | common) == set()
 
 
 def test_namesrv_addr_comes_from_the_environment_when_it_is_not_given(monkeypatch: pytest.MonkeyPatch) -> None:

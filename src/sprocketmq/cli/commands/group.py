@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -71,9 +72,10 @@ for verb in (members, stack, doctor, reset, clone):
 @group.command("list")
 @click.option("--all", "with_all", is_flag=True, help="Include groups of brokers and tools.")
 @click.option("--topic", metavar="TOPIC", help="Only groups that consume this topic.")
+@click.option("--match", metavar="PATTERN", default="*", help="Only names that match this pattern, such as 'order*'.")
 @shows
 @connects
-def list_groups(target: Target, output: Output, with_all: bool, topic: str | None) -> None:
+def list_groups(target: Target, output: Output, with_all: bool, topic: str | None, match: str) -> None:
     """List the groups, the one with the largest lag first."""
     with target.admin() as admin:
         summaries = {one.group: one for one in admin.group_summaries()}
@@ -81,7 +83,7 @@ def list_groups(target: Target, output: Output, with_all: bool, topic: str | Non
     rows: list[dict[str, Any]] = []
     for name in names:
         one = summaries.get(name)
-        if with_all or not is_system_group(name):
+        if (with_all or not is_system_group(name)) and fnmatch.fnmatchcase(name, match):
             rows.append(
                 {
                     "group": name,

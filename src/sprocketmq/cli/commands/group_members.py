@@ -11,6 +11,7 @@ import click
 from sprocketmq.cli.frame.output import Column, Output, note, shows
 from sprocketmq.cli.frame.target import Target, connects, group_argument
 from sprocketmq.cli.frame.values import DURATION
+from sprocketmq.core.resource_names import is_system_group
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestNotServed, RequestTimeout
 from sprocketmq.logs import escaped
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["doctor", "members", "stack"]
 
 _VERSION: Final = "PROP_CLIENT_VERSION"
+_DIAGNOSED_AT_ONCE: Final = 16
 
 
 @click.command()
@@ -119,7 +121,8 @@ def stack(target: Target, output: Output, group: str, client_id: str | None) -> 
 
 
 @click.command()
-@group_argument(metavar="GROUP")
+@group_argument(metavar="GROUP", required=False)
+@click.option("--all", "of_all", is_flag=True, help="One line for each group.")
 @click.option(
     "--stuck-after",
     type=DURATION,
@@ -132,13 +135,18 @@ def stack(target: Target, output: Output, group: str, client_id: str | None) -> 
 )
 @shows
 @connects
-def doctor(target: Target, output: Output, group: str, stuck_after: int, watch_for: int) -> None:
-    """Find out why a group makes no progress.
+def doctor(target: Target, output: Output, group: str | None, of_all: bool, stuck_after: int, watch_for: int) -> None:
+    """Find out why a group makes no progress, or all groups.
 
     Prints one verdict, its evidence and what to do, and changes nothing. Exit code 0 if the group makes progress or has nothing to consume,
     1 if something is wrong, or if there is not enough evidence.
     """
+    if of_all == (group is not None):
+        raise ConfigurationError("give one of the two: a group, or --all")
     with target.admin() as admin:
+        if group is None:
+            _diagnose_all(admin, output, stuck_after, watch_for)
+            return
         found = admin.diagnose_group(group, stuck_after_ms=stuck_after, watch_ms=watch_for)
     if output.is_json:
         facts = {
@@ -161,4 +169,21 @@ def doctor(target: Target, output: Output, group: str, stuck_after: int, watch_f
         if found.advice:
             print(escaped(f"what to do: {found.advice}"))
     if not found.verdict.is_well:
+        sys.exit(1)
+
+
+def _diagnose_all(admin: Admin, output: Output, stuck_after_ms: int, watch_ms: int) -> None:
+    """The verdict of each group, several at a time, those that are not well first."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    def diagnose(name: str) -> dict[str, Any]:
+        found = admin.diagnose_group(name, stuck_after_ms=stuck_after_ms, watch_ms=watch_ms)
+        verdict = found.verdict
+        return {"group": name, "verdict": verdict.value, "is_well": verdict.is_well, "sentence": found.sentence}
+
+    names = [name for name in admin.groups() if not is_system_group(name)]
+    with ThreadPoolExecutor(_DIAGNOSED_AT_ONCE) as threads:
+        rows = sorted(threads.map(diagnose, names), key=lambda row: (row["is_well"], row["group"]))
+    output.rows((Column("group"), Column("verdict"), Column("sentence")), rows, empty="no groups")
+    if not all(row["is_well"] for row in rows):
         sys.exit(1)

@@ -13,10 +13,14 @@ from sprocketmq.cli.frame.output import Column, Output, note, shows, span
 from sprocketmq.cli.frame.target import Target, connects, group_argument
 from sprocketmq.cli.frame.values import DURATION, LIMIT, time_text
 from sprocketmq.core.quantities import counted, duration
+from sprocketmq.core.resource_names import is_system_group
 from sprocketmq.errors import ConfigurationError, RemoteError
 
 if TYPE_CHECKING:
-    from sprocketmq.client.admin import Admin
+    from collections.abc import Mapping
+
+    from sprocketmq.client.admin import Admin, QueueProgress
+    from sprocketmq.wire.records.message import MessageQueue
 
 __all__ = ["lag"]
 
@@ -34,7 +38,8 @@ _COLUMNS: Final = (
 
 
 @click.command()
-@group_argument(metavar="GROUP")
+@group_argument(metavar="GROUP", required=False)
+@click.option("--all", "of_all", is_flag=True, help="The lag of each group, the largest first.")
 @click.option("--topic", metavar="TOPIC", help="Only in this topic.")
 @click.option("--watch", type=DURATION, metavar="DURATION", help="Print the lag at this interval, until Ctrl-C.")
 @click.option(
@@ -49,19 +54,27 @@ _COLUMNS: Final = (
 def lag(
     target: Target,
     output: Output,
-    group: str,
+    group: str | None,
+    of_all: bool,
     topic: str | None,
     watch: int | None,
     limit: tuple[str, int] | None,
 ) -> None:
-    """Show how far a consumer group is behind.
+    """Show how far a consumer group is behind, or all groups.
 
     For each queue of its topics and its retry topic: the number of messages that it has not consumed, and how long the oldest of them has
     been waiting (-o wide).
     """
+    if of_all == (group is not None):
+        raise ConfigurationError("give one of the two: a group, or --all")
+    if group is None and (topic is not None or watch is not None):
+        raise ConfigurationError("--all is given with --topic or --watch, which need a group")
     if watch is not None and limit is not None:
         raise ConfigurationError("--watch and --fail-over are both given; give one of the two")
     with target.admin() as admin:
+        if group is None:
+            _show_all(admin, output, limit)
+            return
         if watch is not None:
             _watch(admin, output, group, topic, watch)
         record = _record(admin, group, topic)
@@ -78,6 +91,10 @@ def _record(admin: Admin, group: str, topic: str | None) -> dict[str, Any]:
     progress = admin.consumer_progress(group, topic)
     if not progress:
         raise ConfigurationError(f"group {group!r} has no progress on any broker yet; let it consume first")
+    return _with_times(admin, group, progress)
+
+
+def _with_times(admin: Admin, group: str, progress: Mapping[MessageQueue, QueueProgress]) -> dict[str, Any]:
     waiting: dict[Any, int | None] = {}
     for name in sorted({queue.topic for queue, at in progress.items() if at.lag}):
         try:
@@ -99,6 +116,29 @@ def _record(admin: Admin, group: str, topic: str | None) -> dict[str, Any]:
         for queue, at in progress.items()
     ]
     return {"group": group, "lag": sum(row["lag"] for row in queues), "waiting_ms": _longest(queues), "queues": queues}
+
+
+def _show_all(admin: Admin, output: Output, limit: tuple[str, int] | None) -> None:
+    """One row for each group; with a limit, exit code 3 if one of them is above it."""
+    known = {one.group: one.lag for one in admin.group_summaries()}
+    records: list[dict[str, Any]] = []
+    for name in sorted({*known, *admin.groups()}):
+        if is_system_group(name):
+            continue
+        record: dict[str, Any] = {"group": name, "lag": known.get(name), "waiting_ms": 0}
+        if record["lag"] is None:
+            record["waiting_ms"] = None
+        if record["lag"] != 0 and (found := admin.consumer_progress(name)):
+            waiting = _with_times(admin, name, found)
+            record = {key: waiting[key] for key in record}
+        records.append(record)
+    records.sort(key=lambda record: (record["lag"] is not None, -(record["lag"] or 0), record["group"]))
+    columns = (Column("group"), Column("lag"), span("waiting for", "waiting_ms"))
+    output.rows(columns, records, empty="no groups")
+    if limit is not None:
+        for record in sorted(records, key=lambda record: record["lag"] is None):
+            if record["lag"] is not None or record["group"] in known:  # else it has never had a member
+                _fail_over(record, *limit)
 
 
 def _longest(queues: list[dict[str, Any]]) -> int | None:
@@ -123,11 +163,11 @@ def _sum(record: dict[str, Any]) -> str:
 def _fail_over(record: dict[str, Any], kind: str, limit: int) -> None:
     found = record["lag"] if kind == "messages" else record["waiting_ms"]
     limit_text = counted(limit, "message") if kind == "messages" else duration(limit)
-    if found is None:
-        note(
-            f"sprocketmq: group {record['group']} has a lag of {counted(record['lag'], 'message')}; since when is not known"
-        )
+    if found is None and record["lag"] != 0:
+        behind = "of an unknown number" if record["lag"] is None else f"of {counted(record['lag'], 'message')}"
+        note(f"sprocketmq: group {record['group']} has a lag {behind}; since when is not known")
         sys.exit(1)
+    found = found or 0
     if found > limit:
         note(f"sprocketmq: group {record['group']} is further behind than {limit_text}")
         sys.exit(_OVER_THE_LIMIT)

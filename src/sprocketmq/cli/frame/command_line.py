@@ -58,6 +58,7 @@ class SectionedGroup(CommandGroup):
     Args:
         sections: heading -> name of the command -> its module, below ``sprocketmq.cli``.
         old_names: former names, which still work but are not shown: old name -> words of the new name.
+        before: options of the commands that may also stand before their names, and whether a value follows.
     """
 
     def __init__(
@@ -65,12 +66,26 @@ class SectionedGroup(CommandGroup):
         *args: Any,
         sections: Mapping[str, Mapping[str, str]],
         old_names: Mapping[str, tuple[str, ...]] | None = None,
+        before: Mapping[str, bool] | None = None,
         **named: Any,
     ) -> None:
         super().__init__(*args, **named)
+        self._before = dict(before or {})
         self._sections = sections
         self._old_names = dict(old_names or {})
         self._modules = {name: module for section in sections.values() for name, module in section.items()}
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """``sprocketmq -n ADDR lag GROUP`` is ``sprocketmq lag GROUP -n ADDR``."""
+        rest, moved = list(args), []
+        while rest and (takes_value := self._before.get(rest[0].partition("=")[0])) is not None:
+            count = 2 if takes_value and "=" not in rest[0] else 1
+            moved += rest[:count]
+            del rest[:count]
+        if rest and moved:
+            end = rest.index("--") if "--" in rest else len(rest)
+            args = [*rest[:end], *moved, *rest[end:]]
+        return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self._modules)

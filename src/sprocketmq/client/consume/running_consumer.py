@@ -29,6 +29,7 @@ from sprocketmq.client.group.send_back import SendBack
 from sprocketmq.client.hooks import Hooks
 from sprocketmq.client.read.pull_loop import PullLoop, PullOwner
 from sprocketmq.client.read.queue_watcher import QueueWatcher
+from sprocketmq.client.remoting.api import refused_expression
 from sprocketmq.client.remoting.concurrent_work import for_each
 from sprocketmq.client.remoting.instance import ClientInstance
 from sprocketmq.client.settings.options import ClientOptions
@@ -306,7 +307,10 @@ class RunningConsumer:
             asked = bodies.CheckClientConfigRequestBody(
                 client_id=self.instance.client_id, group=self.member.name, subscription_data=subscription
             )
-            await self.instance.api.check_client_config(address, asked)
+            try:
+                await self.instance.api.check_client_config(address, asked)
+            except RemoteError as error:
+                raise refused_expression(error, subscription) from None
 
     async def _log_statistics(self) -> None:
         """At each full minute, hour and day (UTC), as Java's StatsItem prints them; at DEBUG, because each topic has several lines."""

@@ -91,7 +91,7 @@ class Routes:
             timeout_ms,
         )
         if not queues:
-            raise self._no_route(topic, "no writable queue")
+            raise await self._no_route(topic, "no writable queue")
         return queues
 
     async def master_address(self, queue: MessageQueue, timeout_ms: int) -> str | None:
@@ -245,17 +245,22 @@ class Routes:
                 ResponseCode.TOPIC_NOT_EXIST, f"topic {topic!r} has no route: {why}", self._api.name_servers.chosen
             )
         if default is None:
-            raise self._no_route(topic, f"no broker creates topics by itself (no route for {default_topic})")
+            raise await self._no_route(topic, f"no broker creates topics by itself (no route for {default_topic})")
         self._default_routed.add(topic)
         self._take(topic, route_for_new_topic(default, queue_nums))
         return True
 
-    def _no_route(self, topic: str, why: str) -> TopicNotExist:
-        return TopicNotExist(
-            ResponseCode.TOPIC_NOT_EXIST,
-            f"topic {topic!r} has no route: {why}; create the topic, or start a broker with autoCreateTopicEnable=true",
-            self._api.name_servers.chosen,
+    async def _no_route(self, topic: str, why: str) -> TopicNotExist:
+        asked = self._api.name_servers.chosen
+        sentence = (
+            f"topic {topic!r} has no route: {why}; create the topic, or start a broker with autoCreateTopicEnable=true"
         )
+        try:
+            if not (await self._api.cluster_info()).broker_addr_table:
+                sentence = f"topic {topic!r} has no route: no broker is registered at name server {asked}; start one, or correct namesrv_addr"
+        except RocketMQError as error:
+            log.debug("name server %s does not tell its brokers: %s", asked, error)
+        return TopicNotExist(ResponseCode.TOPIC_NOT_EXIST, sentence, asked)
 
 
 async def _for_each(topics: Iterable[str], ask: Callable[[str], Awaitable[bool]]) -> None:

@@ -18,7 +18,14 @@ from sprocketmq.broker.handlers.limits import REMEMBERED_LENGTH, expression_prob
 from sprocketmq.broker.handlers.unknown_group import unknown_group
 from sprocketmq.broker.tables.consumers import CONSUME_ACTIVELY, ConsumerGroup
 from sprocketmq.broker.tables.topics import PERM_READ
-from sprocketmq.core.group.subscription import SUB_ALL, TAG_TYPES, is_tag_type, parse_tag_expression, tags_code_matcher
+from sprocketmq.core.group.subscription import (
+    PROPERTY_FILTER_ADVICE,
+    SUB_ALL,
+    TAG_TYPES,
+    is_tag_type,
+    parse_tag_expression,
+    tags_code_matcher,
+)
 from sprocketmq.core.resource_names import is_system_group
 from sprocketmq.core.retry.retry_schedule import is_retry_topic
 from sprocketmq.errors import ConfigurationError
@@ -216,9 +223,7 @@ def _note(broker: BrokerController, header: PullMessageRequestHeader, now_ms: in
 
 def no_property_filter(kind: str | None) -> str:
     """Why a filter of this kind is not served while ``enablePropertyFilter`` is off."""
-    return (
-        f"the broker does not filter messages by {kind} (enablePropertyFilter); switch that on, or subscribe with tags"
-    )
+    return f"the broker does not filter messages by {kind}; {PROPERTY_FILTER_ADVICE}"
 
 
 def _forbidden(command: Command, forbidden_type: int, remark: str) -> Command:
