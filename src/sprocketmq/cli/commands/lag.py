@@ -120,14 +120,14 @@ def _with_times(admin: Admin, group: str, progress: Mapping[MessageQueue, QueueP
 
 def _show_all(admin: Admin, output: Output, limit: tuple[str, int] | None) -> None:
     """One row for each group; with a limit, exit code 3 if one of them is above it."""
-    known = {one.group: one.lag for one in admin.group_summaries()}
+    summaries = {one.group: one for one in admin.group_summaries()}
     records: list[dict[str, Any]] = []
-    for name in sorted({*known, *admin.groups()}):
+    for name in sorted({*summaries, *admin.groups()}):
         if is_system_group(name):
             continue
-        record: dict[str, Any] = {"group": name, "lag": known.get(name), "waiting_ms": 0}
-        if record["lag"] is None:
-            record["waiting_ms"] = None
+        record: dict[str, Any] = {"group": name, "lag": None, "waiting_ms": None}
+        if (summary := summaries.get(name)) is not None and summary.lag is not None:
+            record |= {"lag": summary.lag, "waiting_ms": 0}
         if record["lag"] != 0 and (found := admin.consumer_progress(name)):
             waiting = _with_times(admin, name, found)
             record = {key: waiting[key] for key in record}
@@ -137,7 +137,8 @@ def _show_all(admin: Admin, output: Output, limit: tuple[str, int] | None) -> No
     output.rows(columns, records, empty="no groups")
     if limit is not None:
         for record in sorted(records, key=lambda record: record["lag"] is None):
-            if record["lag"] is not None or record["group"] in known:  # else it has never had a member
+            summary = summaries.get(record["group"])
+            if record["lag"] is not None or (summary is not None and summary.members):  # else it has not begun
                 _fail_over(record, *limit)
 
 

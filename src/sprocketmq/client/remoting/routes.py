@@ -257,7 +257,8 @@ class Routes:
         )
         try:
             if not (await self._api.cluster_info()).broker_addr_table:
-                sentence = f"topic {topic!r} has no route: no broker is registered at name server {asked}; start one, or correct namesrv_addr"
+                why = f"no broker is registered at name server {asked}; start one, or correct namesrv_addr"
+                sentence = f"topic {topic!r} has no route: {why}"
         except RocketMQError as error:
             log.debug("name server %s does not tell its brokers: %s", asked, error)
         return TopicNotExist(ResponseCode.TOPIC_NOT_EXIST, sentence, asked)
