@@ -5,7 +5,7 @@
 Spark builds it in a short-lived process and pickles it, so it holds nothing but options. Each reader or writer checks the options that it
 needs when it is made: on the driver, before a task runs.
 
-CREATE TABLE ... USING rocketmq OPTIONS (...): Spark 4.3 stores the options of such a table but does not pass them to a Python source when
+CREATE TABLE ... USING rocketmq OPTIONS (...), or TBLPROPERTIES: Spark 4.3 stores them but does not pass them to a Python source when
 the table is read. It does pass the stored schema. So the schema of a table carries the options as metadata of its first column. INSERT INTO
 passes neither: write with ``df.write.format("rocketmq")``.
 """
@@ -33,7 +33,7 @@ from pyspark.sql.types import (
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.extras import needs_extra
 from sprocketmq.spark.options.access import refuse_secrets_in_tables
-from sprocketmq.spark.options.given_options import CATALOG_PREFIX
+from sprocketmq.spark.options.given_options import CATALOG_PREFIX, GivenOptions
 from sprocketmq.spark.options.option_table import OPTIONS
 from sprocketmq.spark.options.read_options import ReadOptions, read_options
 from sprocketmq.spark.options.sink_options import sink_options
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
 __all__ = ["RocketMQDataSource", "message_schema"]
 
+# A property that a catalog adds to those of a table (TableCatalog.PROP_PROVIDER).
+_PROVIDER: Final = "provider"
 _BOUNDS: Final = ("startingOffsets", "startingTimestamp", "ending", "groupOffsets")
 _TYPES: Mapping[str, DataType] = {
     "string": StringType(),
@@ -79,9 +81,13 @@ class RocketMQDataSource(DataSource):
     def schema(self) -> StructType:
         # Spark calls this for reads and for writes; options of either side are allowed here.
         schema = message_schema(read_options(_of_any_use(self.options), streaming=True).columns)
-        if any(key.lower().startswith(CATALOG_PREFIX) for key in self.options):
+        if any(key.lower().startswith(CATALOG_PREFIX) for key in self.options) or _PROVIDER in self.options:
             refuse_secrets_in_tables(self.options)
-            schema.fields[0].metadata = {TABLE_OPTIONS: json.dumps(dict(self.options))}
+            schema.fields[0].metadata = {
+                TABLE_OPTIONS: json.dumps(dict(self.options)),
+                # Nothing else of a table shows them: SHOW CREATE TABLE knows the columns alone.
+                "comment": f"the columns of USING rocketmq OPTIONS ({GivenOptions(self.options)})",
+            }
         return schema
 
     def reader(self, schema: StructType) -> BatchReader:
@@ -112,6 +118,11 @@ class RocketMQDataSource(DataSource):
         kept: dict[str, str] = {}
         for field in schema.fields:
             kept.update(json.loads((field.metadata or {}).get(TABLE_OPTIONS, "{}")))
+        if not kept and not self.options.keys() - {"path"}:
+            raise ConfigurationError(
+                'no topic is given; add .option("topic", "..."); a table that was made with a list of columns has no options, because '
+                "Spark does not pass them: make it without the list, and choose columns by the option columns"
+            )
         options = read_options({**kept, **self.options}, streaming=streaming)
         for field in schema.fields:
             wanted = COLUMNS.get(field.name)

@@ -15,6 +15,7 @@ import pytest
 import sprocketmq as rmq
 from inproc.spark.as_spark import Readers, ask, first_batch, next_batch, read, send
 from sprocketmq.spark.cluster.cluster import Cluster, _Route
+from sprocketmq.spark.read import stream_reader
 from sprocketmq.spark.read.lag import source_lag
 from sprocketmq.spark.read.offset_search import offsets_by_time
 from sprocketmq.spark.read.queue_bounds import queue_bounds
@@ -55,6 +56,27 @@ def fast_forward(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     monkeypatch.setattr("sprocketmq.spark.read.stream_reader.time", clock)
     monkeypatch.setattr("sprocketmq.spark.read.broker_poller.time", clock)
     return sleep
+
+
+def test_idle_sources_of_one_query_wait_together_as_long_as_one(
+    mq: EmbeddedRocketMQ, readers: Readers, fast_forward: Callable[[float], None]
+) -> None:
+    sources = {source: first_batch(source)[0] for source in (readers() for _ in range(5))}
+
+    def turn() -> list[bool]:
+        """Spark asks one after the other: which have news."""
+        fast_forward(0.011)
+        return [source.latestOffset(end, source.getDefaultReadLimit()) != end for source, end in sources.items()]
+
+    turn()
+    began_s = stream_reader.time.monotonic()
+    for _ in range(10):
+        assert not any(turn())
+    assert stream_reader.time.monotonic() - began_s < 10 * 0.35  # on the test's own clock; one alone waits that long
+    send(mq, 7)
+    found = [False] * len(sources)
+    while not all(found):
+        found = [known or is_new for known, is_new in zip(found, turn(), strict=True)]
 
 
 @pytest.mark.parametrize("which", [{}, {"topicspattern": "fl.*"}])

@@ -124,11 +124,24 @@ def test_an_empty_topic_is_an_empty_table(spark: SparkSession, mq: EmbeddedRocke
 @pytest.mark.smoke("P14")
 def test_a_table_needs_no_registration(spark: SparkSession, mq: EmbeddedRocketMQ) -> None:
     publish(mq, 20)
-    spark.sql(f"CREATE TABLE flights_table USING rocketmq OPTIONS (namesrvAddr '{mq.namesrv_addr}', topic 'flights')")
+    given = f"(namesrvAddr '{mq.namesrv_addr}', topic 'flights')"
+    tables = [
+        f"USING rocketmq OPTIONS {given}",
+        f"USING rocketmq TBLPROPERTIES {given.replace(' ', ' = ').replace(', = ', ', ')}",
+    ]
+    tables.append(f"(topic STRING, body BINARY) USING rocketmq OPTIONS {given}")
+    for at, words in enumerate(tables):
+        spark.sql(f"CREATE TABLE flights_table_{at} {words}")
     try:
-        assert spark.sql("SELECT count(*) AS n FROM flights_table WHERE tags = 'DL'").first().n == 7
+        for at in range(2):
+            assert spark.sql(f"SELECT count(*) AS n FROM flights_table_{at} WHERE tags = 'DL'").first().n == 7
+            made = spark.sql(f"SHOW CREATE TABLE flights_table_{at}").first()[0]
+            assert f"USING rocketmq OPTIONS (namesrvAddr \\'{mq.namesrv_addr}\\', topic \\'flights\\')" in made
+        with pytest.raises(AnalysisException, match="a table that was made with a list of columns has no options"):
+            spark.sql("SELECT * FROM flights_table_2").collect()
     finally:
-        spark.sql("DROP TABLE flights_table")
+        for at in range(len(tables)):
+            spark.sql(f"DROP TABLE flights_table_{at}")
 
 
 @pytest.mark.parametrize(

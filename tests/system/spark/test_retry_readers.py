@@ -50,6 +50,7 @@ def test_rows_that_nobody_would_read_again_are_not_sent_back(
     )
     with pytest.raises(StreamingQueryException, match="group 'delays' and includeRetry false"):
         run_available_now(spark.readStream.table("flights_without_retries"), retry, tmp_path / "of a table")
+    spark.sql("DROP TABLE flights_without_retries")
 
     # the planned batch, with a source that was corrected
     rows = spark.readStream.format("rocketmq").options(**retry.source_options, topic="flights")

@@ -75,6 +75,10 @@ class GivenOptions:
                 raise ConfigurationError(f"option {key!r} is unknown to the rocketmq data source; {known}")
             self._values[name] = plain_value(value)
 
+    def __str__(self) -> str:
+        """As in an OPTIONS clause of SQL."""
+        return ", ".join(f"{name} '{value}'" for name, value in sorted(self._values.items()) if name in OPTION_OF)
+
     def has(self, name: str) -> bool:
         return name in self._values
 

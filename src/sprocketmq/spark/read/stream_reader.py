@@ -13,8 +13,8 @@ Laws
    never come for the last batch, so with it the lag at the brokers would not reach 0.
 3. The progress at the brokers is for people and tools. The checkpoint decides. A failed commit is logged and tried again with the next
    call.
-4. A poll that finds nothing waits about 200 ms for messages before it returns (Spark would ask every 11 ms). If the next poll is due much
-   later, it does not wait: the query may have other sources.
+4. A query that finds nothing waits about 200 ms for messages before Spark asks again (Spark would ask every 11 ms). Spark asks the sources
+   of a query in turn, so the time since the last answer of this one was spent by the others, and counts.
 5. An AvailableNow run ends when its whole target is read (``plan.unread_queues``), never because a broker is unreachable. It waits
    ``retryTimeoutMs`` for that broker, then it fails.
 6. Each loss is raised, or written to the offset log with the batch that leaves it out, and logged.
@@ -69,8 +69,10 @@ __all__ = ["StreamReader"]
 log = logging.getLogger("sprocketmq.spark")
 
 _IDLE_WAIT_S: Final = 0.2
-# A poll that is due within this time is waited for; with few topics all are.
+# A poll that is due within this time is waited for; with few topics all are. Not if the query has other sources, which wait meanwhile:
+# between two calls Spark needs some 20 ms for itself.
 _LONGEST_WAIT_S: Final = 0.32
+_OTHERS_S: Final = 0.05
 # A next offset that went back is asked for again before it counts as data loss.
 _REWIND_ATTEMPTS: Final = 5
 _REWIND_PAUSE_S: Final = 0.3
@@ -87,6 +89,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._schema = schema
         self._target: dict[MessageQueue, QueueBounds] | None = None  # of an AvailableNow run
         self._began = False  # whether this run has asked for the real smallest offsets
+        self._idle_at_s: float | None = None  # when this source last answered, if it had nothing new
         self._unanswered: set[MessageQueue] = set()  # of brokers that were unreachable when the AvailableNow run began
         self._all_available = False  # the trigger (once) asks for everything, whatever the options say
         self._progress = GroupProgress(options.group)
@@ -142,14 +145,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._check_topics(position)
         self._begun = set(position.queues)
         self._eager_commit(position)
-        patience_s = _IDLE_WAIT_S if self._target is None else self._options.retry_timeout_ms / 1000
+        others_s = 0.0 if self._idle_at_s is None else time.monotonic() - self._idle_at_s
+        longest_s = _LONGEST_WAIT_S if others_s < _OTHERS_S else 0.0
+        self._idle_at_s = None
+        patience_s = (
+            max(0.0, _IDLE_WAIT_S - others_s) if self._target is None else self._options.retry_timeout_ms / 1000
+        )
         deadline_s = time.monotonic() + patience_s
         interval = self._poller.interval
         while True:
             wait_s, left_s = interval.wait_s(time.monotonic()), deadline_s - time.monotonic()
-            if self._target is None and wait_s > max(left_s, _LONGEST_WAIT_S):  # the query may have other sources
+            if self._target is None and wait_s > max(left_s, longest_s):
                 time.sleep(max(0.0, left_s))
-                return start
+                return self._idle(start)
             time.sleep(wait_s)
             bounds, gone = self._poll(position)
             step = self._plan(position, bounds, gone, most, self._new_queue_starts(position, bounds))
@@ -165,7 +173,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                         f"{away[0]}; start their brokers and run the query again, it continues from its checkpoint; name one that is "
                         "gone for good in retiredBrokers"
                     )
-                return start
+                return self._idle(start)
+
+    def _idle(self, start: dict[str, Any]) -> dict[str, Any]:
+        self._idle_at_s = time.monotonic()
+        return start
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """The latest offset of every queue and the age of unread messages, for progress events. Sends no request."""
