@@ -248,7 +248,9 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
                 },
             )
             return await self._send_permitted(message, how, await self._take_permit(message, how))
-        sender, batches = self._started(), self._batches
+        sender, batches = self._sender, self._batches
+        if sender is None or asyncio._get_running_loop() is not self._loop:  # here, because two calls cost a send 2 %
+            sender = self._started()
         is_delayed = delay_level != 0 or delay_ms is not None or deliver_time_ms is not None
         if batches is not None and not is_delayed:
             is_free = queue is None and selector is None and sharding_key is None and timeout_ms is None
