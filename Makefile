@@ -37,7 +37,7 @@ demo: setup ## run a year of flights through broker, consumers and Spark (ROWS=5
 PYTEST := $(BIN)/python -m pytest -n $(or $(WORKERS),2) --durations=15 --durations-min=1
 
 test: setup ## run the tests of a change: those that need no Apache server, and one Spark test for each Spark feature
-	@$(PYTEST) --ignore=tests/interop -m "not slow and not nightly and (not spark or smoke)" $(PYTEST_ARGS)
+	@SPROCKETMQ_EXAMPLES=few $(PYTEST) --ignore=tests/interop -m "not slow and not nightly and (not spark or smoke)" $(PYTEST_ARGS)
 
 test-all: setup ## run the tests of a landing: with Apache's servers of one version, all of Spark, kills and browsers
 	@$(PYTEST) -m "not nightly" $(PYTEST_ARGS)

@@ -6,7 +6,6 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import logging
-import os
 import shutil
 import time
 from collections.abc import Callable, Iterator
@@ -318,13 +317,6 @@ def engine() -> Iterator[Engine]:
     made = Engine("damage")
     yield made
     made.close()
-
-
-@pytest.fixture
-def no_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No machine is stopped here, and a busy disk takes a hundred times as long as everything else."""
-    for name in ("fsync", "fdatasync"):
-        monkeypatch.setattr(os, name, lambda fd: None)
 
 
 @pytest.fixture

@@ -19,7 +19,6 @@ from sprocketmq.store.tools.check import check_directory
 from sprocketmq.wire.records.record import decode_records
 from unit.store.test_apache_store import assemble
 
-pytestmark = pytest.mark.usefixtures("no_syncs")
 Facts = tuple[Counter[tuple[str, int, int, bytes]], set[str]]
 
 

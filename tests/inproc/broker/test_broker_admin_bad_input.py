@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from sprocketmq.broker.handlers.admin import broker_config, cleanup, runtime_info, stats, topics
 from sprocketmq.broker.handlers.group import (
     assignment,
@@ -150,7 +151,7 @@ def test_a_broken_body_gets_an_answer_and_changes_nothing(busy, client, family, 
     assert client.send("flights").code == 0
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.sampled_from(CODES),
     st.dictionaries(st.sampled_from(FIELDS), st.one_of(st.sampled_from(STRANGE[:-1]), st.text(max_size=20))),

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from pathlib import Path
 
@@ -223,8 +222,6 @@ def test_two_power_cuts_in_the_middle_of_deliveries_repeat_nothing(disk_cluster,
 
 
 def test_a_start_reads_only_the_end_of_the_log_for_what_was_delivered(disk_cluster, tmp_path, monkeypatch):
-    for name in ("fsync", "fdatasync"):  # a busy disk
-        monkeypatch.setattr(os, name, lambda fd: None)
     for module in (schedule, timer_messages):
         monkeypatch.setattr(module, "MOST_UNCOUNTED_BYTES", 10_000)
     client = disk_cluster.client()

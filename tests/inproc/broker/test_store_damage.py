@@ -31,7 +31,6 @@ from sprocketmq.net.process.clock import ManualClock
 from sprocketmq.net.process.engine import Engine
 from sprocketmq.store import StoredMessage
 
-pytestmark = pytest.mark.usefixtures("no_syncs")
 STOPS = ("stopped", "killed")
 
 

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from batches import SoundBatch, produced_batch, sound_batches
+from examples import examples
 from golden.pipeline.scenes import element, send
 from inproc.broker.written_to import WrittenTo
 from sprocketmq.broker import Broker, lazy_imports
@@ -145,7 +146,7 @@ def batches(draw: st.DrawFn) -> SoundBatch:
     return batch
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     batches(),
     st.sampled_from(("", "UNIQ_KEY\x01BATCH\x02WAIT\x01true\x02", "CLUSTER\x01mine")),

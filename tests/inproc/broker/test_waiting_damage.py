@@ -22,7 +22,6 @@ WAITING = (
     "consumequeue/rmq_sys_wheel_timer",
     "config/consumerOffset.json",
 )
-pytestmark = pytest.mark.usefixtures("no_syncs")
 Stores = tuple[Path, Path, set[str], Counter[bytes]]
 
 

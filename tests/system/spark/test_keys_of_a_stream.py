@@ -18,7 +18,7 @@ from secured_broker import Secured, secured_broker
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.nightly, pytest.mark.timeout(600)]
 
 
 def publish(secured: Secured, start: int, end: int) -> None:

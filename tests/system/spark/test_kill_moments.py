@@ -22,7 +22,7 @@ SEED = os.environ.get("SPROCKETMQ_SPARK_KILL_SEED", "126" if KILLS <= 4 else str
 # Executors in processes of their own want memory, and a new life of such a cluster takes its time.
 CLUSTER = os.environ.get("SPROCKETMQ_SPARK_KILL_MASTER", "local" if KILLS <= 4 else "cluster") == "cluster"
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(1800 + 90 * KILLS)]
+pytestmark = [pytest.mark.spark, pytest.mark.nightly, pytest.mark.timeout(1800 + 90 * KILLS)]
 
 
 def test_three_streams_keep_their_promises_wherever_they_are_killed(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ SECONDS = float(os.environ.get("SPROCKETMQ_STREAM_SECONDS", "6"))
 SEED = int(os.environ.get("SPROCKETMQ_STORM_SEED", "3"))
 LEVELS = "1s 1s 2s 1s 1s 1s"
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.spark, pytest.mark.nightly, pytest.mark.timeout(900)]
 
 
 def jobs_kept(spark: SparkSession) -> int:

@@ -12,6 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from examples import examples
 from sprocketmq.broker.broker import Broker
 from sprocketmq.broker.observe.counters import Rate
 from sprocketmq.broker.settings.config import BrokerConfig
@@ -292,7 +293,7 @@ class Members(RuleBasedStateMachine):
 
 
 TestMembers = Members.TestCase
-TestMembers.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestMembers.settings = settings(max_examples=examples(60), stateful_step_count=30, deadline=None)
 
 
 # -- the rest --------------------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from sprocketmq.broker import BrokerConfig, NameServerConfig
 from sprocketmq.broker.delivery.schedule import ScheduleMessageService
 from sprocketmq.broker.security.plain_access import PlainAccessValidator
@@ -89,7 +90,7 @@ def test_any_values_are_settings_or_one_sentence(properties):
                 DelayLevels.parse(made.message_delay_level)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.binary(max_size=120))
 def test_any_bytes_are_a_broker_conf_or_one_sentence(data):
     with tempfile.TemporaryDirectory() as folder:
@@ -102,7 +103,7 @@ def test_any_bytes_are_a_broker_conf_or_one_sentence(data):
 FILES = ("topics.json", "subscriptionGroup.json", "consumerOffset.json", "delayOffset.json")
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.dictionaries(st.sampled_from([*FILES, *(f"{name}.bak" for name in FILES)]), CONTENTS, min_size=1, max_size=4))
 def test_any_config_files_of_a_store_are_loaded_or_refused(contents):
     with tempfile.TemporaryDirectory() as folder:
@@ -121,7 +122,7 @@ def test_any_config_files_of_a_store_are_loaded_or_refused(contents):
             tables[2].content(1).encode()
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(CONTENTS)
 def test_any_key_value_file_is_loaded_or_refused(data):
     with tempfile.TemporaryDirectory() as folder:
@@ -131,7 +132,7 @@ def test_any_key_value_file_is_loaded_or_refused(data):
             KVConfigTable(str(path)).load()
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.one_of(CONTENTS, st.text(alphabet="acounts: -\n'\"[]{}&*!|>%@`#?,", max_size=60).map(str.encode)))
 def test_any_plain_acl_file_is_accounts_or_one_sentence(data):
     with tempfile.TemporaryDirectory() as folder:
@@ -141,7 +142,7 @@ def test_any_plain_acl_file_is_accounts_or_one_sentence(data):
             PlainAccessValidator(ManualClock(), path, PLACE, frozenset()).load()
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(CONTENTS, CONTENTS)
 def test_any_users_and_policies_are_loaded_or_refused(users, acls):
     with tempfile.TemporaryDirectory() as folder:

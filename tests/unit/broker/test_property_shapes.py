@@ -7,6 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from sprocketmq.broker.settings.config import BrokerConfig
 from sprocketmq.broker.tables.stamps import Stamps
 from sprocketmq.wire.hashing import tags_code
@@ -39,7 +40,7 @@ def stamps() -> Stamps:
     return Stamps(BrokerConfig(), "127.0.0.1", 10911)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=examples(600), deadline=None)
 @example(["UNIQ_KEY\x01a\x02TAGS\x01KEYS\x01v\x02", "UNIQ_KEY\x01a\x02TAGS\x01KEYS\x01w\x02"])
 @example(["UNIQ_KEY\x01a\x02UNIQ_KEY\x010\x02"])
 @example(["X_UNIQ_KEY\x01a\x02UNIQ_KEY\x010\x02"])

@@ -10,6 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from examples import examples
 from sprocketmq.core.long_poll import LongPoll, ParkedPull
 
 
@@ -168,7 +169,7 @@ class LongPollModel(RuleBasedStateMachine):
 
 
 TestLongPollModel = LongPollModel.TestCase
-TestLongPollModel.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+TestLongPollModel.settings = settings(max_examples=examples(80), stateful_step_count=40, deadline=None)
 
 
 def test_a_connection_that_closes_costs_its_own_waiters_only() -> None:

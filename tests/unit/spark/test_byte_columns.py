@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from sprocketmq.spark.columns.byte_columns import SPARE_BYTES, gathered, places_of, slices
 
 DATA = bytes(number * 7 % 251 for number in range(3000))
@@ -30,13 +31,13 @@ def assert_they_are_slices(places: list[tuple[int, int]]) -> None:
     assert slices(data, starts, sizes, heads).to_pylist() == expected
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.lists(st.tuples(st.integers(0, len(DATA) - 700), SIZES), max_size=40))
 def test_slices_of_any_sizes(places: list[tuple[int, int]]) -> None:
     assert_they_are_slices(places)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(st.sampled_from([b"\2", b"\2\2", b"a\1b", b"x" * 9, b""]), max_size=20).map(b"".join))
 def test_places_of_a_byte(content: bytes) -> None:
     expected = [place for place, byte in enumerate(content) if byte == 2]

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, note, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from golden import VERSIONS, store_file
 from one_by_one import batch_one_by_one
 from producer_shapes import Shape, pull_bodies, shapes
@@ -127,12 +128,12 @@ def test_ordinary_records_decode_as_one_by_one(groups: list[list[bytes]]) -> Non
 
 
 @given(st.lists(st.one_of(records(V4, ANY_TEXT), records(st.one_of(V4, V6), ANY_TEXT)), max_size=8))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_odd_records_decode_as_one_by_one(group: list[bytes]) -> None:
     assert_as_one_by_one([pull(*group), pull(*group, start=100, end=1 << 39, queue=RETRY_QUEUE)])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.integers(0, 2**32), st.lists(st.sampled_from(SHAPES), min_size=1, max_size=4, unique=True))
 def test_mixes_of_what_all_producers_make_decode_as_one_by_one(seed: int, mix: list[Shape]) -> None:
     note(f"seed {seed}, {[shape.name for shape in mix]}")
@@ -275,7 +276,7 @@ def test_an_inner_batch_that_was_broken_or_is_not_wanted_keeps_its_neighbours() 
     assert batch["sysFlag"].to_pylist() == [INNER_BATCH, INNER_BATCH, wrapped, 0]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.data())
 def test_an_inner_batch_with_a_flipped_byte_decodes_as_one_by_one(data: st.DataObject) -> None:
     """Lengths that lie, too: each head's last byte counts most."""
@@ -321,7 +322,7 @@ def test_a_batch_stored_as_one_record_becomes_its_messages() -> None:
     assert (batch["body"].to_pylist(), batch["queueOffset"].to_pylist()) == ([b"two", b"hello"], [6, 7])
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(st.lists(st.integers(0, 5), min_size=65, max_size=80))
 def test_many_bodies_of_unequal_length_decode_as_one_by_one(counts: list[int]) -> None:
     pulls = [

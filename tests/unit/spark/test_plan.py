@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.offsets import QueueRange, StreamOffset, batch_ranges
 from sprocketmq.spark.options.bound import Bound
@@ -102,7 +103,7 @@ def test_a_batch_leaves_lost_messages_out_and_names_them() -> None:
         resolve_batch({A: 9}, {A: 7}, HELD)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(st.data())
 def test_batches_meet_whatever_brokers_do(data: st.DataObject) -> None:
     """Growing, late and vanishing queues under changing limits: read together, the ranges are each queue from its start to its head."""

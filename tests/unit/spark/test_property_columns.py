@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from sprocketmq.spark.columns import property_pairs
 from sprocketmq.spark.columns.byte_columns import SPARE_BYTES
 from sprocketmq.spark.columns.property_columns import PropertyColumns, property_columns
@@ -83,7 +84,7 @@ def test_both_ways_give_what_one_by_one_gives(texts: list[bytes]) -> None:
     assert_both_ways_read(texts)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(ANY_TEXTS)
 def test_both_ways_read_whatever_bytes_there_are(texts: list[bytes]) -> None:
     assert_both_ways_read(texts)

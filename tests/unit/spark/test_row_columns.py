@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.spark.send.row_columns import element_rows
 from sprocketmq.spark.send.row_messages import SEND_COLUMNS, outgoing_rows
@@ -66,7 +67,7 @@ def one_by_one(batch: pa.RecordBatch, topic: str | None, marks: dict[str, Any]) 
     return encode_batch(messages)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(ROWS, st.booleans())
 def test_rows_by_columns_are_rows_one_by_one_or_left_to_them(rows: list[dict[str, Any]], noted: bool) -> None:
     batch = batch_of(rows)

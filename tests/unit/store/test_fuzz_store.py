@@ -15,6 +15,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from sprocketmq.errors import ProtocolError, StoreError
 from sprocketmq.store import StoreConfig
 from sprocketmq.store.tools.check import check_directory
@@ -86,7 +87,7 @@ def spoil(root: Path, number: int, kind: str, where: float, noise: bytes) -> Non
         path.write_bytes(data)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(st.booleans(), st.lists(damages(), min_size=1, max_size=3))
 def test_a_damaged_directory_is_repaired_or_refused_with_one_sentence(clean, damage):
     with tempfile.TemporaryDirectory(prefix="fuzz-") as folder:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from sprocketmq.store import MemoryMessageStore, StoreConfig, queue_log_store
 from sprocketmq.store.message_store import ReadResult
 from sprocketmq.store.queue.unit import UNIT
@@ -53,7 +54,7 @@ READS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(APPENDS, READS)
 def test_all_entries_at_once_are_the_entries_one_by_one(
     appends: list[tuple[int, int, int]], reads: list[tuple[int, int, int, int]]

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from examples import examples
 from sprocketmq.store import DiskMessageStore, MemoryMessageStore, ReadStatus
 from sprocketmq.wire.records.record import decode_records
 
@@ -139,6 +140,6 @@ def test_any_history_reads_back_as_a_list(machine: type[StoreAgainstLists]) -> N
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=20, stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
+            max_examples=examples(20), stateful_step_count=40, deadline=None, suppress_health_check=list(HealthCheck)
         ),
     )

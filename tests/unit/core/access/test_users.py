@@ -11,6 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from examples import examples
 from sprocketmq.core.access.policies import Acl, PolicyEntry, Resource
 from sprocketmq.core.access.rights import Need
 from sprocketmq.core.access.users import UserTable, subject_name
@@ -319,7 +320,7 @@ class Changes(RuleBasedStateMachine):
 
 
 TestChanges = Changes.TestCase
-TestChanges.settings = settings(max_examples=50, stateful_step_count=20)
+TestChanges.settings = settings(max_examples=examples(50), stateful_step_count=20)
 
 
 def test_acls_travel_in_apache_s_shape() -> None:

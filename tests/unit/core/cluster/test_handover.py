@@ -8,6 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from examples import examples
 from sprocketmq.core.cluster.handover import ROUND_LIMIT_MS, Handover, HandoverState, MetadataKind
 
 ROUND = tuple(MetadataKind)
@@ -179,4 +180,4 @@ class AnyOrder(RuleBasedStateMachine):
 
 
 TestAnyOrder = AnyOrder.TestCase
-TestAnyOrder.settings = settings(max_examples=60, deadline=None)
+TestAnyOrder.settings = settings(max_examples=examples(60), deadline=None)

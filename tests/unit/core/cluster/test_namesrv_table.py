@@ -7,6 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from examples import examples
 from registrations import register
 from sprocketmq.core.cluster.namesrv_table import (
     BROKER_EXPIRE_MS,
@@ -363,7 +364,7 @@ class NamesrvModel(RuleBasedStateMachine):
 
 
 TestNamesrvModel = NamesrvModel.TestCase
-TestNamesrvModel.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)
+TestNamesrvModel.settings = settings(max_examples=examples(80), stateful_step_count=30, deadline=None)
 
 
 def test_what_an_interrupted_registration_did_not_bring_comes_with_the_next_one_of_the_same_version() -> None:

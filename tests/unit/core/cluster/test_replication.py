@@ -8,6 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from examples import examples
 from sprocketmq.core.cluster.replication import AckQueue, LogRange, ReplicationTable
 
 LOG = LogRange(start=0, last_file_start=2_000, end=2_500)
@@ -141,4 +142,4 @@ class Slaves(RuleBasedStateMachine):
 
 
 TestSlaves = Slaves.TestCase
-TestSlaves.settings = settings(max_examples=60, deadline=None)
+TestSlaves.settings = settings(max_examples=examples(60), deadline=None)

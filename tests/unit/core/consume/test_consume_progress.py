@@ -8,6 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from examples import examples
 from sprocketmq.core.consume.consume_progress import (
     OFFSET_NOT_FOUND,
     OFFSET_UNKNOWN,
@@ -133,4 +134,4 @@ class ProgressModel(RuleBasedStateMachine):
 
 
 TestProgressModel = ProgressModel.TestCase
-TestProgressModel.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)
+TestProgressModel.settings = settings(max_examples=examples(80), stateful_step_count=30, deadline=None)

@@ -8,6 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from examples import examples
 from sprocketmq.core.consume.consume_timeout import SEND_BACK_RETRY_MS, ConsumeTimeout, Settlement
 
 from ..messages import message
@@ -226,4 +227,4 @@ class TimeoutModel(RuleBasedStateMachine):
 
 
 TestTimeoutModel = TimeoutModel.TestCase
-TestTimeoutModel.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+TestTimeoutModel.settings = settings(max_examples=examples(80), stateful_step_count=40, deadline=None)

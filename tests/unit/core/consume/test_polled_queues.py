@@ -7,6 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from examples import examples
 from sprocketmq.core.consume.polled_queues import PolledQueues
 from sprocketmq.core.consume.process_queue import ProcessQueue
 from sprocketmq.wire.records.message import MessageQueue
@@ -245,4 +246,4 @@ class Polling(RuleBasedStateMachine):
 
 
 TestPolling = Polling.TestCase
-TestPolling.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)
+TestPolling.settings = settings(max_examples=examples(30), stateful_step_count=30, deadline=None)

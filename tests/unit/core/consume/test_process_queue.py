@@ -7,6 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from examples import examples
 from sprocketmq.core.consume.process_queue import ProcessQueue
 from sprocketmq.wire.records.message import MessageExt
 
@@ -258,4 +259,4 @@ class ProcessQueueModel(RuleBasedStateMachine):
 
 
 TestProcessQueueModel = ProcessQueueModel.TestCase
-TestProcessQueueModel.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+TestProcessQueueModel.settings = settings(max_examples=examples(80), stateful_step_count=40, deadline=None)

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from examples import examples
 from sprocketmq.core.consume.queue_lock import (
     BROKER_LOCK_MAX_LIVE_MS,
     LOCAL_LOCK_MAX_LIVE_MS,
@@ -205,4 +206,4 @@ class LockTableModel(RuleBasedStateMachine):
 
 
 TestLockTableModel = LockTableModel.TestCase
-TestLockTableModel.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)
+TestLockTableModel.settings = settings(max_examples=examples(80), stateful_step_count=30, deadline=None)

@@ -7,6 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from examples import examples
 from sprocketmq.core.consume.process_queue import PULL_MAX_IDLE_MS, ProcessQueue
 from sprocketmq.core.group.rebalance import Add, Drop, DropReason, QueueLife, RebalanceTable
 from sprocketmq.wire.records.message import MessageQueue
@@ -272,4 +273,4 @@ class RebalanceModel(RuleBasedStateMachine):
 
 
 TestRebalanceModel = RebalanceModel.TestCase
-TestRebalanceModel.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+TestRebalanceModel.settings = settings(max_examples=examples(80), stateful_step_count=40, deadline=None)

@@ -10,6 +10,7 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from examples import examples
 from sprocketmq.core.produce.send_batches import Batch, SendBatches
 
 
@@ -188,4 +189,4 @@ class Sending(RuleBasedStateMachine):
 
 
 TestSending = Sending.TestCase
-TestSending.settings = settings(max_examples=40, stateful_step_count=40)
+TestSending.settings = settings(max_examples=examples(40), stateful_step_count=40)

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from sprocketmq.core.consume import pull_cursor
 from sprocketmq.core.consume.consume_progress import ConsumeFromWhere, decide_start
 from sprocketmq.core.consume.flow_control import FlowLimits
@@ -438,7 +439,7 @@ def _plain(value: Any) -> Any:
     return [_plain(item) for item in value] if isinstance(value, list) else value
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(seed=st.integers(0, 1 << 32), steps=st.integers(1, 100))
 def test_whatever_machines_do_their_record_does_it_again(seed: int, steps: int) -> None:
     recording = Recording()
@@ -450,7 +451,7 @@ def test_whatever_machines_do_their_record_does_it_again(seed: int, steps: int) 
         assert _plain(replayed) == _plain(recorded), name
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(seed=st.integers(0, 1 << 32), before=st.integers(0, 60), after=st.integers(1, 60))
 def test_a_record_that_begins_in_the_middle_goes_on_from_its_state(seed: int, before: int, after: int) -> None:
     recording = Recording()

@@ -10,6 +10,7 @@ import hypothesis.strategies as st
 from hypothesis import given, settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from examples import examples
 from sprocketmq.core.transactions.decision_ledger import (
     AppendDecision,
     BatchStatus,
@@ -201,7 +202,7 @@ def logs(draw: st.DrawFn) -> Log:
 
 
 @given(logs(), st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_a_part_of_the_log_agrees_with_the_whole(log: Log, data: st.DataObject) -> None:
     whole = read(log)
     whole.check_invariants()
@@ -217,7 +218,7 @@ def test_a_part_of_the_log_agrees_with_the_whole(log: Log, data: st.DataObject) 
 
 
 @given(logs(), st.data())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_a_reader_with_a_bounded_window_agrees_with_one_that_read_everything(log: Log, data: st.DataObject) -> None:
     """Read on and on with the oldest records forgotten, and read back now and then."""
     end = data.draw(st.integers(0, len(log)))
@@ -272,7 +273,7 @@ def test_a_ledger_stays_small_however_many_decisions_are_made() -> None:
 
 
 @given(logs())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_an_answer_is_never_taken_back(log: Log) -> None:
     told: dict[tuple[str, int, str], LocalTransactionState] = {}
     for end in range(len(log) + 1):
@@ -426,7 +427,7 @@ class Pipeline(RuleBasedStateMachine):
 
 
 TestPipeline = Pipeline.TestCase
-TestPipeline.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+TestPipeline.settings = settings(max_examples=examples(60), stateful_step_count=30, deadline=None)
 
 
 def test_an_empty_log_says_that_everything_is_open() -> None:

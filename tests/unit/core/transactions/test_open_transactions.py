@@ -7,6 +7,7 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from examples import examples
 from sprocketmq.core.transactions.open_transactions import (
     HalfPlace,
     LocalTransactionState,
@@ -139,4 +140,4 @@ class Transactions(RuleBasedStateMachine):
 
 
 TestTransactions = Transactions.TestCase
-TestTransactions.settings = settings(max_examples=30, stateful_step_count=30)
+TestTransactions.settings = settings(max_examples=examples(30), stateful_step_count=30)

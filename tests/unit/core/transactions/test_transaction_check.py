@@ -8,6 +8,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from examples import examples
 from sprocketmq.core.transactions.transaction_check import (
     CheckRules,
     Outcome,
@@ -328,4 +329,4 @@ class Transactions(RuleBasedStateMachine):
 
 
 TestTransactions = Transactions.TestCase
-TestTransactions.settings = settings(max_examples=100, stateful_step_count=30, deadline=None)
+TestTransactions.settings = settings(max_examples=examples(100), stateful_step_count=30, deadline=None)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from producer_shapes import shapes
 from sprocketmq.store import StoreConfig, StoredMessage
 from sprocketmq.store.log import property_columns
@@ -68,7 +69,7 @@ PROPERTIES = st.lists(st.tuples(st.sampled_from(NAMES), VALUES), max_size=6).map
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     st.lists(
         st.tuples(

@@ -23,6 +23,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from examples import examples
 from power_disk import PowerDisk
 from sprocketmq.store import DiskMessageStore, FlushDiskType
 from sprocketmq.store.files import mapped_file, mapped_progress
@@ -188,7 +189,7 @@ class PowerCuts(RuleBasedStateMachine):
         assert {record[0] for record in found[-60:]} <= everywhere or len(found) > 60
 
 
-PowerCuts.TestCase.settings = settings(max_examples=60, stateful_step_count=25, deadline=None)
+PowerCuts.TestCase.settings = settings(max_examples=examples(60), stateful_step_count=25, deadline=None)
 TestPowerCuts = PowerCuts.TestCase
 
 

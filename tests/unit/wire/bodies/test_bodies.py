@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from golden import VERSIONS, store_file
 from registrations import compressed
 from sprocketmq.errors import ProtocolError
@@ -76,7 +77,7 @@ def _structs(struct: type[msgspec.Struct]) -> st.SearchStrategy[Any]:
 
 
 @pytest.mark.parametrize("body_type", ALL_BODIES, ids=lambda body_type: body_type.__name__)
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(data=st.data())
 def test_every_body_comes_back(body_type: type[Body], data: st.DataObject) -> None:
     body = data.draw(_structs(body_type))

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from golden import frames
 from golden.pipeline.scenes import binary_frame, pull, send, send_fields
 from sprocketmq.errors import ProtocolError
@@ -80,7 +81,7 @@ def changed(**values: Any) -> bytes:
 
 
 @pytest.mark.slow
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=examples(1500), deadline=None)
 @example([changed(), changed(g="12"), changed(g="9", i="p")])
 @example([changed(b="\x00\x01g\x00\x00\x00\x011", g="7"), changed(b="\x00\x01g\x00\x00\x00\x011", g="77")])
 @example([run(*ORDINARY, ("g", "5")), changed()])
@@ -95,7 +96,7 @@ def test_a_shape_gives_what_decoding_gives(found: list[bytes]) -> None:
             assert typed == decoded(header, SendMessageRequestHeaderV2)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(st.lists(st.tuples(VALUES, VALUES, VALUES), min_size=1, max_size=4), st.booleans())
 def test_one_remembered_shape_reads_other_values_as_decoding_does(
     found: list[tuple[str, str, str]], backwards: bool

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from golden.pipeline.scenes import pull, request, send, send_fields, text_frame
 from sprocketmq.wire.frames.acl_signature import SigningKey, signed_fields
 from sprocketmq.wire.frames.command import Command, decode_command
@@ -40,7 +41,7 @@ def says(command: Command) -> tuple[Any, ...]:
     return asked.access_key, *(asked.is_signed_with(SigningKey(key), command.body) for key in (SECRET, "other-secret"))
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @example({"zz": "nobody"}, {}, True)
 @example({}, {"e": "2"}, True)
 @example({"SecurityToken": "token"}, {}, True)

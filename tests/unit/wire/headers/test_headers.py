@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from examples import examples
 from sprocketmq.errors import ProtocolError
 from sprocketmq.wire import headers
 from sprocketmq.wire.frames.command import Command
@@ -46,7 +47,7 @@ def _instances(header_type: type[ExtHeader]) -> st.SearchStrategy[ExtHeader]:
 
 
 @pytest.mark.parametrize("header_type", ALL_HEADERS, ids=lambda header_type: header_type.__name__)
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(data=st.data())
 def test_every_header_comes_back(header_type: type[ExtHeader], data: st.DataObject) -> None:
     header = data.draw(_instances(header_type))
@@ -56,7 +57,7 @@ def test_every_header_comes_back(header_type: type[ExtHeader], data: st.DataObje
 
 
 @pytest.mark.parametrize("header_type", ALL_HEADERS, ids=lambda header_type: header_type.__name__)
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(data=st.data())
 def test_hand_written_ext_fields_equal_the_generic_ones(header_type: type[ExtHeader], data: st.DataObject) -> None:
     header = data.draw(_instances(header_type))
