@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from sprocketmq.net.process.clock import Clock, ManualClock, SystemClock
     from sprocketmq.testing.embedded import EmbeddedRocketMQ
     from sprocketmq.testing.faults import HEARTBEATS, PULLS, SENDS, Fault, FaultInjector
+    from sprocketmq.testing.messages import message
     from sprocketmq.wire.codes import RequestCode, ResponseCode
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "RequestCode",
     "ResponseCode",
     "SystemClock",
+    "message",
 ]
 
 _HOME = {
@@ -49,6 +51,7 @@ _HOME = {
     "RequestCode": "sprocketmq.wire.codes",
     "ResponseCode": "sprocketmq.wire.codes",
     "SystemClock": "sprocketmq.net.process.clock",
+    "message": "sprocketmq.testing.messages",
 }
 
 

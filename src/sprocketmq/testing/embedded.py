@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 
     import typing_extensions
 
-    from sprocketmq.client.admin import Admin
+    from sprocketmq.client.admin import Admin, AsyncAdmin
+    from sprocketmq.client.consume.async_pull_consumer import AsyncPullConsumer
+    from sprocketmq.client.consume.async_push_consumer import AsyncPushConsumer
     from sprocketmq.client.consume.pull_consumer import PullConsumer
     from sprocketmq.client.consume.push_consumer import PushConsumer
     from sprocketmq.client.keyword_options import (
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
         PullConsumerOptions,
         PushConsumerOptions,
     )
+    from sprocketmq.client.produce.async_producer import AsyncProducer
     from sprocketmq.client.produce.producer import Producer
 
     # The default is for type checkers only: ``EmbeddedRocketMQ`` alone means one with a clock that the test moves. With clock="system"
@@ -54,6 +57,7 @@ __all__ = ["EmbeddedRocketMQ"]
 # The limit of a wait for sockets and worker threads, in real time.
 _PATIENCE_MS: Final = 30_000
 _POLL_S: Final = 0.002
+_LAST_MS: Final = 1_000  # for what the clock does not know of, after the last step
 # How often servers and clients are looked at between two steps at least. A request and its answer take two looks.
 _LOOKS: Final = 8
 T = TypeVar("T")
@@ -312,8 +316,9 @@ class EmbeddedRocketMQ(Generic[C]):
         advanced_ms = 0.0
         began_s, most_real_ms = time.monotonic(), 0.0
         while True:
-            most_real_ms += patience_ms
             is_at_rest = self._is_at_rest_within(condition, patience_ms)
+            if not is_at_rest:
+                most_real_ms += patience_ms
             if condition():
                 return advanced_ms
             if advanced_ms >= limit_ms:
@@ -323,9 +328,11 @@ class EmbeddedRocketMQ(Generic[C]):
             self.advance(this_step_ms)
             advanced_ms += this_step_ms
         # What the clock does not know of, such as a thread of the test, still has the real time that no step needed.
-        if self._holds_within(condition, most_real_ms - (time.monotonic() - began_s) * 1000):
+        if self._holds_within(condition, max(_LAST_MS, most_real_ms) - (time.monotonic() - began_s) * 1000):
             return advanced_ms
-        raise AssertionError(f"the condition does not hold after {advanced_ms:.0f} ms of the manual clock")
+        raise AssertionError(
+            f"the condition does not hold after {advanced_ms:.0f} ms of the manual clock; {self._held()}"
+        )
 
     def wait_until(self, condition: Callable[[], object], timeout_ms: float = _PATIENCE_MS) -> None:
         """Wait in real time, without moving the clock, until ``condition()`` is true.
@@ -338,7 +345,23 @@ class EmbeddedRocketMQ(Generic[C]):
             AssertionError: it is still false after ``timeout_ms``.
         """
         if not self._holds_within(condition, timeout_ms):
-            raise AssertionError(f"the condition does not hold after {timeout_ms:.0f} ms of real time")
+            raise AssertionError(f"the condition does not hold after {timeout_ms:.0f} ms of real time; {self._held()}")
+
+    def _held(self) -> str:
+        from sprocketmq.testing.state import broker_state  # imported only for a test that fails
+
+        if self._broker is None or self._engine is None:
+            return "the broker is not started"
+        lines = self._on_loop(lambda: broker_state(self.broker, self.clock.now_ms()))
+        if isinstance(self.clock, ManualClock):
+            next_ms = self.clock.next_timer_ms()
+            lines.append(
+                "no timer of the clock" if next_ms is None else f"the next timer of the clock in {next_ms:,.0f} ms"
+            )
+            lines.append(
+                "clients and servers are at rest" if self.clock.is_at_rest() else "a client or server is not at rest"
+            )
+        return "the broker holds:\n  " + "\n  ".join(lines)
 
     def _is_at_rest_within(self, condition: Callable[[], object], patience_ms: float) -> bool:
         """Wait until clients and servers are at rest, ``condition()`` is true, or patience ends."""
@@ -435,6 +458,81 @@ class EmbeddedRocketMQ(Generic[C]):
 
         here: CommonOptions = {"namesrv_addr": self.namesrv_addr, "clock": self.clock, **options}
         return Admin(**here)
+
+    def async_producer(self, group: str = "test-producer", **options: Unpack[ProducerOptions]) -> AsyncProducer:
+        """A :class:`sprocketmq.AsyncProducer` bound to this RocketMQ and its clock, not yet started, for a test that is a coroutine.
+
+        Args:
+            group: its group.
+            options: as ProducerOptions and CommonOptions say (``help(sprocketmq.ProducerOptions)``).
+
+        Returns:
+            It; its name server and clock are those of here.
+
+        Raises:
+            ConfigurationError: an option is unknown or out of range.
+        """
+        from sprocketmq.client.produce.async_producer import AsyncProducer
+
+        here: ProducerOptions = {"namesrv_addr": self.namesrv_addr, "clock": self.clock, **options}
+        return AsyncProducer(group, **here)
+
+    def async_push_consumer(
+        self, group: str = "test-consumer", **options: Unpack[PushConsumerOptions]
+    ) -> AsyncPushConsumer:
+        """A :class:`sprocketmq.AsyncPushConsumer` bound to this RocketMQ and its clock, not yet started, for a test that is a coroutine.
+
+        Args:
+            group: its group.
+            options: as PushConsumerOptions and CommonOptions say (``help(sprocketmq.PushConsumerOptions)``).
+
+        Returns:
+            It; its name server and clock are those of here.
+
+        Raises:
+            ConfigurationError: an option is unknown or out of range.
+        """
+        from sprocketmq.client.consume.async_push_consumer import AsyncPushConsumer
+
+        here: PushConsumerOptions = {"namesrv_addr": self.namesrv_addr, "clock": self.clock, **options}
+        return AsyncPushConsumer(group, **here)
+
+    def async_pull_consumer(
+        self, group: str = "test-consumer", **options: Unpack[PullConsumerOptions]
+    ) -> AsyncPullConsumer:
+        """A :class:`sprocketmq.AsyncPullConsumer` bound to this RocketMQ and its clock, not yet started, for a test that is a coroutine.
+
+        Args:
+            group: its group.
+            options: as PullConsumerOptions and CommonOptions say (``help(sprocketmq.PullConsumerOptions)``).
+
+        Returns:
+            It; its name server and clock are those of here.
+
+        Raises:
+            ConfigurationError: an option is unknown or out of range.
+        """
+        from sprocketmq.client.consume.async_pull_consumer import AsyncPullConsumer
+
+        here: PullConsumerOptions = {"namesrv_addr": self.namesrv_addr, "clock": self.clock, **options}
+        return AsyncPullConsumer(group, **here)
+
+    def async_admin(self, **options: Unpack[CommonOptions]) -> AsyncAdmin:
+        """A :class:`sprocketmq.AsyncAdmin` bound to this RocketMQ.
+
+        Args:
+            options: as CommonOptions says (``help(sprocketmq.CommonOptions)``).
+
+        Returns:
+            It; its name server and clock are those of here.
+
+        Raises:
+            ConfigurationError: an option is unknown or out of range.
+        """
+        from sprocketmq.client.admin import AsyncAdmin
+
+        here: CommonOptions = {"namesrv_addr": self.namesrv_addr, "clock": self.clock, **options}
+        return AsyncAdmin(**here)
 
     def __repr__(self) -> str:
         if self._namesrv is None or self._broker is None:
