@@ -627,3 +627,47 @@ def test_flush_waits_for_what_was_given_before_it_and_for_nothing_that_comes_mea
     engine.run(producer.shutdown())
     assert meanwhile.result().status is rmq.SendStatus.SEND_OK
     engine.close()
+
+
+@pytest.mark.parametrize("kind", ["message", "batch", "orderly", "async"])
+def test_a_shutdown_names_the_messages_that_it_does_not_wait_for(
+    rocketmq: EmbeddedRocketMQ, kind: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("sprocketmq.client.consume.running_consumer._TOLD_AFTER_S", 0.01)
+    rocketmq.create_topic("flights", queues=1)
+    consumer = rocketmq.push_consumer(
+        "delays", consume_from_where=rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET, await_termination_ms=300
+    )
+    consumer.subscribe("flights")
+    began: list[str] = []
+    goes_on = threading.Event()
+
+    def listen(messages: list[rmq.MessageExt], context: object) -> object:
+        began.extend(one.message_id for one in messages)
+        goes_on.wait(60)
+        return None
+
+    async def hang(message: rmq.MessageExt) -> None:
+        began.append(message.message_id)
+        await asyncio.sleep(3_600)
+
+    if kind == "message":
+        consumer.on_message(lambda message: listen([message], None))
+    elif kind == "async":
+        consumer.on_message(hang)
+    elif kind == "batch":
+        consumer.concurrent_listener(batch_size=4)(listen)
+    else:
+        consumer.orderly_listener(listen)
+    with rocketmq.producer("ops") as producer:
+        producer.send(rmq.Message("flights", b"x"))
+        consumer.start()
+        rocketmq.advance_until(lambda: began)
+    try:
+        consumer.shutdown()
+    finally:
+        goes_on.set()
+    told = [line for line in caplog.messages if "shutdown waits for 1 listener call, up to 300 ms" in line]
+    cut_off = [line for line in caplog.messages if "still runs after 300 ms" in line]
+    assert len(told) == len(cut_off) == 1
+    assert cut_off[0].endswith(f"is delivered again: {began[0]}")

@@ -60,6 +60,7 @@ statistics_log = logging.getLogger("sprocketmq.client.statistics")
 
 _FIRST_RENEWAL_MS: Final = 1_000
 _LEAVE_TIMEOUT_S: Final = 10.0
+_TOLD_AFTER_S: Final = 1.0
 _QUESTIONS_AT_ONCE: Final = 32
 _MINUTE_MS: Final = 60_000
 _LOGGED: Final = ((Window.MINUTE, _MINUTE_MS), (Window.HOUR, 60 * _MINUTE_MS), (Window.DAY, 24 * 60 * _MINUTE_MS))
@@ -247,11 +248,28 @@ class RunningConsumer:
         await asyncio.gather(*(loop.stop() for loop in self._loops.values()))
 
     async def _stop_listeners(self) -> None:
-        if self._service_started and not await self.service.close(self._settings.await_termination_ms):
+        if not self._service_started:
+            return
+        name, limit_ms = self.member.name, self._settings.await_termination_ms
+
+        def tell() -> None:
+            if running := len(self.service.running_since_ms()):
+                calls = counted(running, "listener call")
+                log.warning(
+                    "group %s: shutdown waits for %s, up to %d ms (await_termination_ms)", name, calls, limit_ms
+                )
+
+        timer = asyncio.get_running_loop().call_later(_TOLD_AFTER_S, tell)
+        try:
+            ended = await self.service.close(limit_ms)
+        finally:
+            timer.cancel()
+        if not ended:
             log.warning(
-                "group %s: a listener still runs after %d ms, its messages will be delivered again",
-                self.member.name,
-                self._settings.await_termination_ms,
+                "group %s: a listener still runs after %d ms (await_termination_ms); what it was cut off from is delivered again: %s",
+                name,
+                limit_ms,
+                ", ".join(one.message_id for one in self.service.cut_off),
             )
 
     async def _stop_tasks(self) -> None:

@@ -94,6 +94,9 @@ class ConsumeService(Protocol):
         """Run the listener once, without an effect on progress and retries. The result has ``status``, ``failure`` and ``context``."""
         ...
 
+    cut_off: list[MessageExt]
+    """The messages of the listener calls that still ran at the end of ``close``."""
+
     async def close(self, timeout_ms: float) -> bool:
         """Start no more listener calls and wait for those that run; False if some still run after ``timeout_ms``."""
         ...

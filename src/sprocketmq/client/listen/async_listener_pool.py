@@ -59,6 +59,7 @@ class AsyncListenerPool(Generic[T]):
         self._working = 0
         self._runs: dict[asyncio.Task[None] | None, ChunkRun[T]] = {}
         self._closing = False
+        self.late: list[T] = []
         self._begun: set[asyncio.Task[None] | None] = set()  # tasks that have run their first step
 
     @property
@@ -135,6 +136,7 @@ class AsyncListenerPool(Generic[T]):
         tasks = set(self._tasks)
         if tasks:
             _, late = await asyncio.wait(tasks, timeout=timeout_ms / 1000)
+            self.late = [running.item for running in self.running] if late else []
             for task in late:
                 task.cancel()
             await asyncio.gather(*late, return_exceptions=True)

@@ -122,6 +122,7 @@ class ConcurrentService:
         self._tasks: set[asyncio.Task[None]] = set()
         self._pool: ListenerPool[Delivery]
         self._closing = False
+        self.cut_off: list[MessageExt] = []
         self._level_is_logged = False
         self._send_backs = asyncio.Semaphore(_SEND_BACKS_AT_ONCE)
 
@@ -166,6 +167,9 @@ class ConcurrentService:
         if self._timer is not None:
             self._timer.cancel()
         ended = await self._pool.close(timeout_ms)
+        self.cut_off = [
+            one for item in self._pool.late for one in (item.messages if isinstance(item, Batch) else [item])
+        ]
         if self._tasks:
             _, late = await asyncio.wait(set(self._tasks), timeout=timeout_ms / 1000)
             for task in late:

@@ -88,6 +88,9 @@ class ListenerPool(Part, Protocol[T]):
         """Whether a listener of this pool runs the caller (law 7)."""
         ...
 
+    late: list[T]
+    """What still ran at the end of ``close``."""
+
     async def close(self, timeout_ms: float) -> bool:
         """Start nothing more and wait for what runs; False when something still ran after ``timeout_ms``."""
         ...

@@ -128,6 +128,7 @@ class OrderlyService:
         self._watch = StuckWatch(group, self._running_calls, self._stack_of, self._spawn)
         self._pool: ListenerPool[_Turn]
         self._closing = False
+        self.cut_off: list[MessageExt] = []
 
     # -- life ------------------------------------------------------------------------------------------------------------------
 
@@ -189,6 +190,7 @@ class OrderlyService:
             if turn.timer is not None:
                 turn.timer.cancel()
         ended = await self._pool.close(timeout_ms)
+        self.cut_off = [one for turn in self._pool.late if turn.calling is not None for one in turn.calling.messages]
         for task in set(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -65,6 +65,7 @@ class ThreadListenerPool(Generic[T]):
         self._open_chunks: list[Chunk[T]] = []
         self._woken = False
         self._closing = self._waits_for_thread = False
+        self.late: list[T] = []
         self._mean_s = 1.0
         self._tick: asyncio.TimerHandle | None = None
         self._tick_s = _TICK_S
@@ -128,6 +129,7 @@ class ThreadListenerPool(Generic[T]):
                 self._offers.put(None)
             await asyncio.wait([self._all_ended], timeout=timeout_ms / 1000)
         self.report()
+        self.late = [running.item for running in self.running]
         return not self._threads
 
     def _invite(self, chunk: Chunk[T], count: int) -> None:

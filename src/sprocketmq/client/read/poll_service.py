@@ -68,6 +68,7 @@ class PollService:
         self._notifying: dict[str, asyncio.Task[None]] = {}
         self._waiting_for_room = False
         self._closed = False
+        self.cut_off: list[MessageExt] = []
         watch(group.clock, self)
 
     # -- ConsumeService ----------------------------------------------------------------------------------------------------------
