@@ -164,7 +164,7 @@ def test_an_orderly_queue_is_locked_by_another(patient: Patient, holder: str) ->
         asyncio.run(lock())
         patient.member(wait, orderly=True)
         found = patient.becomes("locked by another member")
-        assert found["evidence"] == ["waiting there: 4 messages", "no listener of an online member is running"]
+        assert found["evidence"][:2] == ["waiting there: 4 messages", "no listener of an online member is running"]
     assert "holds the lock of " in found["sentence"]
 
 
@@ -187,6 +187,7 @@ def test_the_doctor_reports_a_stuck_listener_with_its_line(patient: Patient, kin
     )
     name = "waits" if kind == "task" else "held_up"
     assert f".{name}(test_cli_doctor.py:" in found["evidence"][0], found
+    assert "has offset 0, id " in found["evidence"][-1]
 
 
 def test_the_doctor_reports_a_failing_listener_with_its_exception(patient: Patient) -> None:
@@ -199,6 +200,39 @@ def test_the_doctor_reports_a_failing_listener_with_its_exception(patient: Patie
     told = "\n".join(found["evidence"])
     assert "failures a second in the last minute" in told
     assert "ValueError: no such account, refuse(" in told
+
+
+def test_the_doctor_names_the_message_that_an_orderly_queue_waits_for(patient: Patient) -> None:
+    def refuse(messages: Any, context: Any) -> None:
+        raise ValueError("no such account")
+
+    with patient.server.producer() as producer:
+        queue = rmq.MessageQueue(patient.topic, "broker-a", 1)
+        first, _ = (producer.send(rmq.Message(patient.topic, b"x", keys=[f"order-{n}"]), queue=queue) for n in range(2))
+    patient.member(refuse, orderly=True)
+    found = patient.becomes("listener fails")
+    assert found["advice"].endswith(
+        f"group reset {patient.group} --topic {patient.topic} --queue broker-a/1 --offset 1"
+    )
+    assert "dead-letters" not in found["advice"], "there are none"
+    assert f"has offset 0, keys order-0, id {first.message_id}: sprocketmq message show" in found["evidence"][-1]
+    assert found["head"] == {"topic": patient.topic, "broker_name": "broker-a", "queue_id": 1, "offset": 0, "keys": ["order-0"],
+                             "message_id": first.message_id}  # fmt: skip
+
+
+def test_a_topic_that_does_not_exist_is_named_with_the_one_that_was_meant(patient: Patient) -> None:
+    member = patient.member(nothing)
+    member.subscribe(patient.topic.replace("orders", "ordres"))
+    found = patient.becomes("a topic does not exist")
+    assert found["evidence"] == [f"a topic {patient.topic} exists"]
+
+
+def test_a_paused_member_is_no_stuck_one(patient: Patient) -> None:
+    member = patient.member(nothing)
+    patient.becomes("nothing waits")
+    member.pause()
+    patient.send(4)
+    assert member.client_id in patient.becomes("paused")["sentence"]
 
 
 def test_flow_control_names_its_limit(patient: Patient) -> None:

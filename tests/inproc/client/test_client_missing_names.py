@@ -18,7 +18,7 @@ from sprocketmq.wire.codes import RequestCode, ResponseCode
 QUEUE = rmq.MessageQueue("flights", "broker-a", 0)
 NOWHERE = rmq.MessageQueue("flihgts", "broker-a", 0)
 BEYOND = rmq.MessageQueue("flights", "broker-a", 2)
-NO_GROUP = "^code 26: no broker knows the consumer group 'dealys'; check the spelling, or create it$"
+NO_GROUP = "^code 26: no broker knows the consumer group 'dealys'; check the spelling, or create it"
 
 
 @pytest.fixture

@@ -235,9 +235,9 @@ def test_running_info_has_the_last_exception_of_a_listener(
     rocketmq.create_topic("flights", queues=1)
     consumer = consumers(refuse)
     known(rocketmq)
-    assert running_info(rocketmq, consumer.client_id).user_consumer_info == {}
+    assert running_info(rocketmq, consumer.client_id).user_consumer_info == {bodies.OLDEST_CALL_TIMESTAMP: "0"}
     send_all(producer, ["UA1"])
-    rocketmq.wait_until(lambda: running_info(rocketmq, consumer.client_id).user_consumer_info)
+    rocketmq.wait_until(lambda: bodies.LAST_FAILURE in running_info(rocketmq, consumer.client_id).user_consumer_info)
     told = running_info(rocketmq, consumer.client_id).user_consumer_info
     assert told[bodies.LAST_FAILURE].startswith(text)
     assert len(told[bodies.LAST_FAILURE]) <= 1_000

@@ -17,6 +17,7 @@ from sprocketmq.logs import escaped
 
 if TYPE_CHECKING:
     from sprocketmq.client.admin import Admin
+    from sprocketmq.core.doctor.group_doctor import HeadMessage
     from sprocketmq.wire.bodies import ConsumerRunningInfo
 
 __all__ = ["doctor", "members", "stack"]
@@ -120,6 +121,20 @@ def stack(target: Target, output: Output, group: str, client_id: str | None) -> 
             print(escaped(line))
 
 
+def _head(head: HeadMessage | None) -> dict[str, Any] | None:
+    if head is None:
+        return None
+    queue = head.queue
+    return {
+        "topic": queue.topic,
+        "broker_name": queue.broker_name,
+        "queue_id": queue.queue_id,
+        "offset": head.offset,
+        "keys": list(head.keys),
+        "message_id": head.message_id,
+    }
+
+
 @click.command()
 @group_argument(metavar="GROUP", required=False)
 @click.option("--all", "of_all", is_flag=True, help="One line for each group.")
@@ -157,6 +172,7 @@ def doctor(target: Target, output: Output, group: str | None, of_all: bool, stuc
             "evidence": list(found.evidence),
             "advice": found.advice or None,
             "caught_up_ms": found.caught_up_ms,
+            "head": _head(found.head),
             "not_learned": list(found.not_learned),
         }
         output.record((), facts)

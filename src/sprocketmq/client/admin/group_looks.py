@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 import asyncio
+import difflib
 from collections import Counter
 from collections.abc import Mapping
 from typing import Final, NamedTuple
+
+import msgspec
 
 from sprocketmq.client.admin.brokers import BrokerRequests, rivalry
 from sprocketmq.client.admin.messages import MessageRequests
@@ -14,7 +17,7 @@ from sprocketmq.client.admin.session import is_older_than_5
 from sprocketmq.client.remoting.concurrent_work import all_ended
 from sprocketmq.client.settings.validators import check_range
 from sprocketmq.core.consume.flow_control import MIB, FlowLimits
-from sprocketmq.core.doctor.group_doctor import GroupDiagnosis, diagnose
+from sprocketmq.core.doctor.group_doctor import GroupDiagnosis, HeadMessage, diagnose
 from sprocketmq.core.doctor.group_look import GroupLook, HeldQueue, MemberLook, QueueLook
 from sprocketmq.core.doctor.listener_stacks import listener_stacks
 from sprocketmq.core.retry.retry_schedule import (
@@ -92,7 +95,29 @@ class GroupLookRequests(MessageRequests, BrokerRequests):
         first = await self._positions(group, await self._reports(group, jstack=False), [])
         begun_ms = self._options.clock.now_ms()
         await asyncio.sleep(watch_ms / 1000)
-        return diagnose(await self._look(group, configs, first, begun_ms), stuck_after_ms)
+        look = await self._look(group, configs, first, begun_ms)
+        found = diagnose(look, stuck_after_ms)
+        offset = look.head_offset(found.queue) if found.queue is not None else None
+        if found.queue is None or offset is None:
+            return found
+        return await self._with_head(found, found.queue, offset)
+
+    async def _with_head(self, found: GroupDiagnosis, queue: MessageQueue, offset: int) -> GroupDiagnosis:
+        """Name the message that the queue waits for."""
+        try:
+            messages = await self.read_messages(queue, offset, max_messages=1)
+        except (*_FAILURES, ConfigurationError):
+            messages = []
+        if not messages or messages[0].queue_offset != offset:
+            sentence = f"the oldest unfinished message of {queue} has offset {offset:,}"
+            return msgspec.structs.replace(found, evidence=(*found.evidence, sentence))
+        head = HeadMessage(queue, offset, messages[0].message_id or "", tuple(messages[0].keys))
+        keys = f", keys {', '.join(head.keys)}" if head.keys else ""
+        sentence = (
+            f"the oldest unfinished message of {queue} has offset {offset:,}{keys}, id {head.message_id}: "
+            f"sprocketmq message show {head.message_id} --topic {queue.topic}"
+        )
+        return msgspec.structs.replace(found, evidence=(*found.evidence, sentence), head=head)
 
     async def _look(
         self,
@@ -121,6 +146,7 @@ class GroupLookRequests(MessageRequests, BrokerRequests):
         count, next_ms = await self._retries(group, unknown) if proxy is None else (None, None)
         # A proxy remembers a topic that did not exist, and would keep the first retries back, see RemotingApi.make_retry_topic.
         had_retries = proxy is None or retry_topic(group) in subscribed
+        absent = await self._absent(wanted, unknown) if proxy is None else ()
         return GroupLook(
             group,
             now_ms,
@@ -128,7 +154,8 @@ class GroupLookRequests(MessageRequests, BrokerRequests):
             switched_off=tuple(sorted(name for name, config in configs.items() if not config.consume_enable)),
             unknown_at=tuple(sorted({queue.broker_name for queue in own} - configs.keys())) if proxy is None else (),
             same_ids=_more_than_once(connection),
-            unreadable=tuple(await self._unreadable(group, wanted, unknown)),
+            absent=absent,
+            unreadable=tuple(await self._unreadable(group, wanted - {name for name, _ in absent}, unknown)),
             hidden=tuple(one for one in await self._hidden(own, unknown) if not wanted or one.topic in wanted),
             members=tuple(_member_look(client_id, report) for client_id, report in reports.items()),
             broadcasting=connection is not None and connection.message_model == bodies.MessageModel.BROADCASTING,
@@ -196,6 +223,17 @@ class GroupLookRequests(MessageRequests, BrokerRequests):
             # Java brokers count from 1970 if they find no message.
             found.update({one.message_queue: one.delay_time for one in spans if 0 < one.delay_time < _DECADES_MS})
         return found
+
+    async def _absent(self, wanted: set[str], unknown: list[str]) -> tuple[tuple[str, str], ...]:
+        """The topics that do not exist, each with a similar name."""
+        try:
+            known = set(await self.topics()) if wanted else set()
+        except _FAILURES as error:
+            unknown.append(f"which topics exist: {error}")
+            return ()
+        return tuple(
+            (topic, next(iter(difflib.get_close_matches(topic, known, 1)), "")) for topic in sorted(wanted - known)
+        )
 
     async def _unreadable(self, group: str, wanted: set[str], unknown: list[str]) -> list[tuple[str, str]]:
         """The topics that the group may not consume, with the reason."""
@@ -334,12 +372,17 @@ def _member_look(client_id: str, info: bodies.ConsumerRunningInfo | str) -> Memb
         orderly=properties.get(bodies.PROP_CONSUME_ORDERLY, "").lower() == "true"
         if bodies.PROP_CONSUME_ORDERLY in properties
         else None,
+        threads=int(threads) if (threads := properties.get(bodies.PROP_THREADPOOL_CORE_SIZE, "")).isdigit() else None,
         polls=properties.get(bodies.PROP_CONSUME_TYPE) == bodies.ConsumeType.CONSUME_ACTIVELY.value,
         limits=_limits(properties),
         ok_tps=sum(status.consume_ok_tps for status in info.status_table.values()) if statuses else None,
         failed_tps=sum(status.consume_failed_tps for status in info.status_table.values()) if statuses else None,
         failed_in_hour=sum(status.consume_failed_msgs for status in info.status_table.values()) if statuses else None,
         listener_stacks=listener_stacks(info.jstack) if info.jstack else None,
+        oldest_call_ms=int(since_ms)
+        if (since_ms := info.user_consumer_info.get(bodies.OLDEST_CALL_TIMESTAMP, "")).isdigit()
+        else None,
+        paused=info.user_consumer_info.get(bodies.PAUSED) == "true",
         last_failure=info.user_consumer_info.get(bodies.LAST_FAILURE),
         last_failure_ms=int(at_ms)
         if (at_ms := info.user_consumer_info.get(bodies.LAST_FAILURE_TIMESTAMP, "")).isdigit()
@@ -355,8 +398,11 @@ def _normal(expression: str) -> str:
 def _held(held: bodies.ProcessQueueInfo) -> HeldQueue:
     """The number of cached messages. Java counts those of an orderly listener separately."""
     cached = held.cached_msg_count + held.transaction_msg_count
+    first = [held.cached_msg_min_offset] * bool(held.cached_msg_count)
+    first += [held.transaction_msg_min_offset] * bool(held.transaction_msg_count)
     return HeldQueue(
         cached,
+        min(first, default=None),
         held.cached_msg_size_in_mi_b,
         held.cached_msg_max_offset - held.cached_msg_min_offset if held.cached_msg_count else 0,
         held.locked,

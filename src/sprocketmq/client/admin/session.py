@@ -335,7 +335,8 @@ def unknown_group(group: str) -> GroupNotExist:
     """The error for a group that no broker knows."""
     return GroupNotExist(
         ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST,
-        f"no broker knows the consumer group {group!r}; check the spelling, or create it",
+        f"no broker knows the consumer group {group!r}; check the spelling, or create it. "
+        "A member whose topics do not exist is known to no broker: check their names, too",
     )
 
 

@@ -69,6 +69,7 @@ class InspectedConsumer(Protocol):
     rebalancer: Rebalancer
     instance: ClientInstance
     started_ms: int
+    paused: bool
 
     def consumer_data(self) -> bodies.ConsumerData: ...
 
@@ -94,17 +95,21 @@ async def running_info_of(running: InspectedConsumer, *, with_stacks: bool = Fal
         subscription_set=list(running.subscriptions.values()),
         mq_table=mq_table,
         status_table={topic: statistics.status(topic, now_ms) for topic in sorted(running.subscriptions)},
-        user_consumer_info=_last_failure(member),
+        user_consumer_info=_own_info(running),
         jstack=stack_dump() if with_stacks else None,
     )
 
 
-def _last_failure(member: GroupMember) -> dict[str, str]:
-    """The last exception of a listener. Java's members do not report it; mqadmin prints it as it is."""
-    if member.last_failure is None:
-        return {}
-    at_ms, text = member.last_failure
-    return {running_info.LAST_FAILURE: text[:_LONGEST_FAILURE], running_info.LAST_FAILURE_TIMESTAMP: str(at_ms)}
+def _own_info(running: InspectedConsumer) -> dict[str, str]:
+    """What Java's members do not report: the last exception of a listener, since when one runs, and a pause. mqadmin prints it as it is."""
+    info = {running_info.OLDEST_CALL_TIMESTAMP: str(min(running.service.running_since_ms(), default=0))}
+    if running.paused:
+        info[running_info.PAUSED] = "true"
+    if running.member.last_failure is not None:
+        at_ms, text = running.member.last_failure
+        info[running_info.LAST_FAILURE] = text[:_LONGEST_FAILURE]
+        info[running_info.LAST_FAILURE_TIMESTAMP] = str(at_ms)
+    return info
 
 
 def java_properties(running: InspectedConsumer) -> dict[str, str]:

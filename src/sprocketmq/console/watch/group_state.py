@@ -102,6 +102,6 @@ def level_of(verdict: Verdict | None, lag: int | None) -> Level:
         return Level.WARN if diagnosis.advice else Level.WELL  # it makes progress but does not catch up
     if diagnosis.verdict is GroupVerdict.OFFLINE and not lag:
         return Level.IDLE
-    if diagnosis.verdict is GroupVerdict.FLOW_CONTROL:
+    if diagnosis.verdict in (GroupVerdict.FLOW_CONTROL, GroupVerdict.NO_SUCH_TOPIC, GroupVerdict.PAUSED):
         return Level.WARN
     return Level.BAD

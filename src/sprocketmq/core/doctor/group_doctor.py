@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Why a consumer group does not move: one verdict, the evidence, and what to do. The first verdict that fits counts.
 
-    1 no member online              7 a listener is stuck
-    2 switched off, or not allowed  8 a listener fails
-    3 members with one client id    9 flow control
-    4 subscriptions differ         10 only retries wait
-    5 a queue without an owner     11 it moves, or nothing waits; otherwise unknown
-    6 locked by another member
+    1 no member online              7 paused
+    2 switched off, or not allowed  8 a listener is stuck
+    3 members with one client id    9 a listener fails
+    4 subscriptions differ         10 flow control
+    5 a queue without an owner     11 a topic does not exist
+    6 locked by another member     12 only retries wait
+                                   13 it moves, or nothing waits; otherwise unknown
 
 Laws
     1. A verdict is a function of the look: the same look gives the same sentences.
@@ -20,13 +21,14 @@ from collections.abc import Callable, Iterable, Iterator
 from enum import Enum
 from typing import Final
 
+import msgspec
 from msgspec import Struct
 
 from sprocketmq.core.doctor.group_look import GroupLook, HeldQueue, MemberLook
 from sprocketmq.core.quantities import counted, duration
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["GroupDiagnosis", "GroupVerdict", "diagnose"]
+__all__ = ["GroupDiagnosis", "GroupVerdict", "HeadMessage", "diagnose"]
 
 _LOCK_LIVES_MS: Final = 60_000  # RebalanceLockManager.REBALANCE_LOCK_MAX_LIVE_TIME
 _SHOWN: Final = 5
@@ -41,9 +43,11 @@ class GroupVerdict(Enum):
     SUBSCRIPTIONS_DIFFER = "members subscribe differently"
     QUEUE_WITHOUT_OWNER = "a queue nobody owns"
     LOCKED_BY_ANOTHER = "locked by another member"
+    PAUSED = "paused"
     LISTENER_STUCK = "listener stuck"
     LISTENER_FAILS = "listener fails"
     FLOW_CONTROL = "flow control"
+    NO_SUCH_TOPIC = "a topic does not exist"
     RETRIES_WAIT = "only retries wait"
     MOVING = "moving"
     NOTHING_WAITS = "nothing waits"
@@ -55,6 +59,15 @@ class GroupVerdict(Enum):
         return self in (GroupVerdict.MOVING, GroupVerdict.NOTHING_WAITS, GroupVerdict.RETRIES_WAIT)
 
 
+class HeadMessage(Struct, frozen=True):
+    """The oldest unfinished message of a queue, which later ones wait for."""
+
+    queue: MessageQueue
+    offset: int
+    message_id: str
+    keys: tuple[str, ...] = ()
+
+
 class GroupDiagnosis(Struct, frozen=True):
     """One verdict.
 
@@ -64,6 +77,8 @@ class GroupDiagnosis(Struct, frozen=True):
         advice: what to do; "" if nothing.
         caught_up_ms: milliseconds until everything is consumed at the present rates; None if that never happens, or is unknown.
         not_learned: what could not be learned, one sentence each.
+        queue: the queue that the verdict is about, if it is about one.
+        head: its oldest unfinished message, if it could be read.
     """
 
     verdict: GroupVerdict
@@ -72,6 +87,8 @@ class GroupDiagnosis(Struct, frozen=True):
     advice: str = ""
     caught_up_ms: int | None = None
     not_learned: tuple[str, ...] = ()
+    queue: MessageQueue | None = None
+    head: HeadMessage | None = None
 
 
 def diagnose(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis:
@@ -89,9 +106,7 @@ def diagnose(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis:
         f"{_listed(ids)} did not report {'its' if len(ids) == 1 else 'their'} state: {why}"
         for why, ids in silent.items()
     )
-    return GroupDiagnosis(
-        found.verdict, found.sentence, found.evidence, found.advice, found.caught_up_ms, look.not_learned + sentences
-    )
+    return msgspec.structs.replace(found, not_learned=look.not_learned + sentences)
 
 
 # -- 1 to 6: who reads what ------------------------------------------------------------------------------------------------------
@@ -112,7 +127,8 @@ def _offline(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
         GroupVerdict.OFFLINE,
         f"no member of group {look.group} is online",
         (_lag(look),),
-        "start a member; if one runs, compare its group name and its name servers with these",
+        "start a member; if one runs, compare its group name, its name servers and its topics with these: "
+        "a member whose topics do not exist is known to no broker",
     )
 
 
@@ -246,20 +262,37 @@ def _locked(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
         (_waiting_in(look, queues), *(at_work[:_SHOWN] or ["no listener of an online member is running"])),
         "a member keeps the lock of a queue that it gave up until its listener returns: sprocketmq group stack "
         f"{look.group} shows what it does; the lock of a member that is gone expires after {_LOCK_LIVES_MS // 1000} s",
+        queue=queues[0],
     )
 
 
-# -- 7 to 9: what members do with their messages ----------------------------------------------------------------------------------------
+# -- 7 to 11: what members do with their messages ---------------------------------------------------------------------------------------
+
+
+def _paused(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
+    paused = [member for member in look.members if member.paused]
+    waiting = [queue for member in paused for queue in member.queues or () if _lags(look, queue)]
+    if not waiting:
+        return None
+    return GroupDiagnosis(
+        GroupVerdict.PAUSED,
+        f"{_listed(member.client_id for member in paused)} {'is' if len(paused) == 1 else 'are'} paused by the application",
+        (_waiting_in(look, waiting),),
+        "call resume() in the application, or stop it so that others get its queues",
+    )
 
 
 def _stuck(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
     late = [
         (held.last_consume_ms, member, queue, held)
         for member, queue, held in _held(look)
-        if held.cached and held.last_consume_ms and look.now_ms - held.last_consume_ms >= stuck_after_ms
+        if held.cached
+        and held.last_consume_ms
+        and look.now_ms - held.last_consume_ms >= stuck_after_ms
+        and not _is_only_slow(look, member, queue, stuck_after_ms)
     ]
     if not late:
-        return None
+        return _one_call_stuck(look, stuck_after_ms)
     since_ms, member, queue, held = min(late, key=lambda one: one[0])
     stacks = member.listener_stacks
     if stacks is None:
@@ -275,6 +308,7 @@ def _stuck(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
             f"the application of {member.client_id} has taken no message of {queue} for {span}",
             (with_it, "it is a pull consumer: only its application knows what it does"),
             f"find out why it does not poll; sprocketmq group stack {look.group} {member.client_id} shows its threads",
+            queue=queue,
         )
     return GroupDiagnosis(
         GroupVerdict.LISTENER_STUCK,
@@ -282,6 +316,47 @@ def _stuck(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
         (where, with_it, *(f"another listener is in {line}" for line in (stacks or ())[1:_SHOWN])),
         f"look at that line; sprocketmq group stack {look.group} {member.client_id} shows all threads. "
         "Give calls to other systems a timeout",
+        queue=queue,
+    )
+
+
+def _is_only_slow(look: GroupLook, member: MemberLook, queue: MessageQueue, stuck_after_ms: int) -> bool:
+    """Whether the messages of a queue wait for their turn while the member finishes those of others."""
+    if member.polls:
+        return False
+    if member.oldest_call_ms is not None:
+        runs_for_ms = look.now_ms - member.oldest_call_ms
+        return runs_for_ms < stuck_after_ms if member.oldest_call_ms else bool(member.ok_tps)
+    at = look.queues.get(queue)
+    if at is not None and at.moved_by:
+        return True
+    busy = len(member.listener_stacks or ())
+    return bool(member.ok_tps) and member.threads is not None and 0 < member.threads <= busy
+
+
+def _one_call_stuck(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
+    """A call that hangs while others finish messages of the same queue, whose progress waits for it."""
+    late = [
+        (member.oldest_call_ms, member.client_id, member)
+        for member in look.members
+        if member.oldest_call_ms and look.now_ms - member.oldest_call_ms >= stuck_after_ms
+    ]
+    if not late:
+        return None
+    since_ms, _, member = min(late)
+    held = [(queue, one) for queue, one in (member.queues or {}).items() if one.cached]
+    queue = max(held, key=lambda item: (item[1].span, item[0]))[0] if held else None
+    stacks = member.listener_stacks
+    return GroupDiagnosis(
+        GroupVerdict.LISTENER_STUCK,
+        f"a call of the listener of {member.client_id} has been running for {duration(look.now_ms - since_ms)}",
+        (
+            *(f"a listener is in {line}" for line in (stacks or ())[:_SHOWN]),
+            f"the progress of {queue or 'its queue'} waits for it, while other calls finish later messages",
+        ),
+        f"look at that line; sprocketmq group stack {look.group} {member.client_id} shows all threads. "
+        "Give calls to other systems a timeout",
+        queue=queue,
     )
 
 
@@ -304,11 +379,40 @@ def _fails(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
             if look.last_error
             else "the reason is not known here; the log of the member has it"
         )
+    if worst.orderly:
+        blocked = [
+            queue
+            for queue, held in sorted((worst.queues or {}).items(), key=lambda item: item[0])
+            if held.cached and queue in look.queues and look.queues[queue].lag and not look.queues[queue].moved_by
+        ]
+        queue = max(blocked, key=lambda one: look.queues[one].waiting_ms or 0, default=None)
+        return GroupDiagnosis(
+            GroupVerdict.LISTENER_FAILS,
+            f"the listener of {worst.client_id} fails, and {queue or 'its queue'} waits for it, because the group reads in order",
+            (
+                often,
+                error,
+                *([_waiting_in(look, blocked)] if blocked else ()),
+                f"members that fail like this: {len(failing)} of {len(look.members)}",
+            ),
+            f"correct the listener{_to_skip(look, queue)}",
+            queue=queue,
+        )
     return GroupDiagnosis(
         GroupVerdict.LISTENER_FAILS,
         f"the listener of {worst.client_id} fails more often than it succeeds",
         (often, error, f"members that fail like this: {len(failing)} of {len(look.members)}"),
         f"correct the listener; sprocketmq dead-letters list {look.group} shows the messages that it gave up",
+    )
+
+
+def _to_skip(look: GroupLook, queue: MessageQueue | None) -> str:
+    offset = look.head_offset(queue) if queue is not None else None
+    if queue is None or offset is None:
+        return ""
+    return (
+        f", or skip the message: sprocketmq group reset {look.group} --topic {queue.topic} "
+        f"--queue {queue.broker_name}/{queue.queue_id} --offset {offset + 1}"
     )
 
 
@@ -343,11 +447,25 @@ def _flow_control(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None
                     (pace, _lag(look), *at_work),
                     "messages come faster than the listener finishes them: make it faster, let more calls run at once, or add members",
                     _caught_up_ms(look),
+                    queue=queue,
                 )
     return None
 
 
-# -- 10 and 11: nothing is wrong -----------------------------------------------------------------------------------------------------
+def _absent(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
+    if not look.absent:
+        return None
+    topic, similar = look.absent[0]
+    do = "does" if len(look.absent) == 1 else "do"
+    return GroupDiagnosis(
+        GroupVerdict.NO_SUCH_TOPIC,
+        f"group {look.group} subscribes to {_listed(name for name, _ in look.absent)}, which {do} not exist",
+        (f"a topic {similar} exists",) if similar else (),
+        f"check the name of the topic in the application, or create it: sprocketmq topic create {topic}",
+    )
+
+
+# -- 12 and 13: nothing is wrong -----------------------------------------------------------------------------------------------------
 
 
 def _retries(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
@@ -402,6 +520,7 @@ def _moving(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis | None:
 
 
 def _unknown(look: GroupLook) -> GroupDiagnosis:
+    idle = [queue for queue, at in sorted(look.queues.items(), key=lambda item: item[0]) if at.lag and not at.moved_by]
     return GroupDiagnosis(
         GroupVerdict.UNKNOWN,
         f"group {look.group} did not move for {duration(look.looked_for_ms)}, and nothing that can be seen explains it",
@@ -409,6 +528,7 @@ def _unknown(look: GroupLook) -> GroupDiagnosis:
         f"look again for longer; sprocketmq group stack {look.group} shows what the members do, their logs show what went wrong"
         if look.proxy is None
         else "look for 15 s at least, because members write their progress each 5 s, and read their logs",
+        queue=max(idle, key=lambda queue: look.queues[queue].waiting_ms or 0, default=None),
     )
 
 
@@ -420,9 +540,11 @@ _CHECKS: Final[tuple[_Check, ...]] = (
     _subscriptions,
     _unowned,
     _locked,
+    _paused,
     _stuck,
     _fails,
     _flow_control,
+    _absent,
     _retries,
     _nothing_waits,
     _moving,

@@ -48,10 +48,12 @@ class HeldQueue(Struct, frozen=True):
         cached_mib: their size.
         span: offsets between the oldest unfinished message and the newest one.
         locked: for orderly members: whether the member holds the lock.
+        first_offset: of the oldest unfinished message; None if it holds none.
         last_lock_ms, last_consume_ms: by the member's clock. For a new queue: when the member got it.
     """
 
     cached: int = 0
+    first_offset: int | None = None
     cached_mib: int = 0
     span: int = 0
     locked: bool = False
@@ -70,8 +72,12 @@ class MemberLook(Struct, frozen=True):
         limits: the limits of its flow control.
         ok_tps, failed_tps: messages a second in the last minute.
         failed_in_hour: messages that failed in the last hour.
+        threads: how many listeners can run at once.
         listener_stacks: the innermost line of each running listener.
-        last_failure: what its listener raised last; ``last_failure_ms`` is when. Only members of this package report it.
+        oldest_call_ms: since when one of its listeners runs, by the member's clock; 0 if none does.
+        paused: whether its application has paused it.
+        last_failure: what its listener raised last; ``last_failure_ms`` is when. Only members of this package report it, as oldest_call_ms
+            and paused.
         silent_because: why it did not report its state.
     """
 
@@ -84,7 +90,10 @@ class MemberLook(Struct, frozen=True):
     ok_tps: float | None = None
     failed_tps: float | None = None
     failed_in_hour: int | None = None
+    threads: int | None = None
     listener_stacks: tuple[str, ...] | None = None
+    oldest_call_ms: int | None = None
+    paused: bool = False
     last_failure: str | None = None
     last_failure_ms: int | None = None
     silent_because: str | None = None
@@ -99,6 +108,7 @@ class GroupLook(Struct, frozen=True):
         switched_off: brokers at which the group may not consume.
         unknown_at: brokers that have its topics and do not know the group.
         same_ids: client ids that more than one member has.
+        absent: topics that it subscribes to and that do not exist, with a similar name, or "".
         unreadable: topics that it subscribes to and may not read, with the reason.
         hidden: queues with messages that their topic does not let read, because it has fewer read queues now.
         broadcasting: whether each member reads all queues.
@@ -116,6 +126,7 @@ class GroupLook(Struct, frozen=True):
     switched_off: tuple[str, ...] = ()
     unknown_at: tuple[str, ...] = ()
     same_ids: tuple[str, ...] = ()
+    absent: tuple[tuple[str, str], ...] = ()
     unreadable: tuple[tuple[str, str], ...] = ()
     hidden: tuple[MessageQueue, ...] = ()
     members: tuple[MemberLook, ...] = ()
@@ -127,6 +138,17 @@ class GroupLook(Struct, frozen=True):
     last_error: str | None = None
     not_learned: tuple[str, ...] = ()
     proxy: str | None = None
+
+    def head_offset(self, queue: MessageQueue) -> int | None:
+        """The offset of the oldest unfinished message of a queue."""
+        held = [
+            member.queues[queue].first_offset for member in self.members if member.queues and queue in member.queues
+        ]
+        known = [offset for offset in held if offset is not None]
+        if known:
+            return min(known)
+        at = self.queues.get(queue)
+        return at.consumer_offset if at is not None and at.lag else None
 
     @property
     def lag(self) -> int:

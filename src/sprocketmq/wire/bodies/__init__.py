@@ -79,6 +79,8 @@ if TYPE_CHECKING:
     from sprocketmq.wire.bodies.route import TopicRouteData as TopicRouteData
     from sprocketmq.wire.bodies.running_info import LAST_FAILURE as LAST_FAILURE
     from sprocketmq.wire.bodies.running_info import LAST_FAILURE_TIMESTAMP as LAST_FAILURE_TIMESTAMP
+    from sprocketmq.wire.bodies.running_info import OLDEST_CALL_TIMESTAMP as OLDEST_CALL_TIMESTAMP
+    from sprocketmq.wire.bodies.running_info import PAUSED as PAUSED
     from sprocketmq.wire.bodies.running_info import PROP_CLIENT_VERSION as PROP_CLIENT_VERSION
     from sprocketmq.wire.bodies.running_info import PROP_CONSUME_ORDERLY as PROP_CONSUME_ORDERLY
     from sprocketmq.wire.bodies.running_info import PROP_CONSUME_TYPE as PROP_CONSUME_TYPE
@@ -145,7 +147,7 @@ else:
                 "TopicList TopicRouteData"
             ),
             "running_info": (
-                "LAST_FAILURE LAST_FAILURE_TIMESTAMP "
+                "LAST_FAILURE LAST_FAILURE_TIMESTAMP OLDEST_CALL_TIMESTAMP PAUSED "
                 "PROP_CLIENT_VERSION PROP_CONSUME_ORDERLY PROP_CONSUME_TYPE PROP_CONSUMER_START_TIMESTAMP "
                 "PROP_NAMESERVER_ADDR PROP_THREADPOOL_CORE_SIZE CMResult ConsumeMessageDirectlyResult "
                 "ConsumerRunningInfo ConsumeStatus ProcessQueueInfo"

@@ -14,6 +14,8 @@ from sprocketmq.wire.records.message import MessageQueue
 __all__ = [
     "LAST_FAILURE",
     "LAST_FAILURE_TIMESTAMP",
+    "OLDEST_CALL_TIMESTAMP",
+    "PAUSED",
     "PROP_CLIENT_VERSION",
     "PROP_CONSUMER_START_TIMESTAMP",
     "PROP_CONSUME_ORDERLY",
@@ -37,6 +39,8 @@ PROP_CONSUMER_START_TIMESTAMP: Final = "PROP_CONSUMER_START_TIMESTAMP"
 # Keys of ConsumerRunningInfo.user_consumer_info that our members write.
 LAST_FAILURE: Final = "lastListenerFailure"
 LAST_FAILURE_TIMESTAMP: Final = "lastListenerFailureTimestamp"
+OLDEST_CALL_TIMESTAMP: Final = "oldestListenerCallTimestamp"  # 0: no listener runs
+PAUSED: Final = "paused"
 
 
 class ProcessQueueInfo(Body):

@@ -96,6 +96,12 @@ LOOKS: dict[GroupVerdict, tuple[GroupLook, str, str, str]] = {
         "a runs its listener, in app.charge(app.py:31)",
         "sprocketmq group stack billing",
     ),
+    GroupVerdict.PAUSED: (
+        look(both(paused=True)),
+        "a is paused by the application",
+        "waiting there: 200 messages",
+        "call resume()",
+    ),
     GroupVerdict.LISTENER_STUCK: (
         look(both(**LATE, listener_stacks=("app.charge(app.py:31)",))),
         "a has finished no message of orders/broker-a/0 for 45.0 s",
@@ -113,6 +119,12 @@ LOOKS: dict[GroupVerdict, tuple[GroupLook, str, str, str]] = {
         "1,000 of 1,000 messages (pullThresholdForQueue)",
         "the group consumes 4.0 messages a second",
         "add members",
+    ),
+    GroupVerdict.NO_SUCH_TOPIC: (
+        look(both(), absent=(("ordres", "orders"), ("stock", ""))),
+        "subscribes to ordres, stock, which do not exist",
+        "a topic orders exists",
+        "sprocketmq topic create ordres",
     ),
     GroupVerdict.RETRIES_WAIT: (
         look(both(), queues={Q0: queue(0), Q1: queue(0)}, retry_lag=1, retries_waiting=3, next_retry_ms=NOW_MS + 7_000),
@@ -179,6 +191,46 @@ MORE: dict[str, GroupLook] = {
     ),
     "stuck, and where is not known": look(both(**LATE, listener_stacks=None)),
     "stuck, and no thread is in a listener": look(both(**LATE)),
+    "one thread works on the other queue: slow, not stuck": look(
+        both(**LATE, oldest_call_ms=NOW_MS - 200, ok_tps=5.0, threads=1, listener_stacks=("app.charge(app.py:31)",)),
+        queues={Q0: queue(), Q1: queue(moved_by=10)},
+    ),
+    "the one thread is between two calls: slow, not stuck": look(both(**LATE, oldest_call_ms=0, ok_tps=5.0)),
+    "a member of Java whose only thread works on the other queue": look(
+        both(**LATE, ok_tps=5.0, threads=1, listener_stacks=("app.charge(app.py:31)",))
+    ),
+    "a member of Java with a free thread, and a queue that hangs": look(
+        both(**LATE, ok_tps=5.0, threads=2, listener_stacks=("app.charge(app.py:31)",))
+    ),
+    "a queue that is late and moved between the looks": look(
+        both(**LATE), queues={Q0: queue(moved_by=1, came=0), Q1: queue()}
+    ),
+    "no call runs and nothing is finished": look(both(**LATE, oldest_call_ms=0)),
+    "one call hangs while others finish messages of its queue": look(
+        both(
+            queues={Q0: held(span=900), Q1: held()},
+            oldest_call_ms=NOW_MS - 45_000,
+            ok_tps=5.0,
+            listener_stacks=("app.charge(app.py:31)",),
+        ),
+    ),
+    "one call hangs, and which queue it is of is not known": look(
+        both(queues={Q0: held(cached=0), Q1: held(cached=0)}, oldest_call_ms=NOW_MS - 45_000, listener_stacks=None),
+    ),
+    "an orderly queue whose first message fails": look(
+        both(
+            queues={Q0: held(locked=True, first_offset=900), Q1: held(cached=0, locked=True)},
+            orderly=True,
+            failed_tps=1.0,
+            failed_in_hour=60,
+            last_failure="ValueError: no",
+            last_failure_ms=NOW_MS - 1_000,
+        ),
+        queues={Q0: queue(), Q1: queue(0)},
+    ),
+    "an orderly listener fails, and which queue waits is not known": look(
+        both(orderly=True, failed_tps=1.0, queues={Q0: held(cached=0, locked=True), Q1: held(cached=0, locked=True)})
+    ),
     "a pull consumer that does not poll": look(both(**LATE, polls=True)),
     "nothing is with the member that finished nothing for long": look(
         both(queues={Q0: held(cached=0, last_consume_ms=1), Q1: held()}), queues={Q0: queue(0), Q1: queue(0)}
