@@ -79,6 +79,37 @@ def test_idle_sources_of_one_query_wait_together_as_long_as_one(
         found = [known or is_new for known, is_new in zip(found, turn(), strict=True)]
 
 
+@pytest.mark.parametrize(("options", "numbers"), [({}, []), ({"waitforretries": "15s"}, [[100], [101]])])
+def test_an_available_now_run_waits_for_retries_if_it_is_told_to(
+    mq: EmbeddedRocketMQ,
+    readers: Readers,
+    monkeypatch: pytest.MonkeyPatch,
+    options: dict[str, str],
+    numbers: list[list[int]],
+) -> None:
+    """The second comes 10 s after the first, the third too late."""
+    now = SimpleNamespace(s=1000.0)
+    due = {1010.0: 100, 1020.0: 101, 1040.0: 102}
+
+    def sleep(seconds: float) -> None:
+        now.s += seconds
+        for at in [at for at in due if at <= now.s]:
+            send(mq, due.pop(at), topic="%RETRY%delays")
+
+    clock = SimpleNamespace(monotonic=lambda: now.s, sleep=sleep, time=time.time)
+    monkeypatch.setattr("sprocketmq.spark.read.stream_reader.time", clock)
+    send(mq, 1)
+    reader = readers(startingoffsets="earliest", group="delays", includeretry="true", **options)
+    reader.prepareForTriggerAvailableNow()
+    end, first = first_batch(reader)
+    assert first == [1]
+    found = []
+    while (after := ask(reader, end)) != end:
+        found.append(read(reader, end, after))
+        end = after
+    assert [batch for batch in found if batch] == numbers
+
+
 @pytest.mark.parametrize("which", [{}, {"topicspattern": "fl.*"}])
 def test_an_idle_stream_asks_its_brokers_a_few_times_a_second_however_often_spark_asks_it(
     mq: EmbeddedRocketMQ,

@@ -202,7 +202,7 @@ def test_an_option_of_streams_does_nothing_in_a_batch_and_says_so(name: str, cap
     value = {"count": "7", "duration": "7s", "list": "broker-b"}.get(
         OPTION_OF[name].kind, OPTION_OF[name].choices[-1:] or ""
     )
-    given = {name: value if isinstance(value, str) else value[0], "group": "delays"}
+    given = {name: value if isinstance(value, str) else value[0], "group": "delays", "includeRetry": "true"}
     stream(**given)
     assert not caplog.records
     batch(**given)

@@ -33,6 +33,7 @@ NEEDS: Final = {
     "groupOffsetsFallback": {"startingOffsets": "group", "group": "delays"},
     "startingOffsetsByTimestampStrategy": {"startingTimestamp": "1700000000001"},
     "includeRetry": {"group": "delays"},
+    "waitForRetries": {"includeRetry": "true", "group": "delays"},
     "commitOffsets": {"group": "delays"},
     "delivery": {"group": "exact"},
     "ledgerTopic": {"delivery": "transactional", "group": "exact"},
@@ -104,6 +105,7 @@ READ_PAIRS: Final = {
     ("tags", "sql92"),
     ("columns", "includeProperties"),
     ("deadLettersOf", "includeRetry"),
+    ("deadLettersOf", "waitForRetries"),
     # one of them begins with the group, the other elsewhere
     *((start, "groupOffsetsFallback") for start in STARTS),
     ("groupOffsetsFallback", "startingOffsetsByTimestampStrategy"),

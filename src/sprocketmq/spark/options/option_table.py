@@ -106,6 +106,9 @@ OPTIONS: Final = (
           "the same with a time for each queue; a queue that is not named, or has no message that young, is read to its end"),
     _flag("includeRetry", False,
           "read the group's retry topic (%RETRY%group), too: rows that were sent back come again, with their first topic"),
+    _read("waitForRetries", "duration", "none", _DURATION,
+          "with includeRetry and the trigger availableNow: how long a run waits after each batch for rows that come again, before it ends; "
+          "longer than the delay of a retry (10s, 30s, ...). Without it they are left for the next run"),
     _flag("failOnDataLoss", True, "fail when messages were deleted before they were read; false: continue, and report what is missing"),
     # how much at a time
     _count("read", "maxOffsetsPerTrigger", "none",

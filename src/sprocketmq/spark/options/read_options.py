@@ -28,6 +28,7 @@ _DEFAULT_GROUP: Final = "SPARK_ROCKETMQ_SOURCE"
 # Without effect in a batch read: a warning is logged, as by Spark's Kafka source.
 STREAM_ONLY: Final = (
     "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxBytesPerTrigger", "maxTriggerDelay", "commitOffsets", "brokerUnavailable",
+    "waitForRetries",
     "retiredBrokers",
 )  # fmt: skip
 
@@ -60,6 +61,7 @@ class ReadOptions:
     ordered: bool
     columns: tuple[str, ...]
     include_retry: bool
+    wait_for_retries_ms: int
     commit_offsets: Literal["eager", "lagged", "off"]
     broker_unavailable: Literal["wait", "fail"]
     retired_brokers: frozenset[str]
@@ -117,6 +119,7 @@ def read_options(options: Mapping[str, str], *, streaming: bool) -> ReadOptions:
         ordered=given.flag("ordered"),
         columns=chosen_columns(given),
         include_retry=given.flag("includeRetry"),
+        wait_for_retries_ms=given.duration_ms("waitForRetries") if given.has("waitForRetries") else 0,
         commit_offsets=given.choice("commitOffsets", commit_default),  # type: ignore[arg-type]
         broker_unavailable=given.choice("brokerUnavailable"),  # type: ignore[arg-type]
         retired_brokers=_broker_names(given),
@@ -139,6 +142,8 @@ def _broker_names(given: GivenOptions) -> frozenset[str]:
 
 
 def _check_combinations(given: GivenOptions, read: ReadOptions) -> None:
+    if not read.include_retry:
+        given.refuse_unused(("waitForRetries",), "without includeRetry", "set it to true")
     if read.include_retry and not read.group_given:
         raise ConfigurationError("includeRetry is true without group; name the consumer group whose retries to read")
     if given.has("commitOffsets") and read.commit_offsets != "off" and not read.group_given:

@@ -16,7 +16,7 @@ Laws
 4. A query that finds nothing waits about 200 ms for messages before Spark asks again (Spark would ask every 11 ms). Spark asks the sources
    of a query in turn, so the time since the last answer of this one was spent by the others, and counts.
 5. An AvailableNow run ends when its whole target is read (``plan.unread_queues``), never because a broker is unreachable. It waits
-   ``retryTimeoutMs`` for that broker, then it fails.
+   ``retryTimeoutMs`` for that broker, then it fails. With ``waitForRetries`` the target grows by the retries that come within that time.
 6. Each loss is raised, or written to the offset log with the batch that leaves it out, and logged.
 """
 
@@ -41,6 +41,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from sprocketmq.core.retry.retry_schedule import RETRY_PREFIX
 from sprocketmq.errors import ConfigurationError, NetworkError
 from sprocketmq.spark.cluster.membership import Membership
 from sprocketmq.spark.losses import QueueBounds, Reason
@@ -152,6 +153,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             max(0.0, _IDLE_WAIT_S - others_s) if self._target is None else self._options.retry_timeout_ms / 1000
         )
         deadline_s = time.monotonic() + patience_s
+        retries_until_s = time.monotonic() + self._options.wait_for_retries_ms / 1000
         interval = self._poller.interval
         while True:
             wait_s, left_s = interval.wait_s(time.monotonic()), deadline_s - time.monotonic()
@@ -160,20 +162,23 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 return self._idle(start)
             time.sleep(wait_s)
             bounds, gone = self._poll(position)
+            self._add_retries(bounds)
             step = self._plan(position, bounds, gone, most, self._new_queue_starts(position, bounds))
             if not self._postponed(step) and step.end is not position:
                 return self._accepted(position, step, bounds)
-            if self._target is not None and not (away := self._unfinished(position)):
+            away = self._unfinished(position)
+            if self._target is not None and not away and time.monotonic() >= retries_until_s:
                 return start
             interval.lengthen(time.monotonic(), random.uniform(0.75, 1.25), self._poller.questions)
             if time.monotonic() > deadline_s:
-                if self._target is not None:
+                if self._target is None:
+                    return self._idle(start)
+                if away:
                     raise NetworkError(
                         f"{len(away)} queues that were to be read have not been seen for {self._options.retry_timeout_ms} ms, the first is "
                         f"{away[0]}; start their brokers and run the query again, it continues from its checkpoint; name one that is "
                         "gone for good in retiredBrokers"
                     )
-                return self._idle(start)
 
     def _idle(self, start: dict[str, Any]) -> dict[str, Any]:
         self._idle_at_s = time.monotonic()
@@ -242,6 +247,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         }
         gone: dict[MessageQueue, Reason] = dict.fromkeys(sorted(retired), "broker retired")
         return bounds, {**poller.gone(sorted(missing - retired)), **gone}
+
+    def _add_retries(self, bounds: Mapping[MessageQueue, QueueBounds]) -> None:
+        """With ``waitForRetries``: what is in the group's retry topic now belongs to the target."""
+        if self._target is not None and self._options.wait_for_retries_ms:
+            retry = RETRY_PREFIX + self._options.group
+            self._target.update({queue: held for queue, held in bounds.items() if queue.topic == retry})
 
     def _new_queue_starts(
         self, position: StreamOffset, bounds: dict[MessageQueue, QueueBounds]
