@@ -16,6 +16,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Final, cast
 
 __all__ = ["use_this_python"]
@@ -34,6 +35,14 @@ def use_this_python() -> None:
     Spark names it if they do not have it.) If the JVM runs already, the log tells what is wrong.
     """
     if not sys.executable or find_spec("pyspark") is None or _is_worker():
+        return
+    wheel = next((folder for folder in Path(__file__).parents if folder.suffix == ".whl"), None)
+    if wheel is not None:
+        log.warning(
+            "sprocketmq comes from %s, and Spark passes only .zip, .egg and .py files of --py-files to its workers; rename the wheel to %s",
+            wheel,
+            wheel.with_suffix(".zip").name,
+        )
         return
     getenv = _environment_of_the_jvm()
     command = next((chosen for name in _CHOICES if (chosen := (getenv or os.environ.get)(name))), None)

@@ -11,6 +11,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
+from sprocketmq.spark import worker_python
 from sprocketmq.spark.worker_python import use_this_python
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="the other Python is a shell script")
@@ -141,3 +142,15 @@ def test_under_spark_submit_it_is_too_late_for_the_variable(
     [record] = caplog.records
     assert record.getMessage().startswith(f"Spark's workers run {found}, which")
     assert record.getMessage().endswith("before Spark starts")
+
+
+def test_a_wheel_for_the_workers_is_to_be_renamed(
+    python3: Python3, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Spark adds it to the path of the driver alone (SparkContext.PACKAGE_EXTENSIONS)."""
+    monkeypatch.setattr(
+        worker_python, "__file__", "/tmp/sprocketmq-1.0-py3-none-any.whl/sprocketmq/spark/worker_python.py"
+    )
+    use_this_python()
+    assert "rename the wheel to sprocketmq-1.0-py3-none-any.zip" in caplog.text
+    assert "PYSPARK_PYTHON" not in os.environ
