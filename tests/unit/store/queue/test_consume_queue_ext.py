@@ -130,6 +130,10 @@ def test_the_extension_is_deleted_with_its_topic_and_by_retention(
     assert 0 < len(list((folder / "T/0").iterdir())) < before
     low = store.min_offset("T", 0)
     assert [unit.tags_code for unit in store.units("T", 0, low, 1)] == [tags_code("AB"[low % 2])]
+    # The file of the first kept unit is the first one that stays.
+    kept = store.consume_queues.queues["T", 0].unit_bytes(low, 1)
+    first, second, *_ = sorted(int(path.name) for path in (folder / "T/0").iterdir())
+    assert first <= UNIT.unpack(kept)[2] + (1 << 63) < second
     store.delete_topic("T")
     assert [path.name for path in folder.iterdir()] == ["other"]
     store.close()

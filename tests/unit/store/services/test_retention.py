@@ -148,3 +148,55 @@ def test_a_cleaned_store_reopens_at_the_same_offsets(
     assert bodies(again) == sent[low:]
     assert problems(again) == []
     again.close()
+
+
+def test_a_round_takes_no_file_more_than_those_that_are_older_than_the_limit(store: QueueLogStore) -> None:
+    """At each limit: a file goes a millisecond after its youngest message is as old as the limit, which is the first of the next file."""
+    fill(store, 300)
+    log = store.commit_log
+    second, third = (log.files.files[number].start for number in (1, 2))
+    youngest_ms = log.store_timestamp_at(second)
+    assert store.clean(youngest_ms + HOUR_MS) == 0
+    assert store.min_physical_offset == 0
+    assert store.clean(youngest_ms + HOUR_MS + 1) == 1
+    assert store.min_physical_offset == second
+    assert store.clean(log.store_timestamp_at(third) + HOUR_MS) == 0
+    assert log.files.start == second
+    # The queue keeps exactly the files that point at the log, or behind its first kept record.
+    (queue,) = (queue for queue in store.consume_queues.queues.values() if queue.topic == "T")
+    first = store.units("T", 0, queue.min_offset)[0].physical_offset
+    assert first == second
+    if queue.files.directory is not None:  # in memory there is one large file
+        starts = [file.start // 20 for file in queue.files.files]
+        assert starts[0] <= queue.min_offset < starts[1]
+
+
+def test_an_index_file_that_ends_with_the_first_kept_record_stays(store: QueueLogStore) -> None:
+    for number in range(60):
+        store.append(StoredMessage("T", 0, b"b" * 40, b"UNIQ_KEY\x01U%d\x02" % number), NOW_MS + number * 60_000)
+    while store.dispatch(100):
+        pass
+    files = store.index.files
+    if store.index.directory is None:  # one large file
+        return
+    first_ends = files[0].header.end_physical_offset
+    count = len(files)
+    assert store.index.clean(first_ends) == 0
+    assert store.index.clean(first_ends + 1) == 1
+    assert len(store.index.files) == count - 1
+
+
+def test_the_file_being_written_stays_though_the_next_one_is_there_in_advance(
+    store: QueueLogStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent = fill(store, 5)
+    log = store.commit_log
+    assert len(log.files.files) == 1
+    log.files.create_file(log.files.start + 2048)
+    late_ms = NOW_MS + 1000 * HOUR_MS
+    assert store.clean(late_ms) == 0
+    monkeypatch.setattr(Retention, "disk_used_percent", lambda self: 99.0)  # also when space is needed at any price
+    store.clean(late_ms)
+    monkeypatch.setattr(Retention, "disk_used_percent", lambda self: 10.0)
+    store.clean(late_ms)
+    assert bodies(store) == sent
