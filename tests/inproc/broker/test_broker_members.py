@@ -9,6 +9,7 @@ from sprocketmq.wire.bodies import (
     CheckClientConfigRequestBody,
     ConsumerConnection,
     GetConsumerListByGroupResponseBody,
+    HeartbeatData,
     LockBatchRequestBody,
     LockBatchResponseBody,
     SubscriptionData,
@@ -127,6 +128,45 @@ def test_a_silent_member_is_gone_after_two_minutes_and_its_connection_closed(clu
     cluster.clock.advance(10_000)
     assert members(client) == ["c1"]
     cluster.eventually(lambda: silent.pool.addresses == [])
+
+
+def test_a_long_heartbeat_that_says_nothing_new_is_not_read_again(cluster, client, monkeypatch):
+    topics = {f"topic-{number}": "A || B" for number in range(200)}
+    read: list[int] = []
+    decode = HeartbeatData.of_request
+    monkeypatch.setattr(HeartbeatData, "of_request", lambda body: (read.append(len(body)), decode(body))[1])
+
+    def heartbeat(version: int = 1) -> int:
+        """How many bodies were read for it."""
+        read.clear()
+        answer = client.heartbeat("c1", group="g", producer="p", topics=topics, sub_version=version)
+        assert answer.code == ResponseCode.SUCCESS
+        cluster.broker.consumers.check_invariants()
+        return len(read)
+
+    assert heartbeat() == 1
+    for _ in range(20):  # it keeps the member in its groups
+        assert heartbeat() == 0
+        cluster.clock.advance(30_000)
+    assert members(client) == ["c1"]
+    assert cluster.broker.producers.find("c1") is not None
+    assert heartbeat(version=2) == 1
+    other = cluster.client()
+    other.heartbeat("c2", group="g", topics=topics, sub_version=3)  # it changes the group
+    assert (heartbeat(version=2), heartbeat(version=2)) == (1, 0)
+    assert cluster.broker.consumers.get("g").subscriptions["topic-0"].sub_version == 3
+    for group in ("g", None):  # it left the consumer group, or that of producers
+        header = UnregisterClientRequestHeader("c1", consumer_group=group, producer_group=None if group else "p")
+        client.ask(RequestCode.UNREGISTER_CLIENT, header)
+        assert (heartbeat(version=2), heartbeat(version=2)) == (1, 0)
+    assert members(client) == ["c1", "c2"]
+    assert "p" in cluster.broker.producers.groups
+    del cluster.broker.topics.table["%RETRY%g"]
+    assert heartbeat(version=2) == 1
+    assert cluster.broker.topics.get("%RETRY%g") is not None
+    del cluster.broker.groups.table["g"]
+    assert heartbeat(version=2) == 1
+    assert "g" in cluster.broker.groups.table
 
 
 def test_the_connections_of_a_group(cluster, client):

@@ -102,6 +102,21 @@ def test_an_unknown_topic_is_created_with_the_smaller_number_of_queues(cluster, 
     assert (config.read_queue_nums, config.write_queue_nums, config.perm) == (4, 4, 6)
 
 
+@pytest.mark.parametrize("number", [0, -1])
+def test_a_send_that_is_refused_leaves_no_topic_without_queues(cluster, client, number):
+    header = SendMessageRequestHeaderV2(
+        producer_group="producers", topic="made", default_topic="TBW102", default_topic_queue_nums=number, queue_id=0,
+        sys_flag=0, born_timestamp=1, flag=0, properties="",
+    )  # fmt: skip
+    refusal = client.ask(RequestCode.SEND_MESSAGE_V2, header, b"body")
+    assert (refusal.code, f"defaultTopicQueueNums is {number}" in refusal.remark) == (
+        ResponseCode.TOPIC_NOT_EXIST,
+        True,
+    )
+    assert cluster.broker.topics.get("made") is None
+    assert client.send("made").code == ResponseCode.SUCCESS
+
+
 @pytest.mark.parametrize("cluster", [{"auto_create_topic_enable": False}], indirect=True)
 def test_without_auto_creation_an_unknown_topic_is_refused(cluster, client):
     answer = client.send("flights")

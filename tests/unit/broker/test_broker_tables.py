@@ -66,6 +66,10 @@ def test_a_topic_inherits_only_from_one_that_may_be_inherited():
     assert table.create_in_send("%RETRY%g", "nowhere", 4, 1).write_queue_nums == 1
     assert table.create_in_send("b", "TBW102", 100, 1).write_queue_nums == 8
     assert table.create_in_send("c", "TBW102", 100, 1).perm == 6
+    for number in (0, -1, -(1 << 31)):
+        assert table.create_in_send("d", "TBW102", number, 1) is None
+        assert table.create_in_send(f"%RETRY%g{number}", "TBW102", number, 1).write_queue_nums == 1
+    assert table.get("d") is None
 
 
 def test_topics_survive_their_file():

@@ -47,7 +47,7 @@ class Member(Struct):
 
 
 class ConsumerGroup(Struct):
-    """A consumer group with at least one member (Java: ConsumerGroupInfo)."""
+    """A consumer group with at least one member (Java: ConsumerGroupInfo). ``changes`` counts those of ``subscriptions``."""
 
     name: str
     consume_type: str = "CONSUME_PASSIVELY"
@@ -55,6 +55,7 @@ class ConsumerGroup(Struct):
     consume_from_where: str = "CONSUME_FROM_LAST_OFFSET"
     subscriptions: dict[str, SubscriptionData] = field(default_factory=dict)
     members: dict[Connection, Member] = field(default_factory=dict)
+    changes: int = 0
     _matches: dict[str, tuple[SubscriptionData, Callable[[int], bool] | None]] = field(default_factory=dict)
     # By topic: the subscriptions of members that differ from the group's.
     _others: dict[str, dict[Connection, SubscriptionData]] = field(default_factory=dict)
@@ -99,10 +100,12 @@ class ConsumerGroup(Struct):
                 self._others.setdefault(topic, {})[connection] = subscription
             if is_newer:
                 self.subscriptions[topic] = subscription
+                self.changes += 1
         for topic in [topic for topic in self.subscriptions if topic not in named]:
             del self.subscriptions[topic]
             self._matches.pop(topic, None)
             self._others.pop(topic, None)
+            self.changes += 1
             changed = True
         return changed
 
@@ -112,6 +115,7 @@ class ConsumerGroup(Struct):
         for topic, others in list(self._others.items()):
             others.pop(connection, None)
             if others and len(others) == len(self.members):
+                self.changes += 1
                 newest = self.subscriptions[topic] = max(others.values(), key=lambda one: one.sub_version)
                 self._others[topic] = others = {
                     member: one for member, one in others.items() if not same_subscription(one, newest)

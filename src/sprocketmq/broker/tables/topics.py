@@ -117,8 +117,9 @@ class TopicTable:
         if default_topic == AUTO_CREATE_TOPIC and not self._config().auto_create_topic_enable:
             allowed = False
         if model is not None and allowed:
-            queues = max(0, min(queue_nums, model.write_queue_nums))
-            return self._add(topic, queues, model.perm & ~PERM_INHERIT, now_ms)
+            queues = min(queue_nums, model.write_queue_nums)
+            if queues > 0:  # Apache makes a topic of 0 queues, which every later send is refused for
+                return self._add(topic, queues, model.perm & ~PERM_INHERIT, now_ms)
         if is_retry_topic(topic):
             return self.create_if_absent(topic, 1, now_ms)
         return None

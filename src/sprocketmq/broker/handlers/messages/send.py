@@ -147,6 +147,8 @@ def check_topic(
         made = broker.topics.create_in_send(topic, header.default_topic, header.default_topic_queue_nums, now_ms)
         if made is None:
             why = broker.topics.room_problem([topic]) or "it may not be created by a send; create it first"
+            if header.default_topic_queue_nums < 1:
+                why = f"defaultTopicQueueNums is {header.default_topic_queue_nums}, at least 1 creates one"
             return response(command, ResponseCode.TOPIC_NOT_EXIST, f"topic {topic} does not exist, and {why}")
     return None
 
