@@ -16,10 +16,13 @@ that the client's loop changes: it takes no lock, and reads again if a table cha
 | sprocketmq_consumer_backlog_messages | gauge | not pulled yet, as the last pull of each queue saw it |
 | sprocketmq_consumer_pulled_messages_total | counter | messages that came |
 | sprocketmq_consumer_consumed_messages_total | counter | result: ok, failed |
+| sprocketmq_consumer_retried_messages_total | counter | messages that were sent back for a later try |
+| sprocketmq_consumer_dead_letters_total | counter | messages that became dead letters |
 | sprocketmq_consumer_timeouts_total | counter | messages over the consume timeout |
 | sprocketmq_trace_dropped_total | counter | records of message trace that were dropped because too many waited |
 
-All carry ``client_id``; those of a consumer also ``consumer_group`` and ``topic``.
+Those of a consumer carry ``consumer_group`` and ``topic``. A ``client_id`` is new at each start, which makes new series each time, so it is
+a label only on request; without it the numbers of clients with equal labels are added.
 """
 
 from __future__ import annotations
@@ -60,12 +63,12 @@ T = TypeVar("T")
 
 # The bucket bounds of Apache's 5.x clients, in ms.
 _HISTOGRAMS: Final = {
-    "send": ("rocketmq_send_cost_time", "Tries of sends in ms", ("topic", "client_id", "invocation_status"),
+    "send": ("rocketmq_send_cost_time", "Tries of sends in ms", ("topic", "invocation_status"),
              (1, 5, 10, 20, 50, 200, 500)),
-    "latency": ("rocketmq_delivery_latency", "From the store to this client in ms", ("topic", "consumer_group", "client_id"),
+    "latency": ("rocketmq_delivery_latency", "From the store to this client in ms", ("topic", "consumer_group"),
                 (1, 5, 10, 20, 50, 200, 500)),
     "process": ("rocketmq_process_time", "Listener calls in ms",
-                ("topic", "consumer_group", "client_id", "invocation_status"), (1, 5, 10, 100, 1_000, 10_000, 60_000)),
+                ("topic", "consumer_group", "invocation_status"), (1, 5, 10, 100, 1_000, 10_000, 60_000)),
 }  # fmt: skip
 _FAMILIES: Final = {
     "rocketmq_consumer_cached_messages": ("gauge", "Messages pulled and not finished"),
@@ -74,6 +77,8 @@ _FAMILIES: Final = {
     "sprocketmq_consumer_backlog_messages": ("gauge", "Messages not pulled yet, as the last pulls saw them"),
     "sprocketmq_consumer_pulled_messages_total": ("counter", "Messages received by pulls"),
     "sprocketmq_consumer_consumed_messages_total": ("counter", "Messages that the listener was called for, by result"),
+    "sprocketmq_consumer_retried_messages_total": ("counter", "Messages sent back for a later try"),
+    "sprocketmq_consumer_dead_letters_total": ("counter", "Messages that became dead letters"),
     "sprocketmq_consumer_timeouts_total": ("counter", "Messages over the consume timeout"),
     "sprocketmq_trace_dropped_total": (
         "counter",
@@ -97,18 +102,23 @@ class ClientMetrics:
     Args:
         clients: producers, push consumers and pull consumers, blocking or async; more with ``watch``.
         labels: fixed labels for every number, as in ``{"service": "billing"}``; default none.
+        with_client_id: whether each number has the label ``client_id``, too; default False. Give the clients an ``instance_name`` then, or
+            each start makes new series.
 
     Raises:
         ConfigurationError: a client is none, or is running already.
     """
 
-    def __init__(self, *clients: Watched, labels: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, *clients: Watched, labels: Mapping[str, str] | None = None, with_client_id: bool = False
+    ) -> None:
         needs_extra("ClientMetrics", "metrics", "prometheus_client")
         from prometheus_client import Histogram  # imported only if clients are watched
 
         self._labels = dict(labels or {})
+        self._own_labels = ("client_id",) if with_client_id else ()
         self._histograms: dict[str, Histogram] = {
-            key: Histogram(name, text, [*self._labels, *names], buckets=bounds, registry=None)
+            key: Histogram(name, text, [*self._labels, *self._own_labels, *names], buckets=bounds, registry=None)
             for key, (name, text, names, bounds) in _HISTOGRAMS.items()
         }
         self._children: dict[tuple[str, ...], Histogram] = {}
@@ -194,38 +204,47 @@ class ClientMetrics:
         for histogram in self._histograms.values():
             yield from histogram.collect()
         families: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
-        for name, labels, value in self._samples():
+        for (name, labels), value in self._samples().items():
             family = families.get(name)
             if family is None:
                 kind, text = _FAMILIES[name]
                 make = CounterMetricFamily if kind == "counter" else GaugeMetricFamily
-                family = families[name] = make(name, text, labels=[*self._labels, *labels])
-            family.add_metric([*self._labels.values(), *labels.values()], value)
+                family = families[name] = make(name, text, labels=[*self._labels, *(label for label, _ in labels)])
+            family.add_metric([*self._labels.values(), *(value for _, value in labels)], value)
         yield from families.values()
 
-    def _samples(self) -> list[_Sample]:
-        samples: list[_Sample] = []
+    def _samples(self) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+        """The sum for each name and set of labels."""
+        sums: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
         for client in self._clients:
             running = getattr(client, "_running", None)
+            samples: list[_Sample] = []
             if running is not None:
                 samples += _steady(partial(_of_consumer, running))
                 trace, client_id = running.trace, running.member.client_id
             else:
                 trace, client_id = getattr(client, "_trace", None), client.client_id
             if trace is not None:
-                samples.append(("sprocketmq_trace_dropped_total", {"client_id": client_id}, trace.discarded))
-        return samples
+                samples.append(("sprocketmq_trace_dropped_total", {}, trace.discarded))
+            own = {"client_id": client_id} if self._own_labels else {}
+            for name, labels, value in samples:
+                key = name, tuple({**own, **labels}.items())
+                sums[key] = sums.get(key, 0) + value
+        return sums
 
     # -- from the hooks --------------------------------------------------------------------------------------------------------
 
-    def observe(self, key: str, value: float, *labels: str) -> None:
+    def observe(self, key: str, value: float, client_id: str, *labels: str) -> None:
         """One value for a histogram.
 
         Args:
             key: "send", "latency" or "process".
             value: milliseconds.
+            client_id: of the client that measured it.
             labels: of the value, in the histogram's order.
         """
+        if self._own_labels:
+            labels = (client_id, *labels)
         name = (key, *labels)
         child = self._children.get(name)
         if child is None:
@@ -245,7 +264,7 @@ class _SendTimes:
     def after_send(self, context: SendMessageContext) -> None:
         status = "success" if context.failure is None else "failure"
         spent_ms = (perf_counter() - context.notes[_NOTE]) * 1000
-        self._metrics.observe("send", spent_ms, context.message_queue.topic, context.client_id, status)
+        self._metrics.observe("send", spent_ms, context.client_id, context.message_queue.topic, status)
 
 
 class _ConsumeTimes:
@@ -259,17 +278,17 @@ class _ConsumeTimes:
 
     def after_consume(self, context: ConsumeMessageContext) -> None:
         status, topic = "success" if context.success else "failure", context.messages[0].topic
-        self._metrics.observe("process", context.spent_ms, topic, context.group, context.client_id, status)
+        self._metrics.observe("process", context.spent_ms, context.client_id, topic, context.group, status)
 
     def filter_messages(self, context: FilterMessageContext) -> None:
         for message in context.messages:
             latency_ms = max(0, context.received_ms - message.store_timestamp_ms)
-            self._metrics.observe("latency", latency_ms, message.topic, context.group, context.client_id)
+            self._metrics.observe("latency", latency_ms, context.client_id, message.topic, context.group)
 
 
 def _of_consumer(running: RunningConsumer) -> Iterator[_Sample]:
     group = running.member
-    own = {"client_id": group.client_id, "consumer_group": group.name}
+    own = {"consumer_group": group.name}
     queues: Counter[str] = Counter()
     messages: Counter[str] = Counter()
     size: Counter[str] = Counter()
@@ -295,6 +314,8 @@ def _of_consumer(running: RunningConsumer) -> Iterator[_Sample]:
             number = statistics.since_start(topic, measure)[1]
             yield "sprocketmq_consumer_consumed_messages_total", {**labels, "result": result}, number
         yield "sprocketmq_consumer_timeouts_total", labels, statistics.timed_out_msgs(topic)
+        yield "sprocketmq_consumer_retried_messages_total", labels, group.send_back.retried[topic]
+        yield "sprocketmq_consumer_dead_letters_total", labels, group.send_back.dead_letters[topic]
 
 
 def _steady(look: Callable[[], Iterable[T]]) -> list[T]:

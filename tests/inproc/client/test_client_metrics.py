@@ -34,7 +34,7 @@ def scrape(metrics: ClientMetrics) -> Callable[..., float | None]:
 
 def test_sends_are_timed_by_topic_and_outcome(rocketmq: EmbeddedRocketMQ) -> None:
     producer = rocketmq.producer("ops")
-    metrics = ClientMetrics(producer, labels={"service": "billing"})
+    metrics = ClientMetrics(producer, labels={"service": "billing"}, with_client_id=True)
     with producer:
         rocketmq.faults.fail(SENDS, ResponseCode.SYSTEM_BUSY, times=1)
         send_all(producer, ["1", "2", "3"])
@@ -60,7 +60,7 @@ def test_a_consumers_queues_messages_and_calls_are_shown(
     metrics = ClientMetrics(consumer)
     assert scrape(metrics)("sprocketmq_consumer_queues") is None, "nothing is told of a client that does not run"
     consumer.start()
-    flights = {"topic": "flights", "consumer_group": "delays", "client_id": consumer.client_id}
+    flights = {"topic": "flights", "consumer_group": "delays"}
     counted = "rocketmq_process_time_count"
     rocketmq.wait_until(lambda: sum(scrape(metrics)(counted, **flights, invocation_status=status) or 0
                                     for status in ("success", "failure")) == 3)  # fmt: skip
@@ -74,7 +74,37 @@ def test_a_consumers_queues_messages_and_calls_are_shown(
     assert value("sprocketmq_consumer_consumed_messages_total", **flights, result="failed") == 1
     assert value("sprocketmq_consumer_timeouts_total", **flights) == 0
     assert value("rocketmq_delivery_latency_count", **flights) == 3
-    assert value("sprocketmq_trace_dropped_total", client_id=consumer.client_id) == 0
+    assert value("sprocketmq_trace_dropped_total") == 0
+    assert value("rocketmq_process_time_count", client_id=consumer.client_id) is None, "it is new at each start"
+    rocketmq.wait_until(lambda: scrape(metrics)("sprocketmq_consumer_retried_messages_total", **flights) == 1)
+
+
+def test_dead_letters_are_counted_and_the_numbers_of_clients_with_equal_labels_added(
+    rocketmq: EmbeddedRocketMQ, consumers: Consumers, producer: rmq.Producer
+) -> None:
+    def refuse(message: rmq.MessageExt) -> None:
+        raise ValueError("no")
+
+    def suspend(messages: object, context: object) -> rmq.ConsumeOrderlyStatus:
+        return rmq.ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT
+
+    rocketmq.create_topic("flights", queues=2)
+    both = [consumers(refuse, start=False, max_reconsume_times=0, instance_name=name) for name in ("a", "b")]
+    orderly = consumers(suspend, start=False, kind="orderly", group="orderly", max_reconsume_times=0)
+    metrics, each = ClientMetrics(*both, orderly), ClientMetrics(*both, with_client_id=True)
+    for consumer in (*both, orderly):
+        consumer.start()
+    rocketmq.advance_until(
+        lambda: [[one.topic for one in consumer.assigned_queues].count("flights") for consumer in both] == [1, 1]
+    )
+    send_all(producer, ["1", "2", "3"])
+    group = {"topic": "flights", "consumer_group": "delays"}
+    dead = "sprocketmq_consumer_dead_letters_total"
+    rocketmq.wait_until(lambda: scrape(metrics)(dead, **group) == 3)
+    rocketmq.advance_until(lambda: scrape(metrics)(dead, topic="flights", consumer_group="orderly") == 3)
+    assert scrape(metrics)("sprocketmq_consumer_retried_messages_total", **group) == 0
+    assert sum(scrape(each)(dead, **group, client_id=consumer.client_id) or 0 for consumer in both) == 3
+    assert scrape(each)("rocketmq_process_time_count", **group) == 3
 
 
 def test_a_page_of_its_own_is_served_until_it_is_closed(rocketmq: EmbeddedRocketMQ, producer: rmq.Producer) -> None:

@@ -30,6 +30,7 @@ Laws
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Awaitable
 from typing import Protocol
 
@@ -140,6 +141,8 @@ class SendBack:
         self._max_reconsume_times = max_reconsume_times
         self._send_inner = send_inner
         self._retry_policy = retry_policy
+        self.retried = Counter[str]()  # messages by topic since the start, and those that became dead letters
+        self.dead_letters = Counter[str]()
 
     async def __call__(self, message: MessageExt, delay_level: int, reason: str = "") -> bool:
         """Send ``message`` back; whether a retry copy or dead letter is stored.
@@ -150,7 +153,10 @@ class SendBack:
         """
         is_last = delay_level < 0 or message.reconsume_times >= self._max_reconsume_times
         stored = await self._send_back(message, delay_level, reason)
-        return self._told(message, reason) if stored and is_last else stored
+        if stored and is_last:
+            return self._told(message, reason)
+        self.retried[message.topic] += stored
+        return stored
 
     async def _send_back(self, message: MessageExt, delay_level: int, reason: str) -> bool:
         if delay_level < 0 and reason and await self._send_with_reason(message, reason):
@@ -173,6 +179,7 @@ class SendBack:
         return await self._send_copy(self._dead(message, reason), message) and self._told(message, reason)
 
     def _told(self, message: MessageExt, reason: str) -> bool:
+        self.dead_letters[message.topic] += 1
         named = logged_message(message, message.message_id, f"try {message.reconsume_times + 1}")
         because = f": {reason}" if reason else ""
         log.warning("group %s: %s became a dead letter%s", self._group, named, because)
