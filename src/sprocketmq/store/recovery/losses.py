@@ -112,15 +112,15 @@ def lost_messages(queues: ConsumeQueueTable, begin: int, end: int) -> dict[Key, 
     return found
 
 
-def lost_entries(queues: ConsumeQueueTable, totals: tuple[int, int, int], clean_end: int | None) -> str | None:
-    """What the queues have fewer than ``totals`` of the checkpoint say; None if they have it all.
+def lost_entries(totals: tuple[int, int, int], found: tuple[int, int]) -> str | None:
+    """What the queues have fewer than the checkpoint says; None if it is all there.
 
     Args:
-        clean_end: after a clean stop, where the log ends: the totals are exact, unless a Java broker has written since.
+        totals: of the checkpoint: (end of the log, queues with entries, sum of their ends).
+        found: the last two, of the entries before that end.
     """
     end, *wanted = totals
-    found = queues.totals() if end == clean_end else queues.totals_before(end)
-    if (found[0] >= wanted[0] and found[1] >= wanted[1]) or clean_end not in (None, end):
+    if found[0] >= wanted[0] and found[1] >= wanted[1]:
         return None
 
     def text(count: int, entries: int) -> str:

@@ -128,8 +128,9 @@ class Recovery:
         elif losses.scan_from is not None:
             self.begin = min(self.begin, losses.scan_from)
         complete = self._scan()
-        if complete:
-            complete = not self._has_lost_queues(clean_stop)
+        if complete and clean_stop and (totals := self._checkpoint.queue_totals) is not None:
+            # Another end: Apache has written since.
+            complete = totals[0] != self._log.max_offset or not self._has_lost_entries(totals, self._queues.totals())
         if not complete and self.begin > log.min_offset:
             _log.warning(
                 "queue entries before physical offset %d are missing; rebuilding them from the whole log", self.begin
@@ -195,9 +196,13 @@ class Recovery:
         may be damaged, and more may follow. Then the log is read from there.
         """
         begin = self.begin
+        totals = self._checkpoint.queue_totals
+        known_end = totals[0] if totals is not None else 0
+        ends: list[int] = []  # before it
         for queue in self._queues.queues.values():
             before = queue.max_offset
             end = self._newest_end(queue, self._log.max_offset)
+            ends.append(queue.max_offset if end <= known_end else queue.first_from(known_end))
             if queue.max_offset < before and end < self.begin:
                 _log.warning(
                     "entries of topic %s, queue %d from offset %d on are not confirmed by the log; it is read again from %d on",
@@ -207,6 +212,10 @@ class Recovery:
                     max(end, self._log.min_offset),
                 )
                 begin = min(begin, max(end, self._log.min_offset))
+        # Queues that were counted may have been deleted since.
+        can_compare = all(deleted_at <= known_end for deleted_at in self._deleted_topics.values())
+        if totals is not None and can_compare and self._has_lost_entries(totals, (sum(map(bool, ends)), sum(ends))):
+            begin = self._log.min_offset
         if begin < self.begin:
             scanned_to, self.begin = self._log.max_offset, begin
             if not self._scan():
@@ -214,13 +223,11 @@ class Recovery:
                 self._scan()
             assert self._log.max_offset == scanned_to
 
-    def _has_lost_queues(self, clean_stop: bool) -> bool:
-        totals = self._checkpoint.queue_totals
-        if totals is None or any(deleted_at > totals[0] for deleted_at in self._deleted_topics.values()):
-            return False  # queues that were counted may have been deleted
-        lost = lost_entries(self._queues, totals, self._log.max_offset if clean_stop else None)
+    @staticmethod
+    def _has_lost_entries(totals: tuple[int, int, int], found: tuple[int, int]) -> bool:
+        lost = lost_entries(totals, found)
         if lost is not None:
-            _log.error("%s", lost)
+            _log.error("%s; rebuilding them from the whole log", lost)
         return lost is not None
 
     # -- where to begin --------------------------------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ def check_directory(
             yield Problem(f"{topic}/{queue_id}", f"{why}; the next start builds this queue anew from the log")
         totals = checkpoint.queue_totals
         if totals is not None and was_ours:
-            lost_of_queues = lost_entries(queues, totals, log.max_offset if stop is Stop.CLEAN else None)
+            lost_of_queues = lost_entries(totals, queues.totals_before(totals[0]))
             if lost_of_queues is not None:
                 yield Problem("consumequeue", f"{lost_of_queues}; the next start builds them anew from the log")
         for begin, end in damages.ranges.items():
