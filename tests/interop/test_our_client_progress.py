@@ -13,8 +13,14 @@ from typing import Any
 import pytest
 
 import sprocketmq as rmq
+from inproc.broker.conftest import RawClient
 from interop.mqadmin_session import MqadminSession
 from interop.peers import APACHE_4, ApacheCluster, JavaProgram, poll_until
+from sprocketmq.core.group.subscription import parse_tag_expression
+from sprocketmq.net.process.engine import Engine
+from sprocketmq.wire.bodies import ConsumerData, HeartbeatData
+from sprocketmq.wire.codes import RequestCode
+from sprocketmq.wire.headers import UnregisterClientRequestHeader
 
 FIRST = rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 SCHEDULE = "SCHEDULE_TOPIC_XXXX"
@@ -278,3 +284,42 @@ def test_the_filter_of_a_member_that_left_passes_over_nothing(apache5: ApacheClu
                 producer.send(message, queue=rmq.MessageQueue(topic, apache5.broker_name, queue_id))
         wanted = {f"{tag}{queue_id}" for tag in "AB" for queue_id in range(queues)}
         poll_until(lambda: set(bodies) == wanted, "all that match the filter of the member that stays")
+
+
+def test_the_filter_of_a_member_from_the_future_passes_over_nothing_when_it_has_left(
+    apache: ApacheCluster, admin: rmq.Admin, topic: str
+) -> None:
+    """Apache filters by the highest version for as long as the group has members, whoever had it (ConsumerGroupInfo)."""
+    bodies: list[str] = []
+
+    def send(producer: rmq.Producer, number: int) -> set[str]:
+        sent = {f"{tag}{number}" for tag in "BA"}
+        for body in sorted(sent, reverse=True):
+            producer.send(rmq.Message(topic, body.encode(), tags=body[0]))
+        return sent
+
+    def joins_and_leaves() -> None:
+        subscription = parse_tag_expression(topic, "A", int(time.time() * 1000) + 3_600_000)
+        data = HeartbeatData("peer@1", consumer_data_set=[ConsumerData(topic, subscription_data_set=[subscription])])
+        gone = UnregisterClientRequestHeader(client_id="peer@1", consumer_group=topic)
+        peer = RawClient(Engine.shared(), apache.broker_addr)
+        try:
+            assert peer.ask(RequestCode.HEART_BEAT, body=data.encode()).code == 0
+            assert peer.ask(RequestCode.UNREGISTER_CLIENT, gone).code == 0
+        finally:
+            peer.close()
+
+    consumer = rmq.PushConsumer(topic, namesrv_addr=apache.namesrv_addr, consume_from_where=FIRST)
+    consumer.subscribe(topic, "A || B")
+    consumer.on_message(lambda message: bodies.append(message.body.decode()))
+    with rmq.Producer("ours", namesrv_addr=apache.namesrv_addr) as producer, consumer:
+        wanted = send(producer, 0)
+        poll_until(lambda: set(bodies) == wanted, "the first two")
+        joins_and_leaves()
+        wanted |= send(producer, 1)
+        poll_until(lambda: set(bodies) == wanted, "what was sent at once")
+        known = admin.consumer_connection(topic)
+        assert known is not None
+        assert known.subscription_table[topic].sub_string == "A"  # still
+        wanted |= send(producer, 2)
+        poll_until(lambda: set(bodies) == wanted, "what was sent later")

@@ -336,7 +336,9 @@ class RemotingApi:
         header = headers.QuerySubscriptionByConsumerRequestHeader(group=group, topic=topic)
         try:
             answer = await self.ask_body(address, requests.topics.QUERY_SUBSCRIPTION_BY_CONSUMER, header)
-        except RequestNotServed:
+        except RemoteError as error:
+            if error.code != ResponseCode.REQUEST_CODE_NOT_SUPPORTED:
+                raise
             connection = await self.consumer_connection(address, group)
             return None if connection is None else connection.subscription_table.get(topic)
         return answer.subscription_data
