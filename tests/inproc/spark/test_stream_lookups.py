@@ -7,6 +7,7 @@ import json
 import time
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import msgspec
@@ -15,7 +16,7 @@ import pytest
 import sprocketmq as rmq
 from inproc.spark.as_spark import Readers, ask, first_batch, next_batch, read, send
 from sprocketmq.spark.cluster.cluster import Cluster, _Route
-from sprocketmq.spark.read import stream_reader
+from sprocketmq.spark.read import broker_poller, parked_pulls, stream_reader
 from sprocketmq.spark.read.lag import source_lag
 from sprocketmq.spark.read.offset_search import offsets_by_time
 from sprocketmq.spark.read.queue_bounds import queue_bounds
@@ -28,6 +29,7 @@ ASKED = (
     RequestCode.GET_TOPIC_STATS_INFO,
     RequestCode.GET_ROUTEINFO_BY_TOPIC,
     RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
+    RequestCode.PULL_MESSAGE,
 )
 
 
@@ -55,6 +57,7 @@ def fast_forward(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     clock = SimpleNamespace(monotonic=lambda: now.s, sleep=sleep, time=lambda: now.s)
     monkeypatch.setattr("sprocketmq.spark.read.stream_reader.time", clock)
     monkeypatch.setattr("sprocketmq.spark.read.broker_poller.time", clock)
+    monkeypatch.setattr(stream_reader.StreamReader, "_park", lambda reader, bounds: None)  # brokers have another clock
     return sleep
 
 
@@ -110,6 +113,39 @@ def test_an_available_now_run_waits_for_retries_if_it_is_told_to(
     assert [batch for batch in found if batch] == numbers
 
 
+def test_a_message_ends_the_wait_of_an_idle_stream(
+    mq: EmbeddedRocketMQ, readers: Readers, asked: Counter[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = readers(startingoffsets="earliest")
+    end, _ = first_batch(reader)
+    for name in ("_IDLE_WAIT_S", "_LONGEST_WAIT_S"):
+        monkeypatch.setattr(stream_reader, name, 600.0)
+    monkeypatch.setattr(broker_poller, "_FIRST_PAUSE_S", 600.0)
+    monkeypatch.setattr(broker_poller, "_LONGEST_PAUSE_S", 600.0)
+    with ThreadPoolExecutor(1) as threads:
+        found = threads.submit(next_batch, reader, end)
+        mq.wait_until(lambda: asked[RequestCode.PULL_MESSAGE] >= 2)  # parked, one for each queue
+        send(mq, 7)
+        assert found.result(60)[1] == [7]
+
+
+def test_a_message_that_no_batch_takes_does_not_wake_its_stream_again(
+    mq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parked_pulls, "_UNREAD_S", 600.0)
+    send(mq, 7)
+    (stored,) = mq.messages("flights")
+    ends = {MessageQueue("flights", stored.broker_name, stored.queue_id): 0}
+    pulls = parked_pulls.ParkedPulls(Cluster.at(mq.namesrv_addr), "delays")
+    pulls.park(ends)
+    assert pulls.wait(60)
+    pulls.park(ends)
+    assert not pulls._parked
+    pulls.planned()
+    pulls.park(ends)
+    assert pulls.wait(60)
+
+
 @pytest.mark.parametrize("which", [{}, {"topicspattern": "fl.*"}])
 def test_an_idle_stream_asks_its_brokers_a_few_times_a_second_however_often_spark_asks_it(
     mq: EmbeddedRocketMQ,
@@ -127,7 +163,7 @@ def test_an_idle_stream_asks_its_brokers_a_few_times_a_second_however_often_spar
     while clock_s() < begun_s + 20:
         assert ask(reader, end) == end
         fast_forward(0.011)  # as soon as Spark asks again
-    stats, _, names = (asked[code] for code in ASKED)
+    stats, _, names, _ = (asked[code] for code in ASKED)
     assert stats <= 20 / (0.25 * 0.75) + 5
     assert names <= 20 / (2 * 0.8) + 1
     send(mq, 1)
@@ -144,8 +180,6 @@ def test_a_stream_of_many_topics_asks_no_more_than_so_often(
     end, _ = first_batch(reader)
     for _ in range(8):
         assert ask(reader, end) == end
-    from sprocketmq.spark.read import stream_reader
-
     asked.clear()
     began_s = stream_reader.time.monotonic()
     for _ in range(10):

@@ -195,8 +195,9 @@ class RemotingApi:
         expression_type: str = "TAG",
         sub_version: int = 0,
         timeout_ms: int = 30_000,
+        suspend_ms: int = 0,
     ) -> PullResult:
-        """PULL_MESSAGE of a reader that is not a member of ``group``: it commits nothing, does not wait for messages, and has its own
+        """PULL_MESSAGE of a reader that is not a member of ``group``: it commits nothing, may wait for messages, and has its own
         filter. The broker is asked first whether it can read an SQL92 expression: with one that it cannot read it delivers everything."""
         if expression_type == SQL92 and expression not in self._accepted_sql92:
             filtered = bodies.SubscriptionData(
@@ -211,13 +212,15 @@ class RemotingApi:
             consumer_group=group,
             queue_offset=offset,
             max_msg_nums=count,
-            sys_flag=_LOOKING,
+            sys_flag=_LOOKING | (PULL_SUSPEND if suspend_ms else 0),
             commit_offset=0,
-            suspend_timeout_millis=0,
+            suspend_timeout_millis=suspend_ms,
             sub_version=sub_version,
             subscription=expression,
             expression_type=expression_type,
         )
+        if suspend_ms:
+            return self.pull_result(await self.invoke(address, command, timeout_ms), address)
         return await self._pull_at_once(address, queue.broker_name, command, timeout_ms)
 
     async def _pull_at_once(self, address: str, broker_name: str, command: Command, timeout_ms: int) -> PullResult:

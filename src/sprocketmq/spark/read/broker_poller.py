@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Polls the brokers of a running stream for new offsets, and remembers the last answers.
 
-While nothing is new, Spark calls ``latestOffset`` every 11 ms. A poll costs one request for each topic and broker (behind a proxy two
-for each queue), so polls are spaced: 50
-ms after new messages, each empty poll half longer, up to 250 ms, or 5 ms for each request if that is more (400 topics: 2 s). The interval
-has jitter so that many streams do not poll at the same moment. The topics of a pattern cost two requests to the name server and are asked
-for every 2 s, routes every 10 s (``cluster``), queues that a topic hides every 30 s.
+While nothing is new, Spark calls ``latestOffset`` every 11 ms. A poll costs one request for each topic and broker (behind a proxy two for
+each queue), so polls are spaced: 50 ms after new messages, each empty poll half longer, up to 250 ms, or 5 ms for each request if that is
+more (400 topics: 2 s). A broker that says that a message came (``parked_pulls``) brings the next poll forward. The interval has jitter so
+that many streams do not poll at the same moment. The topics of a pattern cost two requests to the name server and are asked for every 2 s,
+routes every 10 s (``cluster``), queues that a topic hides every 30 s.
 
 Laws (tests/unit/spark/test_broker_poller.py, tests/inproc/spark/test_stream_lookups.py)
-1. While nothing is new, polls are at least one interval apart, however often Spark calls.
+1. While nothing is new and no message comes, polls are at least one interval apart, however often Spark calls.
 2. New messages are found by the next poll; no cached offsets are used in its place.
 3. A latest offset that went back is remembered until the batch that reports it as lost was planned (``accept``).
 4. A queue is gone only if its own master says so; this is asked at most once a second. The queues of a retired broker leave the stream only

@@ -14,7 +14,8 @@ Laws
 3. The progress at the brokers is for people and tools. The checkpoint decides. A failed commit is logged and tried again with the next
    call.
 4. A query that finds nothing waits about 200 ms for messages before Spark asks again (Spark would ask every 11 ms). Spark asks the sources
-   of a query in turn, so the time since the last answer of this one was spent by the others, and counts.
+   of a query in turn, so the time since the last answer of this one was spent by the others, and counts. The first message ends the
+   wait (``parked_pulls``).
 5. An AvailableNow run ends when its whole target is read (``plan.unread_queues``), never because a broker is unreachable. It waits
    ``retryTimeoutMs`` for that broker, then it fails. With ``waitForRetries`` the target grows by the retries that come within that time.
 6. Each loss is raised, or written to the offset log with the batch that leaves it out, and logged.
@@ -52,6 +53,7 @@ from sprocketmq.spark.read.group_progress import GroupProgress
 from sprocketmq.spark.read.lag import LatestOffsetReport
 from sprocketmq.spark.read.new_queues import NewQueues, new_queue_start
 from sprocketmq.spark.read.offset_search import real_min_offsets, sample_queues
+from sprocketmq.spark.read.parked_pulls import ParkedPulls
 from sprocketmq.spark.read.plan import BatchPlan, plan_batch, resolve_start, unread_queues
 from sprocketmq.spark.read.queue_bounds import queue_bounds
 from sprocketmq.spark.read.reader import (
@@ -102,9 +104,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._oldest_unread_ms: dict[MessageQueue, int] = {}
         self._begun: set[MessageQueue] = set()  # the queues with a position
         self._membership: Membership | None = None
+        self._parked: ParkedPulls | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_membership": None}
+        return {**self.__dict__, "_membership": None, "_parked": None}
 
     # -- start -----------------------------------------------------------------------------------------------------------------
 
@@ -157,10 +160,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         interval = self._poller.interval
         while True:
             wait_s, left_s = interval.wait_s(time.monotonic()), deadline_s - time.monotonic()
-            if self._target is None and wait_s > max(left_s, longest_s):
-                time.sleep(max(0.0, left_s))
+            if self._target is not None or wait_s <= max(left_s, longest_s):
+                self._wait(wait_s)
+            elif not self._wait(max(0.0, left_s)):
                 return self._idle(start)
-            time.sleep(wait_s)
             bounds, gone = self._poll(position)
             self._add_retries(bounds)
             step = self._plan(position, bounds, gone, most, self._new_queue_starts(position, bounds))
@@ -170,6 +173,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if self._target is not None and not away and time.monotonic() >= retries_until_s:
                 return start
             interval.lengthen(time.monotonic(), random.uniform(0.75, 1.25), self._poller.questions)
+            if self._target is None and self._delay is None:
+                self._park(bounds)
             if time.monotonic() > deadline_s:
                 if self._target is None:
                     return self._idle(start)
@@ -179,6 +184,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                         f"{away[0]}; start their brokers and run the query again, it continues from its checkpoint; name one that is "
                         "gone for good in retiredBrokers"
                     )
+
+    def _park(self, bounds: Mapping[MessageQueue, QueueBounds]) -> None:
+        if self._parked is None:
+            self._parked = ParkedPulls(self._poller.cluster, self._options.group)
+        self._parked.park({queue: held.max for queue, held in bounds.items()})
+
+    def _wait(self, seconds: float) -> bool:
+        """Wait until the next poll, or until a message comes. Whether one came."""
+        if self._parked is not None:
+            return self._parked.wait(seconds)
+        time.sleep(seconds)
+        return False
 
     def _idle(self, start: dict[str, Any]) -> dict[str, Any]:
         self._idle_at_s = time.monotonic()
@@ -328,6 +345,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._delay is not None:
             self._delay.triggered(int(time.monotonic() * 1000))
         poller.interval.reset()
+        if self._parked is not None:
+            self._parked.planned()
         self._sample_backlog(step, bounds)
         tasks = task_count_for(batch_ranges(position, step.end), self._options)
         options = self._options
