@@ -21,7 +21,7 @@ from sprocketmq.client.remoting.outages import Outages
 from sprocketmq.client.remoting.server_kind import ServerKinds
 from sprocketmq.client.results import SEND_STATUS_BY_CODE, PullResult, SendStatus
 from sprocketmq.core.consume.pull_cursor import PullStatus, pull_status
-from sprocketmq.core.group.subscription import PROPERTY_FILTER_ADVICE, SQL92
+from sprocketmq.core.group.subscription import SQL92
 from sprocketmq.core.produce.route_table import checked_route
 from sprocketmq.core.produce.topic_types import type_refusal
 from sprocketmq.errors import RemoteError, RequestNotServed, remote_error
@@ -42,6 +42,9 @@ TOOLS_GROUP: Final = "TOOLS_CONSUMER"
 
 log = logging.getLogger("sprocketmq.client")
 
+_SWITCH_ON: Final = (
+    "set enablePropertyFilter=true at the brokers (`sprocketmq broker config set`), or subscribe with tags"
+)
 _TRIED_QUEUES: Final = 8
 _LAST_TRIED: Final = 1_023  # whatever a broker answers
 _LOOKING: Final = pull_sys_flag(commit_offset=False, suspend=False, subscription=True)
@@ -50,9 +53,9 @@ _LOOKING: Final = pull_sys_flag(commit_offset=False, suspend=False, subscription
 def refused_expression(error: RemoteError, asked: bodies.SubscriptionData) -> RemoteError:
     """The error for a filter that a broker refuses, with topic and expression. Apache's parser goes on with all that it expected."""
     why = error.remark.partition("\n")[0].strip().rstrip(".")
-    if PROPERTY_FILTER_ADVICE not in why:
-        why += f"; {PROPERTY_FILTER_ADVICE if 'does not support' in why else 'correct the expression'}"
-    sentence = f"the filter {asked.sub_string!r} of topic {asked.topic!r} is refused: {why}"
+    said, is_switched_off, _ = why.partition(" (enablePropertyFilter)")  # ours; Apache's: PullMessageProcessor
+    advice = _SWITCH_ON if is_switched_off or "does not support" in why else "correct the expression"
+    sentence = f"the filter {asked.sub_string!r} of topic {asked.topic!r} is refused: {said}; {advice}"
     return remote_error(error.code, sentence, error.address)
 
 

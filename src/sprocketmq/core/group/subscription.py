@@ -29,7 +29,6 @@ from sprocketmq.wire.bodies import SubscriptionData
 from sprocketmq.wire.hashing import tags_code
 
 __all__ = [
-    "PROPERTY_FILTER_ADVICE",
     "SQL92",
     "SUB_ALL",
     "TAG",
@@ -48,9 +47,6 @@ __all__ = [
 SUB_ALL = "*"
 TAG = "TAG"
 SQL92 = "SQL92"
-PROPERTY_FILTER_ADVICE = (
-    "set enablePropertyFilter=true at the brokers (`sprocketmq broker config set`), or subscribe with tags"
-)
 
 
 class FilterExpression(Struct, frozen=True):

@@ -19,7 +19,6 @@ from sprocketmq.broker.handlers.unknown_group import unknown_group
 from sprocketmq.broker.tables.consumers import CONSUME_ACTIVELY, ConsumerGroup
 from sprocketmq.broker.tables.topics import PERM_READ
 from sprocketmq.core.group.subscription import (
-    PROPERTY_FILTER_ADVICE,
     SUB_ALL,
     TAG_TYPES,
     is_tag_type,
@@ -223,7 +222,9 @@ def _note(broker: BrokerController, header: PullMessageRequestHeader, now_ms: in
 
 def no_property_filter(kind: str | None) -> str:
     """Why a filter of this kind is not served while ``enablePropertyFilter`` is off."""
-    return f"the broker does not filter messages by {kind}; {PROPERTY_FILTER_ADVICE}"
+    return (
+        f"the broker does not filter messages by {kind} (enablePropertyFilter); switch that on, or subscribe with tags"
+    )
 
 
 def _forbidden(command: Command, forbidden_type: int, remark: str) -> Command:
