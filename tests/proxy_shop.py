@@ -375,6 +375,7 @@ PLACE = {"topic": "orders", "broker": "broker-b", "queue": "1", "offset": "0"}
 PAGES: tuple[tuple[str, dict[str, str], tuple[str, ...]], ...] = (
     ("/", {}, ("It lists no groups, topics and brokers", 'placeholder="Name of a group"')),
     ("/overview/live", {}, ("It lists no groups",)),
+    ("/groups", {}, ('placeholder="Name of a group"',)),
     ("/topics", {}, ("the proxy at {proxy} lists no topics; open one by its name", 'placeholder="Name of a topic"')),
     (
         "/topic",

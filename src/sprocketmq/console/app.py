@@ -15,7 +15,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from sprocketmq.console.guard import SIGN_IN, Guard
-from sprocketmq.console.pages import broker, dead_letters, entry, group, message, overview, topic
+from sprocketmq.console.pages import broker, dead_letters, entry, group, groups, message, overview, topic
 from sprocketmq.console.pages.page import ConsoleParts, Refused
 from sprocketmq.console.safety.headers import PAGE
 from sprocketmq.console.safety.hosts import Hosts
@@ -43,6 +43,8 @@ def make_app(parts: ConsoleParts) -> Starlette:
             Route("/", overview.overview),
             Route("/overview/live", overview.overview_live),
             Route("/events", overview.events),
+            Route("/groups", groups.groups),
+            Route("/groups/live", groups.groups_live),
             Route("/group", group.group),
             Route("/group/live", group.group_live),
             Route("/group/verdict", group.group_verdict),

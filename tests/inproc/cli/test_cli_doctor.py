@@ -93,7 +93,7 @@ def nothing(message: rmq.MessageExt) -> None:
 def test_the_doctor_reports_that_no_member_is_online(patient: Patient) -> None:
     patient.send(3)
     patient.ok("group reset GROUP --topic TOPIC --to earliest --yes")
-    found = patient.becomes("no member online")
+    found = patient.becomes("no member online", "--watch-for 10m")  # nothing to watch
     assert found["sentence"] == f"no member of group {patient.group} is online"
     assert found["evidence"][0].startswith("waiting: 3 messages, the oldest for ")
 

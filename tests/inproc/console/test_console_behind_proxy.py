@@ -15,6 +15,7 @@ from sprocketmq.console.app import make_app
 # Files, streams and changes; tests below have some of them.
 OTHERS = {
     "/events",
+    "/groups/live",
     "/group/live",
     "/group/history",
     "/topic/tail",

@@ -12,7 +12,8 @@ from console_server import RunningConsole
 from sprocketmq.testing import EmbeddedRocketMQ
 
 PAGES = (
-    "/", "/overview/live", "/events", "/group?name=g", "/group/live?name=g", "/group/verdict?name=g", "/group/members?name=g",
+    "/", "/overview/live", "/events", "/groups", "/groups/live",
+    "/group?name=g", "/group/live?name=g", "/group/verdict?name=g", "/group/members?name=g",
     "/group/stack?name=g&client=c&broker=broker-a", "/group/history?name=g", "/topics", "/topic?name=t", "/topic/traffic?name=t",
     "/topic/tail?name=t", "/messages", "/message?topic=t&broker=b&queue=0&offset=0", "/message/fate?topic=t&broker=b&queue=0&offset=0",
     "/message/body?topic=t&broker=b&queue=0&offset=0", "/dead-letters", "/dead-letters?group=g",

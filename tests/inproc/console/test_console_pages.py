@@ -16,6 +16,7 @@ import pytest
 
 import sprocketmq as rmq
 from console_server import RunningConsole
+from sprocketmq.console.pages import groups
 from sprocketmq.testing import EmbeddedRocketMQ
 
 FIRST = rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
@@ -91,6 +92,48 @@ def test_the_overview_has_each_group_with_its_verdict_and_lag(
     assert "broker-a" in text
     assert "no such group" not in text
     assert "No group has" in console.page("/", q="no such group")
+
+
+def test_groups_without_members_are_folded_and_listed_on_a_page_of_their_own(
+    console: RunningConsole, server: EmbeddedRocketMQ, names: Names
+):
+    with server.admin() as admin:
+        admin.create_group(names.group)
+    console.until(f"no member of group {names.group} is online", "/groups", q=names.group, state="offline")
+    overview = console.page("/")
+    assert f'id="g-{names.group}"' not in overview
+    assert '<a href="/groups?state=offline">' in overview
+    for sort in ("state", "group", "lag", "retries", "rate", "nonsense"):
+        assert f'id="g-{names.group}"' in console.page("/groups/live", q=names.group, sort=sort, page="nonsense")
+    assert "No group fits" in console.page("/groups", q=names.group, state="well")
+    forwards = re.findall(r'id="g-([^"]+)"', console.page("/groups/live", sort="group", all="1"))
+    backwards = re.findall(r'id="g-([^"]+)"', console.page("/groups/live", sort="group", all="1", backwards="1"))
+    assert forwards == sorted(forwards)
+    assert backwards == forwards[::-1]
+
+
+def test_groups_beyond_a_page_are_on_the_next(server: EmbeddedRocketMQ, names: Names, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(groups, "_ON_A_PAGE", 2)
+    with server.admin() as admin:
+        for number in range(3):
+            admin.create_group(f"{names.group}-{number}")
+    with RunningConsole(server.namesrv_addr) as other:
+        other.until("page 1 of 2", "/groups", q=f"{names.group}-", sort="group")
+        second = other.page("/groups/live", q=f"{names.group}-", sort="group", page="2")
+        assert re.findall(r'id="g-([^"]+)"', second) == [f"{names.group}-2"]
+
+
+def test_retries_that_wait_are_shown_beside_the_lag(console: RunningConsole, server: EmbeddedRocketMQ, names: Names):
+    send(server, names.topic, b"one")
+    consumer = server.push_consumer(names.group, consume_from_where=FIRST, persist_consumer_offset_interval_ms=100)
+    consumer.subscribe(names.topic)
+
+    @consumer.on_message
+    def later(message: rmq.MessageExt) -> None:
+        raise rmq.RetryLater(delay_level=2)
+
+    with consumer:
+        console.until('Beside it, waiting retries</dt><dd class="big">1</dd>', "/group/live", name=names.group)
 
 
 def test_a_group_is_shown_with_its_errors_queues_and_members(

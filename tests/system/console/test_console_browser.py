@@ -164,7 +164,7 @@ def test_the_overview_begins_with_what_is_red_and_keeps_up(
     signed_in: Page, console: RunningConsole, trouble: dict[str, rmq.SendResult]
 ):
     red = signed_in.locator(".card.bad")
-    expect(red.filter(has_text="no member of group nobody is online")).to_have_count(1)
+    expect(signed_in.locator("#live")).to_contain_text("no member online")
     expect(red.filter(has_text="has finished no")).to_have_count(1, timeout=60_000)
     expect(signed_in.locator("#announce")).to_contain_text("attention")
     signed_in.get_by_role("link", name="billing").first.click()

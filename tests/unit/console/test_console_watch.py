@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sprocketmq.console.cluster.cluster import Cluster
 from sprocketmq.console.safety.mask import Mask
-from sprocketmq.console.watch.group_state import GroupState, Level, QueueLag, Verdict, level_of
+from sprocketmq.console.watch.group_state import GroupState, Level, QueueLag, Verdict, level_of, urgency_of
 from sprocketmq.console.watch.lag_history import LagHistory
 from sprocketmq.console.watch.watcher import ClusterView, Watcher
 from sprocketmq.core.doctor.group_doctor import GroupDiagnosis, GroupVerdict
@@ -149,3 +149,38 @@ def test_lag_is_unknown_where_no_progress_was_committed():
     assert GroupState("g").lag is None
     queue = MessageQueue("t", "b", 0)
     assert GroupState("g", {queue: QueueLag(10, None)}, retry_lag=2).lag == 12
+
+
+def test_groups_that_wait_or_retry_are_diagnosed_before_idle_ones():
+    async def order() -> list[str | None]:
+        watcher = Watcher(Cluster({"namesrv_addr": "127.0.0.1:1"}, 1_000), lambda: 1_000_000, 5_000, Mask(()))
+        queue = MessageQueue("flights", "broker-a", 0)
+        done = {queue: QueueLag(5, 5)}
+        watcher.view = ClusterView(
+            1_000_000,
+            groups={
+                "a-idle": GroupState("a-idle", done),
+                "b-retries": GroupState("b-retries", done, retried=1),
+                "c-waits": GroupState("c-waits", {queue: QueueLag(5, 4)}),
+            },
+        )
+        watcher.page_loaded()
+        found = []
+        for _ in watcher.view.groups:
+            found.append(watcher._next_group())
+            watcher._verdicts[found[-1] or ""] = Verdict(1_000_000, None, "judged")
+        return found
+
+    assert asyncio.run(order()) == ["c-waits", "b-retries", "a-idle"]
+
+
+def test_groups_with_members_come_first_then_the_most_urgent():
+    def state(name: str, verdict: GroupVerdict, lag: int) -> GroupState:
+        return GroupState(name, {MessageQueue("flights", "broker-a", 0): QueueLag(lag, 0)}, verdict=of(verdict))
+
+    groups = [
+        state("gone", GroupVerdict.OFFLINE, 9_000),
+        state("well", GroupVerdict.MOVING, 800),
+        state("fails", GroupVerdict.LISTENER_FAILS, 0),
+    ]
+    assert [one.group for one in sorted(groups, key=urgency_of)] == ["fails", "well", "gone"]

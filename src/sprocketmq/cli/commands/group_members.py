@@ -173,6 +173,7 @@ def doctor(target: Target, output: Output, group: str | None, of_all: bool, stuc
             "advice": found.advice or None,
             "caught_up_ms": found.caught_up_ms,
             "head": _head(found.head),
+            "retries_waiting": found.retries_waiting,
             "not_learned": list(found.not_learned),
         }
         output.record((), facts)

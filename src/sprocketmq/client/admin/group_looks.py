@@ -92,9 +92,11 @@ class GroupLookRequests(MessageRequests, BrokerRequests):
             configs = await self.group_config(group)
         except RequestNotServed as error:
             configs = error
-        first = await self._positions(group, await self._reports(group, jstack=False), [])
+        members = await self._reports(group, jstack=False)
+        first = await self._positions(group, members, [])
         begun_ms = self._options.clock.now_ms()
-        await asyncio.sleep(watch_ms / 1000)
+        if members:  # else nobody moves it
+            await asyncio.sleep(watch_ms / 1000)
         look = await self._look(group, configs, first, begun_ms)
         found = diagnose(look, stuck_after_ms)
         offset = look.head_offset(found.queue) if found.queue is not None else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The overview: first what needs attention, then all groups. Also the stream that notifies open pages of updates."""
+"""The overview: first what needs attention, then the groups with members. Also the stream that notifies open pages of updates."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sprocketmq.console.pages.entry import sign_in_by_link
 from sprocketmq.console.pages.page import ConsoleParts, event_stream, page, parts_of
 from sprocketmq.console.safety.sessions import Session
 from sprocketmq.console.show.sparkline import sparkline
-from sprocketmq.console.watch.group_state import GroupState, Level
+from sprocketmq.console.watch.group_state import GroupState, Level, urgency_of
 from sprocketmq.console.watch.watcher import ClusterView
 from sprocketmq.core.resource_names import is_system_group
 
@@ -41,11 +41,15 @@ def _context(request: Request) -> dict[str, Any]:
     with_all = "all" in request.query_params
     wanted = request.query_params.get("q", "").strip()
     groups = [one for one in view.groups.values() if with_all or not is_system_group(one.group)]
-    fitting = [one for one in _by_urgency(groups) if wanted.lower() in one.group.lower()]
+    found = sorted((one for one in groups if wanted.lower() in one.group.lower()), key=urgency_of)
+    offline = [] if wanted else [one for one in found if one.is_offline]
+    fitting = found[: len(found) - len(offline)]  # those with members are first
     return {
         "view": view,
         "trend": lambda group: sparkline(parts.watcher.history.of((group, None)) or ()),
-        "red": [one for one in _by_urgency(groups) if one.level is Level.BAD],
+        "red": [one for one in fitting if one.level is Level.BAD],
+        "offline": offline,
+        "waiting": sum(bool(one.lag) for one in offline),
         "groups": fitting[:_MOST_SHOWN],
         "fitting": len(fitting),
         "q": wanted,
@@ -54,11 +58,6 @@ def _context(request: Request) -> dict[str, Any]:
         "summary": summary(view, groups),
         "urgency": urgency(view, groups).value,
     }
-
-
-def _by_urgency(groups: list[GroupState]) -> list[GroupState]:
-    """The most urgent first; those of one level by lag."""
-    return sorted(groups, key=lambda one: (one.level.rank, -(one.lag or 0), one.group))
 
 
 def summary(view: ClusterView, groups: list[GroupState]) -> str:

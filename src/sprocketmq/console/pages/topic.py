@@ -17,7 +17,7 @@ from sprocketmq.console.pages.outcome import Outcome, body_facts, changing, outc
 from sprocketmq.console.pages.page import ConsoleParts, address, change_of, event_stream, given, page, parts_of
 from sprocketmq.console.safety.sessions import Session
 from sprocketmq.console.show.bodies import preview
-from sprocketmq.console.show.values import size, time_of_day
+from sprocketmq.console.show.values import local_time, size
 from sprocketmq.core.resource_names import is_system_topic
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.bodies import TopicConfig, TopicOffset
@@ -243,7 +243,7 @@ class _Tail:
 def message_line(message: MessageExt, parts: ConsoleParts) -> dict[str, Any]:
     """A message as a line of a list, for templates and as JSON."""
     mask = parts.mask
-    marks = [time_of_day(message.store_timestamp_ms)]
+    marks = [local_time(message.store_timestamp_ms)]
     marks += [f"tag {mask.text(message.tags)}"] if message.tags else []
     marks += [f"keys {' '.join(mask.words(message.keys))}"] if message.keys else []
     return {

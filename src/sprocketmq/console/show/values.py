@@ -8,7 +8,7 @@ from typing import Final
 
 from sprocketmq.core.quantities import duration
 
-__all__ = ["FILTERS", "number", "size", "span", "time_of_day", "whole_number"]
+__all__ = ["FILTERS", "local_time", "number", "size", "span", "whole_number"]
 
 _PERMISSIONS: Final = {6: "read, write", 7: "read, write", 4: "read", 5: "read", 2: "write", 3: "write"}
 _UNKNOWN: Final = "unknown"
@@ -57,17 +57,11 @@ def permission(perm: int) -> str:
 
 
 def local_time(time_ms: int | None) -> str:
-    """2026-11-24 06:12:31, in the zone of the console's machine."""
+    """2026-11-24 06:12:31 UTC, in the zone of the console's machine."""
     if time_ms is None:
         return _UNKNOWN
     moment = _moment(time_ms, None)
-    return _UNKNOWN if moment is None else moment.strftime("%Y-%m-%d %H:%M:%S")
-
-
-def time_of_day(time_ms: int) -> str:
-    """06:12:31, in the zone of the console's machine."""
-    moment = _moment(time_ms, None)
-    return _UNKNOWN if moment is None else moment.strftime("%H:%M:%S")
+    return _UNKNOWN if moment is None else moment.strftime("%Y-%m-%d %H:%M:%S %Z")
 
 
 def iso_time(time_ms: int | None) -> str:
@@ -91,7 +85,6 @@ FILTERS: Final = {
     "percent": percent,
     "permission": permission,
     "local_time": local_time,
-    "time_of_day": time_of_day,
     "iso_time": iso_time,
 }
 """By their names in templates."""

@@ -85,6 +85,13 @@
     return new Date(seconds * 1000).toTimeString().slice(0, 8);
   }
 
+  // 2026-11-24 06:12:31 GMT+1
+  function moment(seconds) {
+    const at = new Date(seconds * 1000);
+    const zone = new Intl.DateTimeFormat("en", { timeZoneName: "short" }).formatToParts(at).find((part) => part.type === "timeZoneName");
+    return at.toLocaleDateString("sv") + " " + clock(seconds) + " " + zone.value;
+  }
+
   function options(place, found) {
     const hues = [216, 24, 150, 280, 330, 190, 50, 100];
     const axis = { stroke: colour("--muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line"), width: 1 } };
@@ -94,7 +101,7 @@
       cursor: { drag: { x: true, y: false } },
       scales: { y: { range: (chart, low, high) => [0, Math.max(1, high || 0)] } },
       axes: [{ ...axis, space: 70, values: (chart, marks) => marks.map(clock) }, { ...axis, size: 64, values: (chart, marks) => marks.map((one) => Number.isInteger(one) ? one.toLocaleString("en") : "") }],
-      series: [{ label: "time", value: (chart, value) => value ? clock(value) : "" }].concat(found.series.map((one, number) => ({
+      series: [{ label: "time", value: (chart, value) => value ? moment(value) : "" }].concat(found.series.map((one, number) => ({
         label: one.label,
         stroke: number === 0 ? colour("--accent") : "hsl(" + hues[number % hues.length] + " 60% " + (dark.matches ? "65%" : "42%") + ")",
         fill: number === 0 ? colour("--chart-fill") : undefined,

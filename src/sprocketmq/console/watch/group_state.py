@@ -9,7 +9,7 @@ from enum import Enum
 from sprocketmq.core.doctor.group_doctor import GroupDiagnosis, GroupVerdict
 from sprocketmq.wire.records.message import MessageQueue
 
-__all__ = ["GroupState", "Level", "QueueLag", "Verdict", "level_of"]
+__all__ = ["GroupState", "Level", "QueueLag", "Verdict", "level_of", "urgency_of"]
 
 
 class Level(Enum):
@@ -69,6 +69,7 @@ class GroupState:
         queues: as reported by brokers, without retry topics. Those that brokers leave out of the progress of all groups (code 317: of a
             group that the broker does not know, or that the topic does not let read) are as old as the verdict.
         retry_lag: the lag of its retry topic.
+        retried: messages that its retry topic ever had.
         silent: brokers that did not answer; the true lag may be larger than the one shown.
         verdict: None before the first diagnosis.
         per_second: messages consumed per second between the last two updates; None before the second one.
@@ -82,6 +83,19 @@ class GroupState:
     verdict: Verdict | None = None
     per_second: float | None = None
     missing: str | None = None
+    retried: int = 0
+
+    @property
+    def is_offline(self) -> bool:
+        """Whether the doctor found no member online."""
+        diagnosis = self.verdict.diagnosis if self.verdict is not None else None
+        return diagnosis is not None and diagnosis.verdict is GroupVerdict.OFFLINE
+
+    @property
+    def retries_waiting(self) -> int | None:
+        """Messages whose next try is not due yet, as of the verdict; None if unknown."""
+        diagnosis = self.verdict.diagnosis if self.verdict is not None else None
+        return diagnosis.retries_waiting if diagnosis is not None else None
 
     @property
     def lag(self) -> int | None:
@@ -91,6 +105,11 @@ class GroupState:
     @property
     def level(self) -> Level:
         return level_of(self.verdict, self.lag)
+
+
+def urgency_of(one: GroupState) -> tuple[bool, int, int, str]:
+    """A key that sorts groups: those with members first, then the most urgent, then those with the largest lag."""
+    return one.is_offline, one.level.rank, -(one.lag or 0), one.group
 
 
 def level_of(verdict: Verdict | None, lag: int | None) -> Level:

@@ -49,7 +49,7 @@ _NAMES_EACH_MS: Final = 60_000
 _VERDICT_EACH_MS: Final = 60_000
 _BAD_VERDICT_EACH_MS: Final = 15_000
 _IN_USE_FOR_MS: Final = 120_000
-_CONCURRENT_DIAGNOSES: Final = 4
+_CONCURRENT_DIAGNOSES: Final = 8  # each waits two seconds between its two looks
 _MOST_OFFSET: Final = (1 << 63) - 1
 _MOST_OPENED: Final = 16
 
@@ -270,6 +270,7 @@ class Watcher:
                 self._verdicts.get(group),
                 self._rate(group, queues),
                 (missing or {}).get(group),
+                sum(at.broker_offset for queue, at in queues.items() if queue.topic.startswith(_RETRY)),
             )
         return found
 
@@ -349,8 +350,8 @@ class Watcher:
                 self._verdicts[group] = Verdict(self._now_ms(), None, "the doctor failed; the console's log says how")
 
     def _next_group(self) -> str | None:
-        """The next group to diagnose: first those without a verdict, then those with lag, then the oldest verdict. None if the console is
-        not in use, or if no group is due."""
+        """The next group to diagnose: first those without a verdict, then those with lag, those that retried messages, and the oldest
+        verdict. None if the console is not in use, or if no group is due."""
         now_ms = self._now_ms()
         if not self._is_in_use():
             return None
@@ -358,6 +359,7 @@ class Watcher:
             (
                 group in self._verdicts,
                 not state.lag,
+                not state.retried,
                 self._verdicts[group].at_ms if group in self._verdicts else 0,
                 group,
             )

@@ -79,6 +79,7 @@ class GroupDiagnosis(Struct, frozen=True):
         not_learned: what could not be learned, one sentence each.
         queue: the queue that the verdict is about, if it is about one.
         head: its oldest unfinished message, if it could be read.
+        retries_waiting: messages whose next try is not due yet, which are no part of the lag; None if unknown.
     """
 
     verdict: GroupVerdict
@@ -89,6 +90,7 @@ class GroupDiagnosis(Struct, frozen=True):
     not_learned: tuple[str, ...] = ()
     queue: MessageQueue | None = None
     head: HeadMessage | None = None
+    retries_waiting: int | None = None
 
 
 def diagnose(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis:
@@ -106,7 +108,9 @@ def diagnose(look: GroupLook, stuck_after_ms: int) -> GroupDiagnosis:
         f"{_listed(ids)} did not report {'its' if len(ids) == 1 else 'their'} state: {why}"
         for why, ids in silent.items()
     )
-    return msgspec.structs.replace(found, not_learned=look.not_learned + sentences)
+    return msgspec.structs.replace(
+        found, not_learned=look.not_learned + sentences, retries_waiting=look.retries_waiting
+    )
 
 
 # -- 1 to 6: who reads what ------------------------------------------------------------------------------------------------------
