@@ -89,7 +89,9 @@ _server_options = options(
 )
 
 _console_options = options(
-    click.option("--allow-changes", is_flag=True, help="Let the console send messages and replay dead letters."),
+    click.option(
+        "--allow-changes", is_flag=True, help="Let the console send, replay, create, and reset or switch groups."
+    ),
     click.option(
         "--mask",
         "masks",

@@ -15,7 +15,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from sprocketmq.console.guard import SIGN_IN, Guard
-from sprocketmq.console.pages import broker, dead_letters, entry, group, groups, message, overview, topic
+from sprocketmq.console.pages import broker, changes, dead_letters, entry, group, groups, message, overview, topic
 from sprocketmq.console.pages.page import ConsoleParts, Refused
 from sprocketmq.console.safety.headers import PAGE
 from sprocketmq.console.safety.hosts import Hosts
@@ -51,6 +51,10 @@ def make_app(parts: ConsoleParts) -> Starlette:
             Route("/group/members", group.group_members),
             Route("/group/stack", group.group_stack),
             Route("/group/history", group.group_history),
+            Route("/group/reset", changes.reset_group, methods=["POST"]),
+            Route("/group/enable", changes.enable_group, methods=["POST"]),
+            Route("/group/create", changes.create_group, methods=["POST"]),
+            Route("/topic/create", changes.create_topic, methods=["POST"]),
             Route("/topics", topic.topics),
             Route("/topic", topic.topic),
             Route("/topic/traffic", topic.topic_traffic),

@@ -28,7 +28,7 @@ class ConsoleSettings:
             options: options of the clients that query the cluster, such as ``namesrv_addr``.
             host: address to listen on.
             port: 0 for any free port.
-            allow_changes: whether messages may be sent and dead letters replayed.
+            allow_changes: whether messages may be sent and dead letters replayed, groups changed, and groups and topics created.
             allowed_hosts: further host names that browsers may use for the console, such as that of a reverse proxy.
             masks: what matches is hidden in bodies, keys and properties.
             audit_file: each change is written to this file, as a line of JSON; None: changes are only logged.

@@ -19,7 +19,9 @@ PAGES = (
     "/message/body?topic=t&broker=b&queue=0&offset=0", "/dead-letters", "/dead-letters?group=g",
     "/dead-letter?topic=t&broker=b&queue=0&offset=0", "/brokers", "/broker?name=b", "/access", "/no-such-page",
 )  # fmt: skip
-CHANGES = ("/topic/send", "/dead-letters/replay", "/sign-out")
+CHANGES = (
+    "/group/reset", "/group/enable", "/group/create", "/topic/create", "/topic/send", "/dead-letters/replay", "/sign-out",
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -410,6 +410,59 @@ def test_a_message_that_cannot_be_sent_says_why(console: RunningConsole, fields:
     assert 'class="done"' not in text
 
 
+def test_groups_and_topics_are_created_once(console: RunningConsole, server: EmbeddedRocketMQ, names: Names):
+    topic, group = f"{names.topic}-new", f"{names.group}-new"
+    assert "created with 3 queues on each broker" in console.post("/topic/create", topic=topic, queues="3").text
+    assert "exists already" in html.unescape(console.post("/topic/create", topic=topic, queues="4").text)
+    assert "1 to 1,024 are allowed" in console.post("/topic/create", topic="other", queues="0").text
+    assert "created on all brokers" in console.post("/group/create", group=group).text
+    assert "exists already" in html.unescape(console.post("/group/create", group=group).text)
+    with server.admin() as admin:
+        assert admin.topic_config(topic)["broker-a"].read_queue_nums == 3
+        assert group in admin.groups()
+
+
+def test_a_group_is_reset_and_switched_off(
+    console: RunningConsole, server: EmbeddedRocketMQ, names: Names, audit_file: Path
+):
+    sent = send(server, names.topic, b"one", b"two")
+    with server.admin() as admin:
+        admin.create_group(names.group)
+        for result in sent:
+            admin.reset_offset(names.group, result.message_queue, 0)
+        waiting = admin.lag(names.group)
+        where = {"group": names.group, "topic": names.topic}
+        told = f"0 messages consumed again, {waiting} skipped"
+        assert told in console.post("/group/reset", **where, to="latest", dry_run="1").text
+        assert admin.lag(names.group) == waiting
+        assert told in console.post("/group/reset", **where, to="latest").text
+        assert admin.lag(names.group) == 0
+        assert audit_lines(audit_file)[-2]["action"] == "group reset"
+        assert "consumed again, 0 skipped" in console.post("/group/reset", **where, to="2013-01-01T05:00").text
+        assert admin.lag(names.group) == waiting
+        assert "earliest, latest or a time" in console.post("/group/reset", **where, to="yesterday").text
+        assert "at broker-a" in console.post("/group/enable", group=names.group, enable="false").text
+        assert not admin.group_config(names.group)["broker-a"].consume_enable
+        console.post("/group/enable", group=names.group, enable="true")
+        assert admin.group_config(names.group)["broker-a"].consume_enable
+
+
+def test_messages_are_found_by_queue_offset_and_time(console: RunningConsole, server: EmbeddedRocketMQ, names: Names):
+    first, *_ = send(server, names.topic, b"number zero")
+    queue = first.message_queue
+    with server.producer() as producer:
+        for number in (1, 2):
+            producer.send(rmq.Message(names.topic, b"number %d" % number), queue=queue)
+    where = {"topic": names.topic, "queue": f"{queue.broker_name}/{queue.queue_id}"}
+    found = console.page("/messages", **where, by="offset", q="1")
+    assert "2 found" in found
+    assert "number 0" not in found
+    assert "3 found" in console.page("/messages", **where, by="time", q="2013-01-01T05:00")
+    assert "needs the queue" in console.page("/messages", topic=names.topic, by="offset", q="1")
+    assert "BROKER/NUMBER" in console.page("/messages", topic=names.topic, by="offset", q="1", queue="three")
+    assert "data-copy=" in console.page("/message", **place(first))
+
+
 def test_letters_are_counted_by_reason_and_sent_again_each_with_its_outcome(
     console: RunningConsole, server: EmbeddedRocketMQ, names: Names, audit_file: Path
 ):

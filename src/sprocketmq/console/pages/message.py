@@ -4,17 +4,17 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import datetime
 from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from sprocketmq.client.admin import TrackType
+from sprocketmq.console.cluster.known import Known
 from sprocketmq.console.pages.page import ConsoleParts, Refused, given, page, parts_of
 from sprocketmq.console.pages.topic import message_address, message_line
 from sprocketmq.console.show.bodies import FORMS, ShownBody, shown_body
-from sprocketmq.console.show.values import whole_number
+from sprocketmq.console.show.values import moment_ms, whole_number
 from sprocketmq.core.retry.retry_schedule import dlq_topic, retry_topic
 from sprocketmq.errors import ConfigurationError, TopicNotExist
 from sprocketmq.wire.records import properties as props
@@ -51,16 +51,18 @@ async def messages(request: Request) -> Response:
     parts = parts_of(request)
     topic = request.query_params.get("topic", "").strip()
     wanted = request.query_params.get("q", "").strip()
-    by = request.query_params.get("by", "id")
+    by, place = request.query_params.get("by", "id"), request.query_params.get("queue", "").strip()
     found: list[MessageExt] = []
     missing: list[str] = []
     if wanted:
-        found, missing = await _find(parts, topic, wanted, by)
+        found, missing = await _find(parts, topic, wanted, by, place)
     lines = [message_line(one, parts) for one in found]
-    return page(request, "messages.html", topic=topic, q=wanted, by=by, lines=lines, missing=missing)
+    return page(request, "messages.html", topic=topic, q=wanted, by=by, queue=place, lines=lines, missing=missing)
 
 
-async def _find(parts: ConsoleParts, topic: str, wanted: str, by: str) -> tuple[list[MessageExt], list[str]]:
+async def _find(
+    parts: ConsoleParts, topic: str, wanted: str, by: str, place: str
+) -> tuple[list[MessageExt], list[str]]:
     """The messages, and a sentence for each failed request."""
     admin, ask = parts.cluster.admin, parts.cluster.ask
     if by == "id":
@@ -69,8 +71,15 @@ async def _find(parts: ConsoleParts, topic: str, wanted: str, by: str) -> tuple[
             return [stored], []
     if not topic:
         return [], ["the topic is missing; it is needed for keys, times and the id that a producer got"]
+    broker, _, number = place.rpartition("/")
+    queue_id = whole_number(number)
+    queue = MessageQueue(topic, broker, queue_id) if broker and queue_id is not None else None
+    if place and queue is None:
+        return [], [f"the queue is {place!r}; BROKER/NUMBER, as in broker-a/3, is allowed"]
+    if by == "offset":
+        return await _from_offset(parts, queue, wanted)
     if by == "time":
-        return await _stored_from(parts, topic, wanted)
+        return await _stored_from(parts, topic, wanted, queue)
     route = await ask(f"topic {topic}", admin.route(topic))
     if route.value is None:
         return [], [route.missing or ""]
@@ -91,16 +100,27 @@ async def _find(parts: ConsoleParts, topic: str, wanted: str, by: str) -> tuple[
     return found[-_MOST_FOUND:], missing
 
 
-async def _stored_from(parts: ConsoleParts, topic: str, time: str) -> tuple[list[MessageExt], list[str]]:
+async def _from_offset(
+    parts: ConsoleParts, queue: MessageQueue | None, offset: str
+) -> tuple[list[MessageExt], list[str]]:
+    """The messages of a queue from an offset on, and a sentence for each failed request."""
+    begin = whole_number(offset)
+    if queue is None or begin is None:
+        return [], ["an offset is a number, and needs the queue, as in broker-a/3"]
+    read = parts.cluster.admin.read_messages(queue, begin, max_messages=_MOST_FOUND)
+    found = await parts.cluster.ask(f"queue {queue}", read, limits=2)
+    return found.value or [], [found.missing] if found.missing is not None else []
+
+
+async def _stored_from(
+    parts: ConsoleParts, topic: str, time: str, queue: MessageQueue | None
+) -> tuple[list[MessageExt], list[str]]:
     """The first messages of a topic that were stored at a time or later, and a sentence for each failed request."""
     admin, ask = parts.cluster.admin, parts.cluster.ask
-    time_ms = whole_number(time)
+    time_ms = moment_ms(time)
     if time_ms is None:
-        try:
-            time_ms = int(datetime.fromisoformat(time).timestamp() * 1000)
-        except (ValueError, OverflowError, OSError):
-            return [], [f"the time is {time!r}; 2026-11-22T08:30 or milliseconds since 1970 are allowed"]
-    queues = await ask(f"topic {topic}", admin.queues(topic))
+        return [], [f"the time is {time!r}; 2026-11-22T08:30 or milliseconds since 1970 are allowed"]
+    queues = Known([queue]) if queue is not None else await ask(f"topic {topic}", admin.queues(topic))
 
     async def read(queue: MessageQueue, from_ms: int) -> list[MessageExt]:
         begin = await admin.offset_by_time(queue, from_ms)

@@ -8,7 +8,7 @@ from typing import Final
 
 from sprocketmq.core.quantities import duration
 
-__all__ = ["FILTERS", "local_time", "number", "size", "span", "whole_number"]
+__all__ = ["FILTERS", "local_time", "moment_ms", "number", "size", "span", "whole_number"]
 
 _PERMISSIONS: Final = {6: "read, write", 7: "read, write", 4: "read", 5: "read", 2: "write", 3: "write"}
 _UNKNOWN: Final = "unknown"
@@ -62,6 +62,15 @@ def local_time(time_ms: int | None) -> str:
         return _UNKNOWN
     moment = _moment(time_ms, None)
     return _UNKNOWN if moment is None else moment.strftime("%Y-%m-%d %H:%M:%S %Z")
+
+
+def moment_ms(text: str) -> int | None:
+    """Milliseconds since 1970 of such a number, or of a time in ISO 8601, by default in the zone of the console's machine."""
+    try:
+        number = whole_number(text)
+        return int(datetime.fromisoformat(text).timestamp() * 1000) if number is None else number
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 def iso_time(time_ms: int | None) -> str:

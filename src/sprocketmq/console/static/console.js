@@ -220,6 +220,17 @@
     }));
   }
 
+  document.addEventListener("click", async (event) => {
+    const place = event.target.closest("[data-copy]");
+    if (!place) { return; }
+    try {
+      await navigator.clipboard.writeText(place.dataset.copy);
+      place.textContent = "Copied";
+    } catch (error) {  // only over TLS or on this machine
+      place.textContent = "This browser does not allow it";
+    }
+  });
+
   const pause = document.getElementById("pause");
   if (pause) { pause.addEventListener("change", () => { paused = pause.checked; }); }
   start();

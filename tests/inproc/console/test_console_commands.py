@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each change of the console has its command, and each command that changes a cluster is in the console or listed as not there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+from starlette.routing import Route
+
+from console_server import RunningConsole
+from sprocketmq.cli.main import app
+from sprocketmq.console.app import make_app
+
+PAGE = Path(__file__).parents[3] / "docs" / "guides" / "console.md"
+COMMANDS = {
+    "/topic/send": "send",
+    "/topic/create": "topic create",
+    "/group/create": "group create",
+    "/group/reset": "group reset",
+    "/group/enable": "group alter",
+    "/dead-letters/replay": "dead-letters replay",
+}
+NO_CHANGES = {"/sign-in", "/sign-out"}
+
+
+def _changing(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[str]:
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            assert found is not None
+            yield from _changing(found, (*path, name))
+    elif any("--dry-run" in one.opts for one in command.params):
+        yield " ".join(path)
+
+
+def test_changes_of_the_console_have_commands_and_the_other_way_round(console: RunningConsole) -> None:
+    routes = make_app(console.server._parts).routes
+    posts = {one.path for one in routes if isinstance(one, Route) and "POST" in (one.methods or ())}
+    assert posts == COMMANDS.keys() | NO_CHANGES
+    section = PAGE.read_text("utf-8").partition("## Changes, and their commands")[2].partition("\n## ")[0]
+    table, _, others = section.partition("Only on the command line")
+    assert sorted(re.findall(r"`sprocketmq ([^`]+)` \|", table)) == sorted(COMMANDS.values())
+    listed = set(re.findall(r"`([a-z -]+)`", others))
+    assert set(_changing(app)) | {"send"} == set(COMMANDS.values()) | listed
