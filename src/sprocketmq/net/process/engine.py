@@ -54,10 +54,7 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 
         base = uvloop.Loop
     except (ImportError, RuntimeError):  # Windows, PyPy; the main thread has ended
-        if sys.platform == "win32":
-            base = asyncio.ProactorEventLoop
-        else:
-            base = asyncio.SelectorEventLoop
+        base = getattr(asyncio, "ProactorEventLoop", asyncio.SelectorEventLoop)
     return _lasting(base)()
 
 
