@@ -23,7 +23,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Coroutine
-from functools import cache, partial
+from functools import partial
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from sprocketmq.errors import ClosedError, ConfigurationError
@@ -58,7 +58,6 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
     return _lasting(base)()
 
 
-@cache
 def _lasting(base: type[asyncio.AbstractEventLoop]) -> type[asyncio.AbstractEventLoop]:
     class Loop(base):  # type: ignore[valid-type, misc]
         """``base``, whose executors work after the main thread has ended."""
