@@ -338,8 +338,11 @@ class MappedFile(StoreFile):
             return bytes(self._view[at : at + length])
         fd = self._open_to_read()
         try:
-            os.lseek(fd, at, os.SEEK_SET)
-            data = os.read(fd, length)
+            if hasattr(os, "pread"):
+                data = os.pread(fd, length, at)
+            else:  # Windows
+                os.lseek(fd, at, os.SEEK_SET)
+                data = os.read(fd, length)
         finally:
             os.close(fd)
         return data.ljust(length, b"\0") if self.read_only else data

@@ -166,6 +166,7 @@ class _Judge:
         self._log, self._queues, self._checkpoint, self._stop = log, queues, checkpoint, stop
         self._is_ours = is_ours and checkpoint.is_ours
         self._losses = Losses()
+        self._last: dict[ConsumeQueue, tuple[int, int, int]] = {}
 
     def verdict(self) -> Losses:
         losses = self._losses
@@ -256,11 +257,17 @@ class _Judge:
             offset = queue.max_offset - 1
             if offset < queue.files.start // UNIT_SIZE_BYTES:
                 continue
-            place, size_bytes, _ = queue.unit(offset)
+            place, size_bytes, _ = self._last_unit(queue)
             if size_bytes != FILLER_SIZE and place >= at:
                 count += 1
                 newest = max(newest, place + size_bytes)
         return newest, count == 1
+
+    def _last_unit(self, queue: ConsumeQueue) -> tuple[int, int, int]:
+        """Read once: with ten thousand queues, reading their last entries is a large part of a start."""
+        if queue not in self._last:
+            self._last[queue] = queue.unit(queue.max_offset - 1)
+        return self._last[queue]
 
     def _may_be_unwritten(self, at: int) -> bool:
         """Whether a kill may have come between the entries of a batch and its records: they are still zero."""
@@ -381,7 +388,7 @@ class _Judge:
     def _queue_fault(self, queue: ConsumeQueue, exact: bool) -> str | None:
         files, log_begin = queue.files, self._log.min_offset
         first, last = files.start // UNIT_SIZE_BYTES, queue.max_offset - 1
-        if last >= first and 0 <= queue.unit(last)[0] < log_begin and queue.unit(last)[1] != FILLER_SIZE:
+        if last >= first and 0 <= self._last_unit(queue)[0] < log_begin and self._last_unit(queue)[1] != FILLER_SIZE:
             return None
         if files.faults:
             return next(iter(files.faults.values()))
@@ -403,7 +410,7 @@ class _Judge:
         if files.start and last >= first and queue.unit(first)[0] > log_begin and queue.unit(first)[1] != FILLER_SIZE:
             return f"a file before {files.files[0].path} may be missing"
         if (last + 1) * UNIT_SIZE_BYTES == files.files[-1].start + files.file_size_bytes:
-            place = max(queue.unit(last)[0], log_begin)
+            place = max(self._last_unit(queue)[0], log_begin)
             self._losses.scan_from = min(place, self._losses.scan_from or place)
         return None
 
