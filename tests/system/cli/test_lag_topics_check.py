@@ -50,9 +50,8 @@ def test_an_unknown_group_and_an_absent_cluster_are_one_sentence(cli: Cli) -> No
     namesrv_addr = cli.serve().addresses["namesrv"]
     ended = cli.run("lag", "nobody", "--namesrv-addr", namesrv_addr)
     assert (ended.code, ended.out) == (1, "")
-    assert ended.err == (
-        "sprocketmq: code 26: no broker knows the consumer group 'nobody'; check the spelling, or create it\n"
-    )
+    assert ended.err.startswith("sprocketmq: code 26: no broker knows the consumer group 'nobody'")
+    assert len(ended.err.splitlines()) == 1
     ended = cli.run("dead-letters", "list", "nobody", "--namesrv-addr", namesrv_addr)
     assert (ended.code, ended.out) == (1, "")
     assert "no broker knows the consumer group 'nobody'" in ended.err
