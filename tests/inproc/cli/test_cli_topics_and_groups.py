@@ -84,7 +84,7 @@ def test_create_fails_if_the_object_exists_and_show_if_it_does_not(line: Command
         ("group reset twice --topic twice --to earliest --offset 3 --yes", 2, "no new offset is given"),
         ("group reset twice --topic twice --queue broker-a/0 --offset 1 --yes", 2, "ends at 0; 0 to 0 are allowed"),
         ("group clone nobody other --yes", 1, "nobody"),
-        ("topic delete twice", 2, "needs --yes if stdin is no terminal"),
+        ("topic delete twice", 2, "nothing was changed, because stdin is no terminal and --yes is not given"),
     ):
         ended = line.run(command)
         assert (ended.code, ended.out) in ((code, ""), (2, "") if "nobody" in command else (code, "")), (command, ended)

@@ -57,8 +57,15 @@ def test_an_unknown_group_and_an_absent_cluster_are_one_sentence(cli: Cli) -> No
     assert "no broker knows the consumer group 'nobody'" in ended.err
     with rmq.Admin(namesrv_addr=namesrv_addr) as admin:
         admin.create_group("billing")
+        admin.create_topic("orders")
     ended = cli.run("lag", "billing", "--namesrv-addr", namesrv_addr)
-    assert ended.err.startswith("sprocketmq: group 'billing' has no progress on any broker yet")
+    assert ended.err.startswith(
+        "sprocketmq: group 'billing' has no progress on any broker yet, and no member is online"
+    )
+    with rmq.Producer("shop", namesrv_addr=namesrv_addr) as producer:
+        producer.send(rmq.Message("orders", b"1"))
+    ended = cli.run("lag", "billing", "--topic", "orders", "--namesrv-addr", namesrv_addr)
+    assert "\nlag of billing: 1, the oldest for " in ended.out  # as the sentence proposes
     ended = cli.run("dead-letters", "list", "billing", "--namesrv-addr", namesrv_addr)
     assert (ended.code, ended.out) == (0, "0 shown, group billing has 0 dead letters\n")
 

@@ -61,7 +61,7 @@ class Change:
         if ask and self._needs_yes and not self._yes:
             if not sys.stdin.isatty():
                 raise click.UsageError(
-                    f"to {escaped(what)} needs --yes if stdin is no terminal; --dry-run prints what it would do"
+                    f"nothing was changed, because stdin is no terminal and --yes is not given; this would {escaped(what)}"
                 )
             if not click.confirm(f"{escaped(what)}?", err=True):
                 note("sprocketmq: nothing was changed")

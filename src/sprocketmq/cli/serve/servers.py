@@ -11,7 +11,7 @@ import msgspec
 
 from sprocketmq.broker import Broker, BrokerConfig, NameServer, NameServerConfig
 from sprocketmq.broker.settings.config import NetworkConfig
-from sprocketmq.cli.serve.console import ConsoleProcess
+from sprocketmq.cli.serve.console import ConsoleProcess, needs_console_libraries
 from sprocketmq.cli.serve.log_lines import set_up_logging
 from sprocketmq.cli.serve.serving import Part, StatusDisplay, serve_until_stopped
 from sprocketmq.cli.serve.settings import settings_of
@@ -49,6 +49,8 @@ def serve(
     ``listenPort`` in the settings is the broker's port, as in a broker.conf.
     """
     set_up_logging(log_level, log_format)
+    if console_port is not None:
+        needs_console_libraries()  # the console starts last: by then the broker would have clients
     assignments = [*assignments, *([_ACCEPT_LOSS] if accept_store_loss else [])]
     settings = settings_of(config, assignments, secret_files, of=(BrokerConfig, NameServerConfig))
     # The settings are for two servers: the name server gets the keys that only it has, both get the keys for sockets, and the broker gets

@@ -140,6 +140,12 @@ class Recovery:
         if not clean_stop:
             self._drop_unconfirmed_tails()
         self._cut(clean_stop)
+        if not clean_stop:
+            _log.info(
+                "the last stop was not clean; the log was checked from physical offset %d to its end at %d",
+                self.begin,
+                log.max_offset,
+            )
         self._log_damages()
 
     def _fill_lost_entries(self) -> None:

@@ -322,6 +322,20 @@ def test_queues_that_are_lost_after_a_kill_are_rebuilt_without_a_later_record(
     again.close()
 
 
+def test_a_start_after_a_kill_says_which_part_of_the_log_it_has_checked(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "sprocketmq.store")
+    store = open_disk(tmp_path / "s", ONE_FILE)
+    fill(store, 30)
+    killed, end = crash(store, tmp_path / "c"), store.max_physical_offset
+    store.close()
+    reopened(tmp_path / "s", ONE_FILE).close()
+    assert "the last stop was not clean" not in caplog.text
+    reopened(killed, ONE_FILE).close()
+    assert f"the last stop was not clean; the log was checked from physical offset 0 to its end at {end}" in caplog.text
+
+
 def test_a_topic_that_was_deleted_after_the_checkpoint_is_no_lost_queue(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
