@@ -226,7 +226,9 @@ def test_dead_letters_of_all_groups_are_counted_shown_with_a_reason_and_forgotte
     assert "reason=too late\n" in text
     assert "      1  too late\n" in text
     letter = line.ok("dead-letters list gives-up --json").json_lines[0]["message_id"]
-    assert "reason      too late\n" in line.ok(f"dead-letters show gives-up {letter}").out
+    shown = line.ok(f"dead-letters show gives-up {letter}").out
+    assert "reason      too late\n" in shown
+    assert "body        1 byte\n" in shown
     dry = line.ok("dead-letters replay gives-up --since 1h --dry-run --json")
     assert {row["to"] for row in dry.json_lines} == {"died"}
     assert line.run("dead-letters purge gives-up").code == 2

@@ -135,7 +135,7 @@ def show_letter(target: Target, output: Output, group: str, message_id: str, bod
         ("first copy", letter.origin_offset_message_id or ""),
         ("this copy", f"{message.offset_message_id} ({message.message_queue} offset {message.queue_offset})"),
         *(("property", f"{name}={value}") for name, value in sorted(message.properties.items())),
-        ("body", f"{len(message.body):,} bytes"),
+        ("body", counted(len(message.body), "byte")),
     ]
     for name, value in rows:
         print(escaped(f"{name:<11} {value}".rstrip()))
