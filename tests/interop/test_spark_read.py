@@ -67,6 +67,7 @@ def test_a_topic_deleted_under_a_stream_is_a_loss_and_made_anew_is_new(apache: A
         (queue,) = admin.queues(topic)
         for number in range(5):
             producer.send(rmq.Message(topic, b"%d" % number))
+        poll_until(lambda: admin.max_offset(queue) == 5, "the queue's entries")  # Apache builds them a moment behind
         stream = reader(apache, topic, startingoffsets="earliest", failondataloss="false", maxbytespertrigger="1000000")
         start = stream.initialOffset()
         end = found = ask(stream, start)
