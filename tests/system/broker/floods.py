@@ -202,17 +202,14 @@ def topic_lists_of_the_name_server(stage: Stage) -> Iterator[None]:
     yield
 
 
+PULL: Final = {
+    "consumerGroup": READER, "topic": "bulk", "queueId": "0", "queueOffset": "0", "maxMsgNums": "32", "sysFlag": "4", "commitOffset": "0",
+    "suspendTimeoutMillis": "0", "subscription": "*", "subVersion": "0", "expressionType": "TAG",
+}  # fmt: skip
+
+
 def large_pulls(stage: Stage) -> Iterator[None]:
-    fields = {
-        "consumerGroup": READER,
-        "topic": "bulk",
-        "queueId": "0",
-        "queueOffset": "0",
-        "maxMsgNums": "32",
-        "sysFlag": "4",
-    }
-    fields.update(commitOffset="0", suspendTimeoutMillis="0", subscription="*", subVersion="0", expressionType="TAG")
-    repeated(stage.victim(), request_frame(11, fields), MANY)
+    repeated(stage.victim(), request_frame(11, PULL), MANY)
     yield
 
 

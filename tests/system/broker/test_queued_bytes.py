@@ -17,7 +17,7 @@ from interop.apache_cluster import free_ports
 from interop.child import poll_until
 from interop.remoting import ask
 from interop.sprocket_server import SprocketServer
-from system.broker.floods import FLOODS, Stage, prepare
+from system.broker.floods import FLOODS, PULL, Stage, prepare, request_frame
 
 MIB = 1 << 20
 LIMIT_BYTES = 16 * MIB
@@ -128,3 +128,21 @@ def test_a_flood_takes_bounded_memory_and_does_not_slow_other_clients(watched: W
     assert honest.error is None
     assert queued_bytes <= LIMIT_BYTES
     assert grown_bytes <= ALLOWED_BYTES
+
+
+def test_answers_over_tls_leave_little_with_each_connection(tmp_path: Path) -> None:
+    """The kernel takes them all, so nothing is queued; the process kept 1.4 MiB for each connection."""
+    settings = {"tls.test.mode.enable": True, "tls.server.mode": "permissive"}
+    with SprocketServer(tmp_path / "store", **settings) as server:
+        prepare(server)
+        before_bytes = own_memory_bytes(server.broker_pid)
+        stage = Stage(server, "nothing")
+        try:
+            for _ in range(80):
+                stage.victim(tls=True).write(request_frame(11, PULL) * 8)
+            assert ask(server.broker_addr, 30, {"topic": "small", "queueId": "0"}, timeout_s=60).code == 0
+            grown_bytes = own_memory_bytes(server.broker_pid) - before_bytes
+        finally:
+            stage.close()
+    print(f"memory +{grown_bytes / MIB:.0f} MiB")
+    assert grown_bytes <= 40 * MIB

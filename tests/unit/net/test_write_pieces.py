@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sprocketmq.net.output.write_pieces import full_records, write_pieces
+from sprocketmq.net.output.write_pieces import full_records, portions, write_pieces
 
 RECORD_BYTES = 16 * 1024
 SIZES = st.one_of(st.integers(0, 700), st.integers(16_000, 17_000), st.integers(0, 100_000))
@@ -38,6 +38,16 @@ def test_full_records_are_the_same_bytes_and_few(sizes: list[int]) -> None:
         assert max(len(record), len(following)) >= RECORD_BYTES
     assert sum(isinstance(record, memoryview) for record in records) == sum(size >= RECORD_BYTES for size in sizes)
     assert all(isinstance(record, memoryview) or len(record) < 2 * RECORD_BYTES for record in records)
+
+
+@given(st.lists(st.integers(0, 300_000), max_size=20))
+def test_portions_are_the_same_bytes_and_none_is_large(sizes: list[int]) -> None:
+    pieces = [bytes([number % 251]) * size for number, size in enumerate(sizes)]
+    found = list(portions(pieces))
+    assert b"".join(b"".join(portion) for portion in found) == b"".join(pieces)
+    assert all(sum(map(len, portion)) <= 4 * RECORD_BYTES for portion in found)
+    for portion, following in pairwise(found):
+        assert sum(map(len, portion)) + len(following[0]) > 4 * RECORD_BYTES
 
 
 @pytest.mark.parametrize(("context", "count"), [(None, 64), (object(), 2)])
