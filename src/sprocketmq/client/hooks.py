@@ -20,6 +20,7 @@ where the listener runs (its thread, or its task).
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,7 +28,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
-from sprocketmq.core.callbacks import check_callback
+from sprocketmq.core.callbacks import check_callback, is_async
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import Message, MessageExt, MessageQueue
@@ -48,9 +49,22 @@ __all__ = [
     "Hooks",
     "SendMessageContext",
     "SendMessageHook",
+    "run_callback",
 ]
 
 log = logging.getLogger("sprocketmq.client")
+
+
+async def run_callback(callback: Callable[[Any], object], report: object, failed: str, *args: object) -> None:
+    """Call a function of the user that is told something and changes nothing: in a thread, or here if it is async. If it raises, ``failed``
+    is logged, a text with ``args``."""
+    try:
+        if is_async(callback):
+            await callback(report)
+        else:
+            await asyncio.to_thread(callback, report)
+    except Exception:
+        log.exception(failed, *args)
 
 
 class SendMessageContext(msgspec.Struct):

@@ -25,12 +25,12 @@ from typing import Any, Final
 import msgspec
 
 from sprocketmq import client
+from sprocketmq.client.hooks import run_callback
 from sprocketmq.client.logged_messages import logged_messages
-from sprocketmq.core.callbacks import is_async
 from sprocketmq.logs import Lines
 from sprocketmq.wire.records.message import MessageExt, MessageQueue
 
-__all__ = ["StuckListener", "StuckListenerCallback", "log_line", "run_callback", "task_stack", "thread_stack"]
+__all__ = ["StuckListener", "StuckListenerCallback", "log_line", "run_timeout_callback", "task_stack", "thread_stack"]
 
 log = logging.getLogger("sprocketmq.client")
 
@@ -84,15 +84,9 @@ def log_line(stuck: StuckListener, consequence: str) -> None:
     )
 
 
-async def run_callback(callback: StuckListenerCallback, stuck: StuckListener) -> None:
-    """Run a callback; a plain function runs in a thread (law 3)."""
-    try:
-        if is_async(callback):
-            await callback(stuck)
-        else:
-            await asyncio.to_thread(callback, stuck)
-    except Exception:
-        log.exception("group %s: a callback of on_consume_timeout failed", stuck.group)
+async def run_timeout_callback(callback: StuckListenerCallback, stuck: StuckListener) -> None:
+    """Run a callback (law 3)."""
+    await run_callback(callback, stuck, "group %s: a callback of on_consume_timeout failed", stuck.group)
 
 
 def thread_stack(thread: threading.Thread) -> str:

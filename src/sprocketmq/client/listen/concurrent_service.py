@@ -30,7 +30,7 @@ from functools import partial
 from typing import Any, Final, TypeAlias, cast
 
 from sprocketmq.client.group.group_member import GroupMember
-from sprocketmq.client.group.stuck_listener import StuckListener, log_line, run_callback
+from sprocketmq.client.group.stuck_listener import StuckListener, log_line, run_timeout_callback
 from sprocketmq.client.listen.listener_call import ListenerCall, OneAtATime
 from sprocketmq.client.listen.listener_pool import ListenerPool, run_in_own_thread
 from sprocketmq.client.listen.message_stream import MessageStream
@@ -461,7 +461,7 @@ class ConcurrentService:
             log_line(stuck, _SENT_BACK if self._group.clustering else _GIVEN_UP)
             self._group.statistics.timed_out(batch.messages[0].topic, len(messages), now_ms)
             for callback in self._group.stuck_callbacks:
-                self._spawn(partial(run_callback, callback, stuck))
+                self._spawn(partial(run_timeout_callback, callback, stuck))
 
     def _forget(self, batch: Batch) -> None:
         if batch.tracked:

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from sprocketmq.client.group.group_member import GroupMember
-from sprocketmq.client.group.stuck_listener import StuckListener, log_line, run_callback
+from sprocketmq.client.group.stuck_listener import StuckListener, log_line, run_timeout_callback
 from sprocketmq.net.process.clock import Timer
 from sprocketmq.wire.records.message import MessageExt
 
@@ -109,4 +109,4 @@ class StuckWatch:
         log_line(stuck, "keep their queue waiting, because it is consumed in order")
         self._group.statistics.timed_out(messages[0].topic, len(messages), now_ms)
         for callback in self._group.stuck_callbacks:
-            self._spawn(partial(run_callback, callback, stuck))
+            self._spawn(partial(run_timeout_callback, callback, stuck))

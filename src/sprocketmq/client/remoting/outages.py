@@ -17,9 +17,9 @@ from typing import Any, Final
 
 import msgspec
 
+from sprocketmq.client.hooks import run_callback
 from sprocketmq.client.results import ServerOutage
 from sprocketmq.client.settings.options import ClientOptions
-from sprocketmq.core.callbacks import is_async
 from sprocketmq.errors import NetworkError, RequestTimeout
 from sprocketmq.net.process.clock import Clock, SystemClock
 
@@ -111,17 +111,7 @@ class Outages:
 
     def _call(self, callback: Callable[[ServerOutage], object] | None, outage: ServerOutage) -> None:
         if callback is not None:
-            self._spawn(_run(callback, outage))
-
-
-async def _run(callback: Callable[[ServerOutage], Any], outage: ServerOutage) -> None:
-    try:
-        if is_async(callback):
-            await callback(outage)
-        else:
-            await asyncio.to_thread(callback, outage)
-    except Exception:
-        log.exception("a callback for a lost server failed")
+            self._spawn(run_callback(callback, outage, "a callback for a lost server failed"))
 
 
 def _shown(outage: ServerOutage) -> str:
