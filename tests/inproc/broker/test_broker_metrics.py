@@ -13,8 +13,12 @@ import pytest
 from sprocketmq.broker import Broker, BrokerConfig
 from sprocketmq.broker.observe.metrics import fixed_labels
 from sprocketmq.errors import ConfigurationError
-from sprocketmq.wire.codes import RequestCode
-from sprocketmq.wire.headers import EndTransactionRequestHeader, UpdateConsumerOffsetRequestHeader
+from sprocketmq.wire.codes import RequestCode, ResponseCode
+from sprocketmq.wire.headers import (
+    EndTransactionRequestHeader,
+    QueryConsumerOffsetRequestHeader,
+    UpdateConsumerOffsetRequestHeader,
+)
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message_id import decode_offset_message_id
 from sprocketmq.wire.records.sys_flag import TRANSACTION_COMMIT_TYPE, TRANSACTION_ROLLBACK_TYPE
@@ -126,10 +130,13 @@ def test_a_member_that_begins_at_the_end_owes_nothing_of_what_was_there_before(c
         client.send("flights", b"old")
     client.heartbeat("me", group="readers", topics={"flights": "*"})
     client.heartbeat("me", group="from-first", topics={"flights": "*"}, begin="CONSUME_FROM_FIRST_OFFSET")
+    header = QueryConsumerOffsetRequestHeader("readers", "flights", 0)
+    assert client.ask(RequestCode.QUERY_CONSUMER_OFFSET, header).code == ResponseCode.QUERY_NOT_FOUND
     page = scrape(cluster)
-    assert value(page, "rocketmq_consumer_lag_messages", consumer_group="readers") == 0
     assert value(page, "rocketmq_consumer_lag_messages", consumer_group="from-first") == 3
+    assert not re.search(r"^rocketmq_consumer_lag_messages\{.*readers", page, re.MULTILINE), "it has not begun"
     client.pull("readers", "flights", 0, 3)
+    assert value(scrape(cluster), "rocketmq_consumer_lag_messages", consumer_group="readers") == 0
     client.send("flights", b"new")
     assert value(scrape(cluster), "rocketmq_consumer_lag_messages", consumer_group="readers") == 1
 

@@ -60,7 +60,7 @@ def test_an_unknown_group_and_an_absent_cluster_are_one_sentence(cli: Cli) -> No
         admin.create_topic("orders")
     ended = cli.run("lag", "billing", "--namesrv-addr", namesrv_addr)
     assert ended.err.startswith(
-        "sprocketmq: group 'billing' has no progress on any broker yet, and no member is online"
+        "sprocketmq: group 'billing' has no progress on any broker yet, and no member holds messages"
     )
     with rmq.Producer("shop", namesrv_addr=namesrv_addr) as producer:
         producer.send(rmq.Message("orders", b"1"))

@@ -132,6 +132,7 @@ def test_topics_and_groups_can_be_forgotten():
         for topic in ("t", "u"):
             table.commit(group, topic, 0, 1)
             table.note_pull(group, topic, 0, 9, 9)
+            table.note_no_progress(group, topic, 1)
             table.note_pull(group, topic, 1, 9, 9)
     table.forget_topic("t")
     assert table.topics_of("g") == ["u"]
@@ -139,6 +140,26 @@ def test_topics_and_groups_can_be_forgotten():
     table.forget_group("g")
     assert (table.begun_at("g", "u", 1), table.begun_at("h", "u", 1)) == (-1, 9)
     assert (table.query("g", "u", 0), table.query("h", "u", 0)) == (-1, 1)
+
+
+def test_a_group_began_where_a_member_pulls_that_was_told_of_no_progress():
+    """A pull that nobody asked before it is of a member that began before the broker did."""
+    table = OffsetTable(max_offsets=2)
+    assert table.begun_at("g", "t", 0) == -1
+    table.note_no_progress("g", "t", 0)
+    assert table.begun_at("g", "t", 0) == -1
+    table.note_pull("g", "t", 0, 5, 8)
+    table.note_no_progress("g", "t", 0)  # the member after it
+    table.note_pull("g", "t", 0, 8, 9)
+    assert table.begun_at("g", "t", 0) == 5
+    table.note_pull("g", "t", 1, 8, 9)
+    table.note_no_progress("g", "t", 1)
+    table.note_pull("g", "t", 1, 9, 9)
+    assert table.begun_at("g", "t", 1) == -1
+    for queue_id in range(2, 9):
+        table.note_no_progress("g", "t", queue_id)
+        table.note_pull("g", "t", queue_id, 7, 7)
+    assert [table.begun_at("g", "t", queue_id) for queue_id in range(9)] == [5, *[-1] * 8]
 
 
 # -- members ---------------------------------------------------------------------------------------------------------------------

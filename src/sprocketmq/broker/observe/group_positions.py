@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sprocketmq.broker.tables.topics import TopicTable
     from sprocketmq.store.message_store import MessageStore
 
-__all__ = ["PositionsBroker", "has_first_message", "position", "topics_not_begun"]
+__all__ = ["PositionsBroker", "are_positions_known", "has_first_message", "position", "topics_not_begun"]
 
 
 class PositionsBroker(Protocol):
@@ -33,19 +33,25 @@ class PositionsBroker(Protocol):
 
 
 def topics_not_begun(broker: PositionsBroker, group: str) -> Iterator[str]:
-    """The topics with messages that online members of a group read, and in which it has no progress."""
+    """The topics with messages that online members of a group read, and in which it has no progress; without those of which only the
+    members know where they began. Tools ask the members of these, as at Java's brokers."""
     online = broker.consumers.get(group)
     if online is None or online.is_broadcasting:  # who broadcasts keeps its progress itself
         return
     for topic in list(online.subscriptions):
         is_known = broker.topics.get(topic) is not None and broker.store.queue_ids(topic)
-        if is_known and not broker.offsets.has_progress(group, topic):
+        if is_known and not broker.offsets.has_progress(group, topic) and are_positions_known(broker, group, topic):
             yield topic
+
+
+def are_positions_known(broker: PositionsBroker, group: str, topic: str) -> bool:
+    return all(position(broker, group, topic, queue_id) >= 0 for queue_id in broker.store.queue_ids(topic))
 
 
 def position(broker: PositionsBroker, group: str, topic: str, queue_id: int) -> int:
     """The next offset that a group consumes in a queue. Without progress, where its members begin (Java:
-    RebalancePushImpl.computePullFromWhereWithException); 0 in a topic that none of them reads."""
+    RebalancePushImpl.computePullFromWhereWithException), or -1 if they began before the broker started; 0 in a topic that none of them
+    reads."""
     offsets = broker.offsets
     committed = offsets.query(group, topic, queue_id)
     online = broker.consumers.get(group)
@@ -60,7 +66,7 @@ def position(broker: PositionsBroker, group: str, topic: str, queue_id: int) -> 
         return first
     # From the newest message or a time on: only the first pull shows where that was.
     begun = offsets.begun_at(group, topic, queue_id)
-    return max(first, begun) if begun >= 0 else broker.store.max_offset(topic, queue_id)
+    return max(first, begun) if begun >= 0 or first == broker.store.max_offset(topic, queue_id) else -1
 
 
 def has_first_message(broker: PositionsBroker, topic: str, queue_id: int) -> bool:

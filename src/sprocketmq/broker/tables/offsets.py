@@ -38,7 +38,7 @@ class OffsetTable:
         self._groups: dict[str, dict[str, None]] = {}
         self._topics: dict[str, dict[str, None]] = {}
         self._pulled: dict[tuple[str, str, int], int] = {}
-        # The first pull of queues that had no progress then.
+        # The first pull of queues whose member was told before that there is no progress; -1 until it pulls.
         self._begun: dict[tuple[str, str, int], int] = {}
         # (group, topic, queue id) -> offset, law 4; nearly always empty, which a pull checks first
         self.resets: dict[tuple[str, str, int], int] = {}
@@ -129,18 +129,24 @@ class OffsetTable:
         """Return the pending offset, and remove it."""
         return self.resets.pop((group, topic, queue_id), None)
 
+    def note_no_progress(self, group: str, topic: str, queue_id: int) -> None:
+        """A member is told that a queue has no progress. If nobody has pulled it, its next pull is where the group begins."""
+        key = (group, topic, queue_id)
+        if key not in self._pulled and len(self._begun) < self.max_offsets:
+            self._begun[key] = -1
+
     def note_pull(self, group: str, topic: str, queue_id: int, begin: int, end: int) -> None:
         """A pull from ``begin`` on, after which the group goes on at ``end``."""
         key = (group, topic, queue_id)
         if key not in self._pulled:
             if len(self._pulled) >= self.max_offsets:
                 return
-            if self.query(group, topic, queue_id) < 0:
+            if key in self._begun:
                 self._begun[key] = begin
         self._pulled[key] = end
 
     def begun_at(self, group: str, topic: str, queue_id: int) -> int:
-        """The offset of the group's first pull since the broker started, if the queue had no progress then; else -1."""
+        """Where the group began in a queue without progress; -1 if that was before the broker started."""
         return self._begun.get((group, topic, queue_id), -1)
 
     def pull_offset(self, group: str, topic: str, queue_id: int) -> int:

@@ -91,7 +91,7 @@ def _record(admin: Admin, group: str, topic: str | None) -> dict[str, Any]:
     progress = admin.consumer_progress(group, topic)
     if not progress:
         raise ConfigurationError(
-            f"group {group!r} has no progress on any broker yet, and no member is online: how far it is behind is not known; "
+            f"group {group!r} has no progress on any broker yet, and no member holds messages: how far it is behind is not known; "
             "start a member, or give --topic"
         )
     return _with_times(admin, group, progress)

@@ -180,12 +180,15 @@ class GroupProgressRequests(GroupMemberRequests, GroupRequests):
 
     async def _not_begun(self, group: str, topic: str | None, known: Set[str]) -> dict[MessageQueue, QueueProgress]:
         """The queues of which members hold messages, in topics in which the group has no progress at all: a listener hangs in its first
-        message, or fails. Only the member knows where it began."""
+        message, or fails. Only the member knows where it began. A pull consumer does not tell which messages it has given out: without
+        a commit the whole queue counts."""
         connection = await self._connection(group)
         if connection is None or connection.message_model == bodies.MessageModel.BROADCASTING:
             return {}
+        polls = connection.consume_type == bodies.ConsumeType.CONSUME_ACTIVELY
         topics = {name for name in connection.subscription_table if not is_retry_topic(name)} - known
-        if not (topics if topic is None else topics & {topic}):
+        is_assigned = polls and not connection.subscription_table and not known  # announces no topics
+        if not is_assigned and not (topics if topic is None else topics & {topic}):
             return {}
         first: dict[MessageQueue, int] = {}
         for member in connection.connection_set:
@@ -196,8 +199,11 @@ class GroupProgressRequests(GroupMemberRequests, GroupRequests):
                     raise
                 continue  # it has left
             for queue, held in info.mq_table.items():
-                if queue.topic in topics and topic in (None, queue.topic) and held.cached_msg_count:
-                    first[queue] = min(held.cached_msg_min_offset, first.get(queue, held.cached_msg_min_offset))
+                begun = held.commit_offset
+                if begun < 0 and not polls and held.cached_msg_count:
+                    begun = held.cached_msg_min_offset
+                if (is_assigned or queue.topic in topics) and topic in (None, queue.topic) and (begun >= 0 or polls):
+                    first[queue] = min(begun, first.get(queue, begun))
 
         async def progress(queue: MessageQueue) -> QueueProgress:
             return QueueProgress(await self._api.max_offset(await self._address_of(queue), queue), first[queue])

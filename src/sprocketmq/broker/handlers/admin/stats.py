@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from sprocketmq.broker.chunked_work import in_chunks
 from sprocketmq.broker.handlers.limits import answer_in_a_frame, too_many_named
-from sprocketmq.broker.observe.group_positions import position, topics_not_begun
+from sprocketmq.broker.observe.group_positions import are_positions_known, position, topics_not_begun
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire import requests
 from sprocketmq.wire.bodies import (
@@ -86,7 +86,8 @@ def consume_stats(broker: BrokerController, connection: Connection, command: Com
         topics = _topics_of(broker, group)
 
     async def answer() -> Command:
-        text, _, _ = await _stats(broker, group, list(dict.fromkeys(topics)))
+        known = [topic for topic in dict.fromkeys(topics) if are_positions_known(broker, group, topic)]
+        text, _, _ = await _stats(broker, group, known)
         return answer_in_a_frame(command, None, text, "ask for one topic at a time")
 
     return broker.answer_in_chunks(connection, command, answer())

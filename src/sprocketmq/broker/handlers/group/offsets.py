@@ -54,8 +54,10 @@ def query_consumer_offset(broker: BrokerController, connection: Connection, comm
     header = command.header(QueryConsumerOffsetRequestHeader)
     topic, queue_id = header.topic, header.queue_id
     offset = broker.offsets.query(header.consumer_group, topic, queue_id)
-    if offset < 0 and header.set_zero_if_not_found is not False and has_first_message(broker, topic, queue_id):
-        offset = 0
+    if offset < 0 and header.set_zero_if_not_found is not False:  # of a member; tools ask with False
+        broker.offsets.note_no_progress(header.consumer_group, topic, queue_id)
+        if has_first_message(broker, topic, queue_id):
+            offset = 0
     if offset < 0:
         remark = f"consumer group {header.consumer_group} has no offset for {topic} queue {queue_id} yet"
         return response(command, ResponseCode.QUERY_NOT_FOUND, remark)
