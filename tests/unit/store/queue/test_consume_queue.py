@@ -101,6 +101,15 @@ def test_retention_forgets_whole_files_and_offsets_go_on() -> None:
     assert queue.unit(12) == (1200, RECORD_BYTES, 0)
 
 
+@pytest.mark.parametrize(
+    ("first_kept", "first_file"), [(400, 0), (401, 5), (500, 5), (900, 5), (901, 10), (1000, 10), (1101, 10)]
+)
+def test_retention_keeps_the_file_of_the_first_kept_unit_and_none_before_it(first_kept: int, first_file: int) -> None:
+    queue = filled(12)
+    queue.clean(first_kept)
+    assert queue.files.start == first_file * UNIT_SIZE_BYTES
+
+
 def test_queues_without_an_append_since_the_last_look_are_unmapped_first(tmp_path: Path) -> None:
     budget = MappedBudget(3)
     oldest, busy, idle = (filled(1, tmp_path / name, budget) for name in ("oldest", "busy", "idle"))
