@@ -94,6 +94,7 @@ class Server:
         self.is_busy = (
             False  # for a manual clock: what a server asks clients, it asks for a client that waits for its answer
         )
+        self.calls = frozenset[object]()
         fork.register(self)
 
     def after_fork_in_child(self) -> None:

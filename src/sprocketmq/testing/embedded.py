@@ -10,7 +10,7 @@ order.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar, cast, overload
@@ -60,6 +60,7 @@ _POLL_S: Final = 0.002
 _LAST_MS: Final = 1_000  # for what the clock does not know of, after the last step
 # How often servers and clients are looked at between two steps at least. A request and its answer take two looks.
 _LOOKS: Final = 8
+_HANGS: Final = 20  # steps for which a listener's call runs until it is taken for one that hangs
 T = TypeVar("T")
 
 
@@ -298,8 +299,8 @@ class EmbeddedRocketMQ(Generic[C]):
         A step is ``step_ms`` long, or goes to the next timer of the clock if that is later. The next step begins when clients and
         servers are at rest (:meth:`ManualClock.is_at_rest`). They do not come to rest while a listener waits for something, an answer is
         lost, or a client is connected that does not use this clock, as that of another process: then the next step begins after
-        ``patience_ms`` of real time, and is ``step_ms`` long. A step ends early when the condition holds. Threads of the test are not
-        waited for; :meth:`wait_until` does that.
+        ``patience_ms`` of real time, and is ``step_ms`` long. A call of a listener that runs for 20 such steps is no longer waited for.
+        A step ends early when the condition holds. Threads of the test are not waited for; :meth:`wait_until` does that.
 
         Args:
             condition: a function without arguments.
@@ -315,10 +316,14 @@ class EmbeddedRocketMQ(Generic[C]):
         """
         advanced_ms = 0.0
         began_s, most_real_ms = time.monotonic(), 0.0
+        steps_of = dict[object, int]()  # for calls of listeners: how many steps they have run for
         while True:
-            is_at_rest = self._is_at_rest_within(condition, patience_ms)
+            hanging = {call for call, steps in steps_of.items() if steps >= _HANGS}
+            is_at_rest = self._is_at_rest_within(condition, patience_ms, hanging)
             if not is_at_rest:
                 most_real_ms += patience_ms
+                if isinstance(self.clock, ManualClock):
+                    steps_of = {call: steps_of.get(call, 0) + 1 for call in self.clock.running_calls()}
             if condition():
                 return advanced_ms
             if advanced_ms >= limit_ms:
@@ -363,12 +368,12 @@ class EmbeddedRocketMQ(Generic[C]):
             )
         return "the broker holds:\n  " + "\n  ".join(lines)
 
-    def _is_at_rest_within(self, condition: Callable[[], object], patience_ms: float) -> bool:
+    def _is_at_rest_within(self, condition: Callable[[], object], patience_ms: float, hanging: Set[object]) -> bool:
         """Wait until clients and servers are at rest, ``condition()`` is true, or patience ends."""
         end_s = time.monotonic() + patience_ms / 1000
         looks = 0
         while not condition() and isinstance(self.clock, ManualClock):
-            if self.clock.is_at_rest():
+            if self.clock.is_at_rest(hanging):
                 return True
             looks += 1
             if looks >= _LOOKS and time.monotonic() > end_s:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 
 import pytest
@@ -65,6 +66,44 @@ def test_a_wait_for_what_never_comes_takes_no_patience(
         rocketmq.advance(1_000)
         with pytest.raises(AssertionError, match="does not hold after 600000 ms"):
             rocketmq.advance_until(lambda: False)
+    assert sum(slept) < 2
+
+
+@pytest.mark.parametrize("kind", ["blocking", "async", "orderly", "every thread"])
+def test_a_listener_that_hangs_takes_no_patience_from_some_step_on(
+    rocketmq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    consumer = rocketmq.push_consumer(
+        "delays", consume_from_where=rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET, consume_thread_count=2
+    )
+    consumer.subscribe("flights")
+    released = threading.Event()
+
+    def hang(*arguments: object) -> None:
+        released.wait(60)
+
+    async def hang_on_loop(message: rmq.MessageExt) -> None:
+        while not released.is_set():
+            await asyncio.sleep(0.01)
+
+    if kind == "orderly":
+        consumer.orderly_listener(hang)
+    else:
+        consumer.on_message(hang_on_loop if kind == "async" else hang)
+    slept: list[float] = []
+    sleep = time.sleep
+    monkeypatch.setattr(
+        "sprocketmq.testing.embedded.time.sleep", lambda seconds: (slept.append(seconds), sleep(seconds))
+    )
+    with consumer, rocketmq.producer("ops") as producer:
+        for number in range(3 if kind == "every thread" else 1):
+            producer.send(rmq.Message("flights", b"%d" % number))
+        with pytest.raises(AssertionError, match="does not hold after 600000 ms") as raised:
+            rocketmq.advance_until(lambda: False)
+        released.set()
+    assert "topic flights: offsets 0 to " in str(raised.value)
+    assert "a client or server is not at rest" in str(raised.value)
     assert sum(slept) < 2
 
 

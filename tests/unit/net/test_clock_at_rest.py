@@ -25,6 +25,7 @@ class Work:
     def __init__(self, *connections: End) -> None:
         self.connections = connections
         self.is_busy = False
+        self.calls = frozenset[object]()
 
 
 @pytest.fixture
@@ -49,6 +50,18 @@ def test_work_that_waits_for_no_timer_is_waited_for() -> None:
     assert not clock.is_at_rest()
     work.is_busy = False
     assert clock.is_at_rest()
+
+
+def test_calls_that_are_said_to_hang_are_not_waited_for() -> None:
+    clock, work, other = ManualClock(), Work(), Work()
+    watch(clock, work)
+    watch(clock, other)
+    work.is_busy, work.calls = True, frozenset({1, 2})
+    assert clock.running_calls() == {1, 2}
+    assert not clock.is_at_rest({1})
+    assert clock.is_at_rest({1, 2, 3})
+    other.is_busy = True  # not with calls
+    assert not clock.is_at_rest({1, 2})
 
 
 def test_work_that_does_not_exist_any_more_is_forgotten() -> None:

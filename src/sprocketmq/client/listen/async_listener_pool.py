@@ -64,9 +64,13 @@ class AsyncListenerPool(Generic[T]):
 
     @property
     def running(self) -> list[Running[T]]:
-        return [running for chunk_run in self._runs.values() if (running := chunk_run.running()) is not None]
+        return [running for chunk_run in list(self._runs.values()) if (running := chunk_run.running()) is not None]
 
     connections = ()
+
+    @property
+    def calls(self) -> frozenset[object]:
+        return frozenset((id(one.item), one.started_ms) for one in self.running)
 
     @property
     def is_busy(self) -> bool:

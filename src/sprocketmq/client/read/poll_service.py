@@ -82,6 +82,10 @@ class PollService:
         """Whether a listener for queues runs."""
         return bool(self._notifying)
 
+    @property
+    def calls(self) -> frozenset[object]:
+        return frozenset(self._notifying.values())
+
     def start(self) -> None:
         """Nothing to start."""
 

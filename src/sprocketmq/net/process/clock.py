@@ -17,7 +17,7 @@ import itertools
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from typing import Final, Protocol
 
 __all__ = ["Clock", "ManualClock", "SystemClock", "Timer", "watch"]
@@ -89,6 +89,11 @@ class Part(Protocol):
     @property
     def is_busy(self) -> bool:
         """Whether it waits for what will come without the clock: an answer, the end of a listener's call."""
+        ...
+
+    @property
+    def calls(self) -> Set[object]:
+        """The calls of a user's function that run."""
         ...
 
     @property
@@ -203,24 +208,37 @@ class ManualClock:
         """
         self._turn_loops(0, limit_s)
 
-    def is_at_rest(self) -> bool:
+    def is_at_rest(self, hanging: Set[object] = frozenset()) -> bool:
         """Whether nothing more happens before a timer of this clock is due, as far as the clock can know. Takes a moment of real time.
 
         At rest is: each event loop that uses this clock has done what it can do, no listener runs, no request waits for its answer (but
         for a pull, which waits at the broker for messages), and what one end of a connection has written the other one has read. It
         never is while a client or server is connected that does not use this clock, such as one of another process.
 
+        Args:
+            hanging: the calls of listeners (:meth:`running_calls`) that are not waited for.
+
         Returns:
             Whether it is at rest.
         """
-        seen = self._look()
+        seen = self._look(hanging)
         # Looked at twice, because not all is looked at in the same moment: what one end wrote after its look, the other may have read
         # before its own. Nothing was under way between two looks that see the same.
         return (
             seen is not None
             and all(seen.get((remote, local)) == (read, written) for (local, remote), (written, read) in seen.items())
-            and self._look() == seen
+            and self._look(hanging) == seen
         )
+
+    def running_calls(self) -> Set[object]:
+        """The calls of listeners, and of other functions of the user, that run.
+
+        Returns:
+            A value for each call.
+        """
+        with self._lock:
+            parts = list(self._parts)
+        return frozenset().union(*(part.calls for part in parts))
 
     def next_timer_ms(self) -> float | None:
         """Milliseconds until the next timer is due, at least 0; None: there is none.
@@ -236,13 +254,13 @@ class ManualClock:
         with self._lock:
             self._parts.add(part)
 
-    def _look(self) -> dict[tuple[str, str], tuple[int, int]] | None:
+    def _look(self, hanging: Set[object]) -> dict[tuple[str, str], tuple[int, int]] | None:
         """What each end has written and read, by its addresses; None: something is busy."""
         if not self._turn_loops(_ROUNDS, _TURN_S):
             return None
         with self._lock:
             parts = list(self._parts)
-        if any(part.is_busy for part in parts):
+        if any(part.is_busy and not (part.calls and part.calls <= hanging) for part in parts):
             return None
         ends = (end for part in parts for end in part.connections)
         return {(end.local_address, end.remote_address): (end.written_bytes, end.read_bytes) for end in ends}
