@@ -395,6 +395,24 @@ def test_an_exception_that_is_returned_counts_as_raised(
     rocketmq.wait_until(lambda: _committed(rocketmq, consumer) == 1)
 
 
+@pytest.mark.parametrize("form", [form for form in _forms(lambda message: None) if form.startswith("message")])
+def test_a_status_of_orderly_listeners_acknowledges_no_message_of_another(
+    rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, form: str
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    seen: list[int] = []
+
+    def answer(message: rmq.MessageExt) -> object:
+        seen.append(message.reconsume_times)
+        return None if message.reconsume_times else rmq.ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT
+
+    kind, listener = _forms(answer)[form]
+    consumers(listener, kind=kind)
+    send_all(producer, ["0"])
+    rocketmq.advance_until(lambda: len(seen) == 2)
+    assert seen == [0, 1]
+
+
 @pytest.mark.parametrize("form", _forms(lambda message: None))
 def test_a_dead_letter_that_is_returned_is_one(
     rocketmq: EmbeddedRocketMQ, producer: rmq.Producer, consumers: Consumers, form: str
