@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 ROWS ?=
 
-.PHONY: help setup demo test test-all nightly test-old-spark test-pythons lint format mixed-groups soak spark-soak transaction-soak bench bench-random bench-client bench-spark bench-shapes bench-delay bench-proxy crash outage full-disk spark-kills hostile loop-share fuzz docs interop lock packages mechanisms mutants mutation coverage clean
+.PHONY: help setup demo test test-all nightly test-old-spark test-pythons lint generate format mixed-groups soak spark-soak transaction-soak bench bench-random bench-client bench-spark bench-shapes bench-delay bench-proxy crash outage full-disk spark-kills hostile loop-share fuzz docs interop lock packages mechanisms mutants mutation coverage clean
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 12
@@ -56,6 +56,10 @@ lint: $(VENV)/.ready ## run ruff, mypy --strict and import-linter
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
+
+generate: $(VENV)/.ready ## write what is generated: blocking classes, types of options, tables and lists in docs, lines of the licence
+	@$(BIN)/python scripts/spdx
+	@$(BIN)/python scripts/generate
 
 format: $(VENV)/.ready ## format the code with ruff
 	@$(BIN)/ruff check --fix .

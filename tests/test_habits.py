@@ -42,13 +42,6 @@ def test_the_changelog_has_this_version_dated_below_an_unreleased_section() -> N
     assert re.fullmatch(rf"\[{re.escape(__version__)}\] - \d{{4}}-\d\d-\d\d", heads[1])
 
 
-def test_commands_that_the_pages_name_exist() -> None:
-    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
-    for page in (ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *(ROOT / ".github").rglob("*.*")):
-        named = set(re.findall(r"(?:`|: |^)make ([a-z-]+)", page.read_text("utf-8"), re.MULTILINE))
-        assert named <= targets, page
-
-
 def test_hooks_run_what_the_environment_has() -> None:
     config = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text("utf-8"))
     hooks = [hook for repository in config["repos"] for hook in repository["hooks"]]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from mechanisms.mechanism import ARTICLES, Mechanism
-from mechanisms.page import MECHANISMS, PAGE, TITLES, page
+from mechanisms.page import MECHANISMS, TITLES
 from mutants.all_mutants import MUTANTS
 
 TESTS = Path(__file__).parent
@@ -63,13 +63,12 @@ def test_what_a_line_names_is_there(mechanism: Mechanism) -> None:
     assert mechanism.tests, "a mechanism without a test is a wish"
     missing = [test for test in mechanism.tests.split() if not is_there(test, TESTS)]
     missing += [test for test in mechanism.apache.split() if not is_there(test, TESTS / "interop")]
-    assert missing == []
+    assert missing == [], "tests/mechanisms names these tests: give it their new names"
 
 
 def test_each_row_is_there_in_order_and_no_line_twice() -> None:
     assert list(dict.fromkeys(mechanism.row for mechanism in MECHANISMS)) == list(TITLES)
     assert [what for what, count in Counter((m.row, m.what) for m in MECHANISMS).items() if count > 1] == []
-    assert len(MECHANISMS) >= 120
 
 
 def test_what_is_seen_at_apache_is_seen_at_both_generations() -> None:
@@ -94,12 +93,3 @@ def test_each_mechanism_is_broken_by_a_mutant_or_decided_by_a_function_that_muta
             unit_tests = list((TESTS / "unit" / package).rglob(f"test_*{module.rpartition('/')[2]}*.py"))
             assert unit_tests, f"{mechanism.file}: make mutation finds no tests for it"
             assert is_defined(mechanism.function, SOURCE / mechanism.file), mechanism.function
-
-
-def test_each_row_is_broken_on_purpose_at_least_three_times() -> None:
-    counts = Counter(mutant.mechanism for mutant in MUTANTS)
-    assert {row: counts[row] for row in TITLES if counts[row] < 3} == {}
-
-
-def test_the_page_is_up_to_date() -> None:
-    assert PAGE.read_text("utf-8") == page(broken_on_purpose()), "scripts/mechanisms writes docs/mechanisms.md anew"

@@ -12,8 +12,10 @@ import pytest
 import sprocketmq as rmq
 from code_texts import OMITTED, not_in_the_code
 from sprocketmq.broker import BrokerConfig
+from sprocketmq.broker.settings.live_config import _OF_BROKER, _OF_STORE
 from sprocketmq.client import keyword_options
 from sprocketmq.spark.options.option_table import OPTIONS
+from sprocketmq.spark.options.source_columns import COLUMNS
 from walked_page import Walk, fences_of
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -24,7 +26,9 @@ TROUBLES = DOCS / "troubleshooting.md"
 def test_each_heading_of_troubleshooting_is_a_sentence_of_the_program() -> None:
     quoted = re.findall(r"^### `(.+)`$", TROUBLES.read_text("utf-8"), re.MULTILINE)
     assert len(quoted) >= 25
-    assert not_in_the_code(quoted) == []
+    assert not_in_the_code(quoted) == [], (
+        "no text of src says this any more: change the heading of docs/troubleshooting.md"
+    )
 
 
 def test_a_sentence_that_the_program_does_not_say_is_found() -> None:
@@ -64,4 +68,19 @@ def test_the_guide_names_every_metric(source: str, page: str) -> None:
     named = set(re.findall(r'"((?:sprocketmq|rocketmq)_\w+)"', (ROOT / "src/sprocketmq" / source).read_text("utf-8")))
     guide = (DOCS / "guides" / page).read_text("utf-8")
     assert named, "no metric was found"
-    assert sorted(name for name in named if f"`{name}`" not in guide) == []
+    assert sorted(name for name in named if f"`{name}`" not in guide) == [], (
+        f"docs/guides/{page} does not name these metrics"
+    )
+
+
+def test_the_guide_names_the_settings_that_change_while_a_broker_runs() -> None:
+    guide = (DOCS / "guides/broker.md").read_text("utf-8")
+    paragraph = guide.partition("These keys can change:")[2].partition("Any other key is refused")[0]
+    named = set(re.findall(r"`(\w+)`", paragraph))
+    assert named == _OF_BROKER | _OF_STORE, 'change the list under "Settings while running" in docs/guides/broker.md'
+
+
+def test_the_page_names_every_column_of_the_source() -> None:
+    section = (DOCS / "spark/index.md").read_text("utf-8").partition("## Columns of the source")[2]
+    named = re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (`[^|]+) \|", section, re.MULTILINE)))
+    assert named == list(COLUMNS), "the table in docs/spark/index.md needs a row for each column, in this order"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/mechanisms.md: every mechanism of the five articles, one line each.
 
-``scripts/mechanisms`` writes it, ``tests/test_mechanisms.py`` compares it with the code.
+``make generate`` writes it, ``tests/test_mechanisms.py`` compares it with the code.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ a function of `core` decides the mechanism; `make mutation` changes each line of
 ([decision 32](decisions/0032-mutation-testing.md), [decision 35](decisions/0035-a-short-list-of-mutants.md)). `make mechanisms` uses only
 the public API (clients, commands, embedded servers) and checks that it executes these functions and the statements that the mutants break.
 
-`scripts/mechanisms` writes this page; `tests/test_mechanisms.py` checks that every file and every test named here exists.
+`make generate` writes this page; `tests/test_mechanisms.py` checks that every file and every test named here exists.
 
 """
 

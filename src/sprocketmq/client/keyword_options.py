@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The options of the public classes as types: misspelt or mistyped ones are refused by type checkers, and completed by editors.
 
-Written by scripts/keyword-options out of the structs that check the options while the program runs: change those, then run it.
+Written by `make generate` out of the structs that check the options while the program runs: change those.
 """
 
 from __future__ import annotations

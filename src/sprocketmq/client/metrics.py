@@ -6,23 +6,8 @@
 A client that is not watched is not measured, and ``prometheus_client`` is imported when a ClientMetrics is made. A scrape reads tables
 that the client's loop changes: it takes no lock, and reads again if a table changed meanwhile.
 
-| metric | kind | what |
-|---|---|---|
-| rocketmq_send_cost_time | histogram, ms | tries of sends: topic, invocation_status (success, failure) |
-| rocketmq_delivery_latency | histogram, ms | from the store to this client |
-| rocketmq_process_time | histogram, ms | listener calls: topic, consumer_group, invocation_status |
-| rocketmq_consumer_cached_messages, rocketmq_consumer_cached_bytes | gauge | pulled and not finished |
-| sprocketmq_consumer_queues | gauge | queues that this member has now |
-| sprocketmq_consumer_backlog_messages | gauge | not pulled yet, as the last pull of each queue saw it |
-| sprocketmq_consumer_pulled_messages_total | counter | messages that came |
-| sprocketmq_consumer_consumed_messages_total | counter | result: ok, failed |
-| sprocketmq_consumer_retried_messages_total | counter | messages that were sent back for a later try |
-| sprocketmq_consumer_dead_letters_total | counter | messages that became dead letters |
-| sprocketmq_consumer_timeouts_total | counter | messages over the consume timeout |
-| sprocketmq_trace_dropped_total | counter | records of message trace that were dropped because too many waited |
-
-Those of a consumer carry ``consumer_group`` and ``topic``. A ``client_id`` is new at each start, which makes new series each time, so it is
-a label only on request; without it the numbers of clients with equal labels are added.
+docs/guides/watching.md lists them. Those of a consumer carry ``consumer_group`` and ``topic``. A ``client_id`` is new at each start, which
+makes new series each time, so it is a label only on request; without it the numbers of clients with equal labels are added.
 """
 
 from __future__ import annotations

@@ -129,7 +129,8 @@ class RequestCode(IntEnum):
     AUTH_DELETE_ACL = 3008
     AUTH_GET_ACL = 3009
     AUTH_LIST_ACL = 3010
-    HANDOVER = 30_001  # ours, unknown to Apache: a broker gives its messages to its slave
+    # From here on ours, unknown to Apache.
+    HANDOVER = 30_001  # a broker gives its messages to its slave
 
 
 class ResponseCode(IntEnum):

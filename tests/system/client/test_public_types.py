@@ -4,25 +4,13 @@ else is. One program, one run of mypy and one of pyright (basedpyright in its st
 
 from __future__ import annotations
 
-import inspect
 import json
 import re
 import subprocess
 import sys
-import typing
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import msgspec
 import pytest
-
-import sprocketmq as rmq
-from sprocketmq.client.settings.options import ClientOptions
-from sprocketmq.client.settings.pull_settings import PullSettings
-from sprocketmq.client.settings.push_settings import PushSettings
-from sprocketmq.client.settings.send_settings import SendSettings
-from sprocketmq.wire.bodies import SubscriptionGroupConfig
 
 ROOT = Path(__file__).resolve().parents[3]
 # Lines that end with "# refused" are errors, the others are none.
@@ -247,43 +235,3 @@ def test_pyright_refuses_what_is_misspelt_or_mistyped_and_nothing_else(program: 
     found = json.loads(done.stdout)["generalDiagnostics"]
     said = {one["range"]["start"]["line"] + 1 for one in found if one["severity"] == "error"}
     assert said == REFUSED, "\n".join(f"{one['range']['start']['line'] + 1}: {one['message']}" for one in found)
-
-
-# -- the types are those of the one table --------------------------------------------------------------------------------------------
-
-
-def test_the_types_of_the_options_are_what_the_structs_say() -> None:
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "scripts/keyword-options"), "--check"], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-
-
-STRUCTS = {
-    "CommonOptions": (ClientOptions, ()),
-    "ProducerOptions": (SendSettings, (ClientOptions,)),
-    "PushConsumerOptions": (PushSettings, (ClientOptions,)),
-    "PullConsumerOptions": (PullSettings, (ClientOptions,)),
-    "GroupSettings": (SubscriptionGroupConfig, ()),
-}
-
-
-@pytest.mark.parametrize("name", STRUCTS)
-def test_each_option_that_the_program_takes_has_its_type(name: str) -> None:
-    """Looked at from the other end: the types as they are when the program runs, against the structs."""
-    own, others = STRUCTS[name]
-    expected: dict[str, Any] = {}
-    for struct in (*others, own):
-        kinds = typing.get_type_hints(struct)
-        expected |= {one.name: kinds[one.name] for one in msgspec.structs.fields(struct)}
-    for given_apart in ("group", "group_name"):
-        expected.pop(given_apart, None)
-    assert typing.get_type_hints(getattr(rmq, name)) == expected
-
-
-@pytest.mark.parametrize(
-    ("name", "verb"), [("SendArguments", rmq.AsyncProducer.send), ("RequestArguments", rmq.AsyncProducer.request)]
-)
-def test_arguments_of_sends_that_do_not_wait_are_those_of_sends_that_do(name: str, verb: Callable[..., Any]) -> None:
-    own = {one.name for one in inspect.signature(verb).parameters.values() if one.kind is one.KEYWORD_ONLY}
-    assert set(typing.get_type_hints(getattr(rmq, name))) == own

@@ -7,8 +7,6 @@ import ast
 import builtins
 import inspect
 import re
-import subprocess
-import sys
 import typing
 from collections.abc import Iterator
 from functools import cache
@@ -21,7 +19,6 @@ import sprocketmq.spark
 from sprocketmq.testing import EmbeddedRocketMQ, FaultInjector, ManualClock
 from unit.client.help_text import entries, members, missing_in_class, missing_in_verb, sections
 
-ROOT = Path(__file__).resolve().parents[3]
 SOURCE = Path(rmq.__file__).parent
 ADDRESS = "127.0.0.1:9876"
 
@@ -180,13 +177,6 @@ def test_help_of_a_blocking_class_awaits_nothing(name: str) -> None:
         verb_name: inspect.getdoc(verb) or "" for verb_name, verb in members(kind)
     }
     assert [where for where, text in texts.items() if re.search(r"\bawait\b|\basync (?:with|for)\b", text)] == []
-
-
-def test_blocking_classes_say_what_their_async_twins_say() -> None:
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "scripts/blocking-faces"), "--check"], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
 
 
 # -- the rules themselves ------------------------------------------------------------------------------------------------------------

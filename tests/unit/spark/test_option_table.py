@@ -4,11 +4,8 @@ name is answered with the right one, and the page says what the table says."""
 
 from __future__ import annotations
 
-import importlib.machinery
-import importlib.util
 import re
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
@@ -146,20 +143,6 @@ def test_options_against_each_other_are_one_sentence(options: dict[str, str], se
 
 
 # -- the page --------------------------------------------------------------------------------------------------------------------
-
-
-def script() -> ModuleType:
-    loader = importlib.machinery.SourceFileLoader("spark_options_script", str(ROOT / "scripts/spark-options"))
-    spec = importlib.util.spec_from_loader(loader.name, loader)
-    assert spec is not None
-    module = importlib.util.module_from_spec(spec)
-    loader.exec_module(module)
-    return module
-
-
-def test_the_page_of_options_is_written_from_the_table() -> None:
-    module = script()
-    assert module.PAGE.read_text("utf-8") == module.page(), "scripts/spark-options writes docs/spark/options.md anew"
 
 
 def test_no_page_names_an_option_that_does_not_exist() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Admin, the blocking form of AsyncAdmin. Written by scripts/blocking-faces: change the async methods, then run it."""
+"""Admin, the blocking form of AsyncAdmin. Written by `make generate`: change the async methods."""
 
 from __future__ import annotations
 
