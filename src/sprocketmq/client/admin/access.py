@@ -47,11 +47,6 @@ class AccessRequests(AdminSession):
             user_type: ``Normal``, which may do what its policies allow, or ``Super``, which may do everything.
             cluster: on all masters of this cluster; default: on all masters.
             broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         info = bodies.UserInfo(username=username, password=password, user_type=_one_of("user_type", user_type, _TYPES))
         await self._change(
@@ -77,11 +72,6 @@ class AccessRequests(AdminSession):
             user_status: ``enable`` or ``disable``; default: unchanged.
             cluster: on all masters of this cluster; default: on all masters.
             broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         if user_type is not None:
             _one_of("user_type", user_type, _TYPES)
@@ -99,11 +89,6 @@ class AccessRequests(AdminSession):
             username: the name of the user.
             cluster: on all masters of this cluster; default: on all masters.
             broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         await self._change(
             requests.accounts.AUTH_DELETE_USER, headers.UserRequestHeader(username=username), None, cluster, broker
@@ -118,11 +103,6 @@ class AccessRequests(AdminSession):
 
         Returns:
             The user, or None.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.UserRequestHeader(username=username)
         answer = await self._ask(await self._one(broker), requests.accounts.AUTH_GET_USER, header)
@@ -137,11 +117,6 @@ class AccessRequests(AdminSession):
 
         Returns:
             The users.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.ListUsersRequestHeader(filter=name_filter)
         answer = await self._ask(await self._one(broker), requests.accounts.AUTH_LIST_USER, header)
@@ -157,11 +132,6 @@ class AccessRequests(AdminSession):
 
         Returns:
             Their names.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         copied = []
         for user in await self.users(source):
@@ -197,11 +167,6 @@ class AccessRequests(AdminSession):
             source_ips: the policy applies only to requests from these addresses; () means any.
             cluster: on all masters of this cluster; default: on all masters.
             broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         info = _acl(subject, resources, actions, decision, source_ips)
         await self._change(
@@ -229,11 +194,6 @@ class AccessRequests(AdminSession):
             source_ips: the policy applies only to requests from these addresses; () means any.
             cluster: on all masters of this cluster; default: on all masters.
             broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         info = _acl(subject, resources, actions, decision, source_ips)
         await self._change(
@@ -250,11 +210,6 @@ class AccessRequests(AdminSession):
             resource: a resource such as ``Topic:flights``; default: all policies of the user.
             cluster: on all masters of this cluster; default: on all masters.
             broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.DeleteAclRequestHeader(subject=subject, resource=resource)
         await self._change(requests.accounts.AUTH_DELETE_ACL, header, None, cluster, broker)
@@ -268,11 +223,6 @@ class AccessRequests(AdminSession):
 
         Returns:
             The policies, or None.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.AclSubjectRequestHeader(subject=subject)
         answer = await self._ask(await self._one(broker), requests.accounts.AUTH_GET_ACL, header)
@@ -290,11 +240,6 @@ class AccessRequests(AdminSession):
 
         Returns:
             The policies, by subject.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.ListAclsRequestHeader(subject_filter=subject_filter, resource_filter=resource_filter)
         answer = await self._ask(await self._one(broker), requests.accounts.AUTH_LIST_ACL, header)
@@ -310,11 +255,6 @@ class AccessRequests(AdminSession):
 
         Returns:
             The subjects.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         copied = []
         for info in await self.acls(source):
@@ -356,11 +296,6 @@ class AccessRequests(AdminSession):
             group_perms: ``DENY``, ``PUB``, ``SUB`` or ``PUB|SUB``, by group; default: unchanged.
             cluster: on all masters of this cluster; default: on all masters.
             broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.CreateAccessConfigRequestHeader(
             access_key=access_key,
@@ -381,11 +316,6 @@ class AccessRequests(AdminSession):
             access_key: the access key.
             cluster: on all masters of this cluster; default: on all masters.
             broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.DeleteAccessConfigRequestHeader(access_key=access_key)
         await self._change(requests.accounts.DELETE_ACL_CONFIG, header, None, cluster, broker)
@@ -399,11 +329,6 @@ class AccessRequests(AdminSession):
             addresses: addresses, or patterns such as ``10.0.0.*``.
             cluster: on all masters of this cluster; default: on all masters.
             broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.UpdateGlobalWhiteAddrsConfigRequestHeader(global_white_addrs=",".join(addresses))
         await self._change(requests.accounts.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG, header, None, cluster, broker)
@@ -416,11 +341,6 @@ class AccessRequests(AdminSession):
 
         Returns:
             The version of each file.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return await self._ask_header(await self._one(broker), requests.accounts.GET_BROKER_CLUSTER_ACL_INFO)
 

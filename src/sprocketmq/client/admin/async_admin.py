@@ -44,10 +44,5 @@ class AsyncAdmin(GroupLookRequests, AccessRequests):
 
         Returns:
             Topics and groups, by name.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return await self.topic_configs(broker), await self.group_configs(broker)

@@ -94,8 +94,6 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: a value is out of range, or there is no such cluster or broker.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(
             self._async.create_topic(
@@ -123,11 +121,6 @@ class Admin(BlockingClient):
             configs: a TopicConfig for each topic.
             cluster: on all masters of this cluster; default: on all masters.
             broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.create_topics(configs, cluster=cluster, broker=broker))
 
@@ -142,9 +135,6 @@ class Admin(BlockingClient):
 
         Raises:
             TopicNotExist: none of these brokers has the topic.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.set_topic_perm(topic, perm, cluster=cluster, broker=broker))
 
@@ -180,9 +170,6 @@ class Admin(BlockingClient):
 
         Raises:
             TopicNotExist: none of these brokers has the topic.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(
             self._async.alter_topic(
@@ -203,11 +190,6 @@ class Admin(BlockingClient):
         Args:
             topic: the name of the topic.
             cluster: only from the brokers of this cluster; default: from all brokers.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.delete_topic(topic, cluster=cluster))
 
@@ -219,11 +201,6 @@ class Admin(BlockingClient):
 
         Returns:
             Their names.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.topics(cluster=cluster))
 
@@ -232,11 +209,6 @@ class Admin(BlockingClient):
 
         Returns:
             Their names.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.system_topics())
 
@@ -251,9 +223,6 @@ class Admin(BlockingClient):
 
         Raises:
             TopicNotExist: there is no such topic.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.route(topic))
 
@@ -268,9 +237,6 @@ class Admin(BlockingClient):
 
         Raises:
             TopicNotExist: there is no such topic.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.topic_clusters(topic))
 
@@ -285,9 +251,6 @@ class Admin(BlockingClient):
 
         Raises:
             TopicNotExist: there is no such topic.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.queues(topic))
 
@@ -303,11 +266,6 @@ class Admin(BlockingClient):
 
         Returns:
             The queues of each member, by client id.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.allocate(topic, client_ids, strategy=strategy))
 
@@ -323,9 +281,6 @@ class Admin(BlockingClient):
 
         Raises:
             TopicNotExist: there is no such topic.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.topic_stats(topic, broker=broker))
 
@@ -340,9 +295,6 @@ class Admin(BlockingClient):
 
         Raises:
             TopicNotExist: there is no such topic.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.topic_config(topic))
 
@@ -354,11 +306,6 @@ class Admin(BlockingClient):
 
         Returns:
             A dictionary by topic name.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.topic_configs(broker))
 
@@ -373,9 +320,6 @@ class Admin(BlockingClient):
 
         Raises:
             TopicNotExist: there is no such topic, and no setting for it.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.order_conf(topic))
 
@@ -385,11 +329,6 @@ class Admin(BlockingClient):
         Args:
             topic: the name of the topic.
             queues_by_broker: the number of queues by broker name.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.set_order_conf(topic, queues_by_broker))
 
@@ -398,11 +337,6 @@ class Admin(BlockingClient):
 
         Args:
             topic: the name of the topic.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.delete_order_conf(topic))
 
@@ -415,11 +349,6 @@ class Admin(BlockingClient):
 
         Returns:
             A TopicSummary for each topic that has queues.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.topic_summaries(cluster=cluster, with_system_topics=with_system_topics))
 
@@ -434,9 +363,6 @@ class Admin(BlockingClient):
 
         Raises:
             TopicNotExist: there is no such topic.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.consumers_of(topic))
 
@@ -448,11 +374,6 @@ class Admin(BlockingClient):
 
         Returns:
             A row for each group.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.topic_traffic(topic))
 
@@ -469,8 +390,6 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: there is no such setting.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.create_group(group, cluster=cluster, broker=broker, **settings))
 
@@ -492,8 +411,6 @@ class Admin(BlockingClient):
         Raises:
             GroupNotExist: none of these brokers knows the group.
             ConfigurationError: there is no such setting.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.alter_group(group, cluster=cluster, broker=broker, **settings))
 
@@ -510,11 +427,6 @@ class Admin(BlockingClient):
             configs: a SubscriptionGroupConfig for each group.
             cluster: on all masters of this cluster; default: on all masters.
             broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.create_groups(configs, cluster=cluster, broker=broker))
 
@@ -528,11 +440,6 @@ class Admin(BlockingClient):
             remove_offsets: whether to delete its progress, too. Otherwise a new group of this name continues from it.
             cluster: on all masters of this cluster; default: on all masters.
             broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.delete_group(group, remove_offsets=remove_offsets, cluster=cluster, broker=broker))
 
@@ -544,11 +451,6 @@ class Admin(BlockingClient):
 
         Returns:
             Their names.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.groups(cluster=cluster))
 
@@ -560,11 +462,6 @@ class Admin(BlockingClient):
 
         Returns:
             A dictionary by group name.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.group_configs(broker))
 
@@ -579,9 +476,6 @@ class Admin(BlockingClient):
 
         Raises:
             GroupNotExist: no broker knows the group.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.group_config(group))
 
@@ -604,11 +498,6 @@ class Admin(BlockingClient):
             pop_share_queue_num: with POP, how many members share a queue in addition to its owner; -1 means all.
             cluster: on all masters of this cluster; default: on all masters.
             broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(
             self._async.set_consume_mode(
@@ -629,9 +518,6 @@ class Admin(BlockingClient):
 
         Raises:
             GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.group_readable(group, topic, readable))
 
@@ -647,9 +533,6 @@ class Admin(BlockingClient):
 
         Raises:
             GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.consumer_progress(group, topic))
 
@@ -665,9 +548,6 @@ class Admin(BlockingClient):
 
         Raises:
             GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.lag(group, topic))
 
@@ -676,11 +556,6 @@ class Admin(BlockingClient):
 
         Returns:
             A row for each group: first those that have members and an unknown lag, then those with the largest lag.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.group_summaries())
 
@@ -693,11 +568,6 @@ class Admin(BlockingClient):
 
         Returns:
             Progress by group, topic and queue.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.broker_consume_stats(broker, only_ordered=only_ordered))
 
@@ -713,9 +583,6 @@ class Admin(BlockingClient):
 
         Raises:
             GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.consume_time_span(topic, group))
 
@@ -732,9 +599,6 @@ class Admin(BlockingClient):
 
         Raises:
             GroupNotExist: no broker knows the group.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.consumer_connection(group, broker=broker))
 
@@ -749,9 +613,6 @@ class Admin(BlockingClient):
 
         Raises:
             GroupNotExist: no broker knows the group.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.consumer_ids(group))
 
@@ -772,8 +633,6 @@ class Admin(BlockingClient):
 
         Raises:
             RemoteError: the member is not online, or a server refused.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.running_info(group, client_id, jstack=jstack, broker=broker))
 
@@ -789,9 +648,6 @@ class Admin(BlockingClient):
 
         Raises:
             GroupNotExist: no broker knows the group.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.running_infos(group, jstack=jstack))
 
@@ -804,11 +660,6 @@ class Admin(BlockingClient):
 
         Returns:
             A connection for each producer.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.producer_connection(group, topic))
 
@@ -820,11 +671,6 @@ class Admin(BlockingClient):
 
         Returns:
             A dictionary by producer group.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.producers(broker))
 
@@ -839,9 +685,6 @@ class Admin(BlockingClient):
 
         Raises:
             GroupNotExist: no broker knows the group.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.topics_of_group(group))
 
@@ -857,9 +700,6 @@ class Admin(BlockingClient):
 
         Raises:
             GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.subscription(group, topic))
 
@@ -875,8 +715,6 @@ class Admin(BlockingClient):
         Raises:
             TopicNotExist: there is no such topic.
             ConfigurationError: an argument is wrong, or the topic has no such queue.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.min_offset(queue))
 
@@ -892,8 +730,6 @@ class Admin(BlockingClient):
         Raises:
             TopicNotExist: there is no such topic.
             ConfigurationError: an argument is wrong, or the topic has no such queue.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.max_offset(queue))
 
@@ -911,8 +747,6 @@ class Admin(BlockingClient):
         Raises:
             TopicNotExist: there is no such topic.
             ConfigurationError: an argument is wrong, or the topic has no such queue.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.offset_by_time(queue, timestamp_ms, last=last))
 
@@ -928,8 +762,6 @@ class Admin(BlockingClient):
         Raises:
             TopicNotExist: there is no such topic.
             ConfigurationError: an argument is wrong, or the topic has no such queue.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.earliest_store_time_ms(queue))
 
@@ -945,9 +777,6 @@ class Admin(BlockingClient):
 
         Raises:
             GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.consumer_offset(group, queue))
 
@@ -961,9 +790,6 @@ class Admin(BlockingClient):
 
         Raises:
             GroupNotExist, TopicNotExist: a 5.x broker does not know it; see ``create_group`` (4.9 accepts any name).
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.set_consumer_offset(group, queue, offset))
 
@@ -985,8 +811,6 @@ class Admin(BlockingClient):
         Raises:
             GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
             RemoteError: a broker refused.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.reset_offset_by_time(group, topic, timestamp_ms, force=force))
 
@@ -1002,9 +826,6 @@ class Admin(BlockingClient):
 
         Raises:
             GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.skip_accumulated(group, topic))
 
@@ -1021,7 +842,6 @@ class Admin(BlockingClient):
             ConfigurationError: the offset is not between the queue's oldest message and its end; or members are online, and the broker is
                 4.9, which can only reset whole topics: stop the members first.
             RemoteError: a server refused.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.reset_offset(group, queue, offset))
 
@@ -1041,9 +861,6 @@ class Admin(BlockingClient):
 
         Raises:
             GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.clone_offsets(source, destination, topic))
 
@@ -1059,11 +876,6 @@ class Admin(BlockingClient):
 
         Returns:
             The next offset of each queue, by client id.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.consume_status(topic, group, client_id))
 
@@ -1078,8 +890,6 @@ class Admin(BlockingClient):
 
         Raises:
             ConfigurationError: it is not an offset message id; for a ``message_id`` use ``messages_by_unique_key``.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.view_message(offset_message_id))
 
@@ -1120,11 +930,6 @@ class Admin(BlockingClient):
 
         Returns:
             The messages.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(
             self._async.messages_by_key(
@@ -1143,11 +948,6 @@ class Admin(BlockingClient):
 
         Returns:
             The copies.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.messages_by_unique_key(topic, unique_key, broker=broker))
 
@@ -1175,9 +975,6 @@ class Admin(BlockingClient):
 
         Raises:
             TopicNotExist: there is no trace topic yet.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(
             self._async.message_trace(
@@ -1198,8 +995,6 @@ class Admin(BlockingClient):
         Raises:
             TopicNotExist: there is no such topic.
             ConfigurationError: an argument is wrong, or the topic has no such queue.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.message_at(queue, offset))
 
@@ -1229,8 +1024,6 @@ class Admin(BlockingClient):
         Raises:
             TopicNotExist: there is no such topic.
             ConfigurationError: an argument is wrong, or the topic has no such queue.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(
             self._async.read_messages(
@@ -1252,11 +1045,6 @@ class Admin(BlockingClient):
         Returns:
             The messages, in the order in which they were stored, and the positions for the next call: behind these messages and behind
             those that the filter left out.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.read_onward(positions, max_messages=max_messages, expression=expression))
 
@@ -1268,11 +1056,6 @@ class Admin(BlockingClient):
 
         Returns:
             A row for each group.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.message_track(message))
 
@@ -1291,8 +1074,6 @@ class Admin(BlockingClient):
 
         Raises:
             RemoteError: the member is not online, is not a push consumer, or did not answer within 10 s.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.consume_directly(group, client_id, message))
 
@@ -1313,9 +1094,6 @@ class Admin(BlockingClient):
 
         Raises:
             GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.consume_queue(queue, index, count, group))
 
@@ -1325,11 +1103,6 @@ class Admin(BlockingClient):
         Args:
             topic: the topic of the message.
             offset_message_id: the offset message id of the half message.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.resume_half_message(topic, offset_message_id))
 
@@ -1338,11 +1111,6 @@ class Admin(BlockingClient):
 
         Returns:
             ``host:port``, or None.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.proxy())
 
@@ -1351,11 +1119,6 @@ class Admin(BlockingClient):
 
         Returns:
             Addresses by broker name and id, and broker names by cluster.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.cluster_info())
 
@@ -1367,11 +1130,6 @@ class Admin(BlockingClient):
 
         Returns:
             A BrokerStatus for each broker.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.brokers(cluster=cluster))
 
@@ -1383,11 +1141,6 @@ class Admin(BlockingClient):
 
         Returns:
             A dictionary with the broker's names.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.broker_runtime_info(broker))
 
@@ -1405,8 +1158,6 @@ class Admin(BlockingClient):
 
         Raises:
             RemoteError: there is no such count, or a server refused.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.broker_stats(broker, stats_name, stats_key))
 
@@ -1418,11 +1169,6 @@ class Admin(BlockingClient):
 
         Returns:
             Offsets and rates for each slave.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.ha_status(broker))
 
@@ -1437,9 +1183,7 @@ class Admin(BlockingClient):
             True if it does.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
             RemoteError: a server refused.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.speaks_5x(broker))
 
@@ -1451,11 +1195,6 @@ class Admin(BlockingClient):
 
         Returns:
             A dictionary by name.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.broker_config(broker))
 
@@ -1473,8 +1212,6 @@ class Admin(BlockingClient):
 
         Raises:
             RemoteError: SprocketMQ's brokers refuse unknown settings and those that need a restart; Apache's accept them without an error.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.update_broker_config(settings, cluster=cluster, broker=broker))
 
@@ -1484,11 +1221,6 @@ class Admin(BlockingClient):
         Args:
             cluster: on all masters of this cluster; default: on all masters.
             broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.clean_expired_consume_queues(cluster=cluster, broker=broker))
 
@@ -1498,11 +1230,6 @@ class Admin(BlockingClient):
         Args:
             cluster: on all masters of this cluster; default: on all masters.
             broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.delete_expired_commit_logs(cluster=cluster, broker=broker))
 
@@ -1512,11 +1239,6 @@ class Admin(BlockingClient):
         Args:
             cluster: on all masters of this cluster; default: on all masters.
             broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.clean_unused_topics(cluster=cluster, broker=broker))
 
@@ -1533,11 +1255,6 @@ class Admin(BlockingClient):
 
         Returns:
             The number of changed topics by name server.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.wipe_write_perm(broker_name))
 
@@ -1549,11 +1266,6 @@ class Admin(BlockingClient):
 
         Returns:
             The number of changed topics by name server.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.add_write_perm(broker_name))
 
@@ -1564,11 +1276,6 @@ class Admin(BlockingClient):
             namespace: the namespace of the key.
             key: the key.
             value: the value.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.put_kv_config(namespace, key, value))
 
@@ -1581,11 +1288,6 @@ class Admin(BlockingClient):
 
         Returns:
             The value, or None.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.kv_config(namespace, key))
 
@@ -1597,11 +1299,6 @@ class Admin(BlockingClient):
 
         Returns:
             The values by key.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.kv_configs(namespace))
 
@@ -1611,11 +1308,6 @@ class Admin(BlockingClient):
         Args:
             namespace: the namespace of the key.
             key: the key.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.delete_kv_config(namespace, key))
 
@@ -1624,11 +1316,6 @@ class Admin(BlockingClient):
 
         Returns:
             Settings by name, for each address of a name server.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.namesrv_config())
 
@@ -1637,11 +1324,6 @@ class Admin(BlockingClient):
 
         Args:
             settings: values by their Apache names, such as ``{"orderMessageEnable": True}``.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.update_namesrv_config(settings))
 
@@ -1658,9 +1340,6 @@ class Admin(BlockingClient):
 
         Raises:
             GroupNotExist: no broker knows the group.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.diagnose_group(group, stuck_after_ms=stuck_after_ms, watch_ms=watch_ms))
 
@@ -1681,11 +1360,6 @@ class Admin(BlockingClient):
             user_type: ``Normal``, which may do what its policies allow, or ``Super``, which may do everything.
             cluster: on all masters of this cluster; default: on all masters.
             broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.create_user(username, password, user_type=user_type, cluster=cluster, broker=broker))
 
@@ -1708,11 +1382,6 @@ class Admin(BlockingClient):
             user_status: ``enable`` or ``disable``; default: unchanged.
             cluster: on all masters of this cluster; default: on all masters.
             broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(
             self._async.update_user(
@@ -1732,11 +1401,6 @@ class Admin(BlockingClient):
             username: the name of the user.
             cluster: on all masters of this cluster; default: on all masters.
             broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.delete_user(username, cluster=cluster, broker=broker))
 
@@ -1749,11 +1413,6 @@ class Admin(BlockingClient):
 
         Returns:
             The user, or None.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.user(broker, username))
 
@@ -1766,11 +1425,6 @@ class Admin(BlockingClient):
 
         Returns:
             The users.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.users(broker, name_filter))
 
@@ -1784,11 +1438,6 @@ class Admin(BlockingClient):
 
         Returns:
             Their names.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.copy_users(source, destination, usernames))
 
@@ -1813,11 +1462,6 @@ class Admin(BlockingClient):
             source_ips: the policy applies only to requests from these addresses; () means any.
             cluster: on all masters of this cluster; default: on all masters.
             broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(
             self._async.create_acl(
@@ -1846,11 +1490,6 @@ class Admin(BlockingClient):
             source_ips: the policy applies only to requests from these addresses; () means any.
             cluster: on all masters of this cluster; default: on all masters.
             broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(
             self._async.update_acl(
@@ -1868,11 +1507,6 @@ class Admin(BlockingClient):
             resource: a resource such as ``Topic:flights``; default: all policies of the user.
             cluster: on all masters of this cluster; default: on all masters.
             broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.delete_acl(subject, resource, cluster=cluster, broker=broker))
 
@@ -1885,11 +1519,6 @@ class Admin(BlockingClient):
 
         Returns:
             The policies, or None.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.acl(broker, subject))
 
@@ -1905,11 +1534,6 @@ class Admin(BlockingClient):
 
         Returns:
             The policies, by subject.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.acls(broker, subject_filter, resource_filter))
 
@@ -1923,11 +1547,6 @@ class Admin(BlockingClient):
 
         Returns:
             The subjects.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.copy_acls(source, destination, subjects))
 
@@ -1958,11 +1577,6 @@ class Admin(BlockingClient):
             group_perms: ``DENY``, ``PUB``, ``SUB`` or ``PUB|SUB``, by group; default: unchanged.
             cluster: on all masters of this cluster; default: on all masters.
             broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(
             self._async.update_account(
@@ -1986,11 +1600,6 @@ class Admin(BlockingClient):
             access_key: the access key.
             cluster: on all masters of this cluster; default: on all masters.
             broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.delete_account(access_key, cluster=cluster, broker=broker))
 
@@ -2003,11 +1612,6 @@ class Admin(BlockingClient):
             addresses: addresses, or patterns such as ``10.0.0.*``.
             cluster: on all masters of this cluster; default: on all masters.
             broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         self._run(self._async.update_global_white_addresses(addresses, cluster=cluster, broker=broker))
 
@@ -2019,11 +1623,6 @@ class Admin(BlockingClient):
 
         Returns:
             The version of each file.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.account_versions(broker))
 
@@ -2037,10 +1636,5 @@ class Admin(BlockingClient):
 
         Returns:
             Topics and groups, by name.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return self._run(self._async.export_metadata(broker))

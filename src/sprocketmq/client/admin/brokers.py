@@ -81,11 +81,6 @@ class BrokerRequests(AdminSession):
 
         Returns:
             ``host:port``, or None.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         try:
             await self._api.cluster_info()
@@ -98,11 +93,6 @@ class BrokerRequests(AdminSession):
 
         Returns:
             Addresses by broker name and id, and broker names by cluster.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return await self._api.cluster_info()
 
@@ -114,11 +104,6 @@ class BrokerRequests(AdminSession):
 
         Returns:
             A BrokerStatus for each broker.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         info = await self._api.cluster_info()
         clusters = {name: cluster for cluster, names in info.cluster_addr_table.items() for name in names}
@@ -159,11 +144,6 @@ class BrokerRequests(AdminSession):
 
         Returns:
             A dictionary with the broker's names.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return await self._api.broker_runtime_info(await self._one(broker))
 
@@ -181,8 +161,6 @@ class BrokerRequests(AdminSession):
 
         Raises:
             RemoteError: there is no such count, or a server refused.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.ViewBrokerStatsDataRequestHeader(stats_name=stats_name, stats_key=stats_key)
         return await self._ask_body(await self._one(broker), requests.brokers.VIEW_BROKER_STATS_DATA, header)
@@ -195,11 +173,6 @@ class BrokerRequests(AdminSession):
 
         Returns:
             Offsets and rates for each slave.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return await self._ask_body(await self._one(broker), requests.brokers.GET_BROKER_HA_STATUS)
 
@@ -214,9 +187,7 @@ class BrokerRequests(AdminSession):
             True if it does.
 
         Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
             RemoteError: a server refused.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.GetTopicConfigRequestHeader(topic=DEFAULT_TOPIC)
         try:
@@ -240,11 +211,6 @@ class BrokerRequests(AdminSession):
 
         Returns:
             A dictionary by name.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return _settings((await self._ask(await self._one(broker), requests.brokers.GET_BROKER_CONFIG)).body)
 
@@ -262,8 +228,6 @@ class BrokerRequests(AdminSession):
 
         Raises:
             RemoteError: SprocketMQ's brokers refuse unknown settings and those that need a restart; Apache's accept them without an error.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         if cluster is None and broker is None:
             raise ConfigurationError(
@@ -280,11 +244,6 @@ class BrokerRequests(AdminSession):
         Args:
             cluster: on all masters of this cluster; default: on all masters.
             broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         for address in (await self._masters(cluster, broker)).values():
             await self._ask(address, requests.brokers.CLEAN_EXPIRED_CONSUMEQUEUE)
@@ -295,11 +254,6 @@ class BrokerRequests(AdminSession):
         Args:
             cluster: on all masters of this cluster; default: on all masters.
             broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         for address in (await self._masters(cluster, broker)).values():
             await self._ask(address, requests.brokers.DELETE_EXPIRED_COMMITLOG)
@@ -310,11 +264,6 @@ class BrokerRequests(AdminSession):
         Args:
             cluster: on all masters of this cluster; default: on all masters.
             broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         for address in (await self._masters(cluster, broker)).values():
             await self._ask(address, requests.brokers.CLEAN_UNUSED_TOPIC)
@@ -334,11 +283,6 @@ class BrokerRequests(AdminSession):
 
         Returns:
             The number of changed topics by name server.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.WipeWritePermOfBrokerRequestHeader(broker_name=broker_name)
         changed: dict[str, int] = {}
@@ -355,11 +299,6 @@ class BrokerRequests(AdminSession):
 
         Returns:
             The number of changed topics by name server.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.AddWritePermOfBrokerRequestHeader(broker_name=broker_name)
         changed: dict[str, int] = {}
@@ -375,11 +314,6 @@ class BrokerRequests(AdminSession):
             namespace: the namespace of the key.
             key: the key.
             value: the value.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.PutKVConfigRequestHeader(namespace=namespace, key=key, value=value)
         for address in self.name_servers:
@@ -394,11 +328,6 @@ class BrokerRequests(AdminSession):
 
         Returns:
             The value, or None.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.GetKVConfigRequestHeader(namespace=namespace, key=key)
         try:
@@ -417,11 +346,6 @@ class BrokerRequests(AdminSession):
 
         Returns:
             The values by key.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.GetKVListByNamespaceRequestHeader(namespace=namespace)
         try:
@@ -438,11 +362,6 @@ class BrokerRequests(AdminSession):
         Args:
             namespace: the namespace of the key.
             key: the key.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.DeleteKVConfigRequestHeader(namespace=namespace, key=key)
         for address in self.name_servers:
@@ -453,11 +372,6 @@ class BrokerRequests(AdminSession):
 
         Returns:
             Settings by name, for each address of a name server.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return {
             address: _settings((await self._ask(address, requests.name_servers.GET_NAMESRV_CONFIG)).body)
@@ -469,11 +383,6 @@ class BrokerRequests(AdminSession):
 
         Args:
             settings: values by their Apache names, such as ``{"orderMessageEnable": True}``.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         for address in self.name_servers:
             await self._ask(address, requests.name_servers.UPDATE_NAMESRV_CONFIG, body=_text(settings))

@@ -82,9 +82,6 @@ class GroupLookRequests(MessageRequests, BrokerRequests):
 
         Raises:
             GroupNotExist: no broker knows the group.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         check_range("watch_ms", watch_ms, 0, _MOST_WATCHED_MS)
         configs: Mapping[str, bodies.SubscriptionGroupConfig] | RequestNotServed

@@ -36,9 +36,6 @@ class GroupMemberRequests(AdminSession):
 
         Raises:
             GroupNotExist: no broker knows the group.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         connection = await self._connection(check_group(group), broker)
         if connection is None and broker is None:
@@ -69,9 +66,6 @@ class GroupMemberRequests(AdminSession):
 
         Raises:
             GroupNotExist: no broker knows the group.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         check_group(group)
         servers = await self._servers_of_members()
@@ -98,8 +92,6 @@ class GroupMemberRequests(AdminSession):
 
         Raises:
             RemoteError: the member is not online, or a server refused.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.GetConsumerRunningInfoRequestHeader(
             consumer_group=check_group(group), client_id=client_id, jstack_enable=jstack
@@ -121,9 +113,6 @@ class GroupMemberRequests(AdminSession):
 
         Raises:
             GroupNotExist: no broker knows the group.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         ids = await self.consumer_ids(group)
         answers = await all_ended(self.running_info(group, client_id, jstack=jstack) for client_id in ids)
@@ -146,11 +135,6 @@ class GroupMemberRequests(AdminSession):
 
         Returns:
             A connection for each producer.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.GetProducerConnectionListRequestHeader(producer_group=group)
         found: dict[str, bodies.Connection] = {}
@@ -171,11 +155,6 @@ class GroupMemberRequests(AdminSession):
 
         Returns:
             A dictionary by producer group.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         answer = await self._ask_body(await self._one(broker), requests.consumers.GET_ALL_PRODUCER_INFO)
         return dict(sorted(answer.data.items()))
@@ -191,9 +170,6 @@ class GroupMemberRequests(AdminSession):
 
         Raises:
             GroupNotExist: no broker knows the group.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.QueryTopicsByConsumerRequestHeader(group=check_group(group))
         topics: set[str] = set()
@@ -216,9 +192,6 @@ class GroupMemberRequests(AdminSession):
 
         Raises:
             GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.QuerySubscriptionByConsumerRequestHeader(group=check_group(group), topic=topic)
         for address in (await self._masters_of(topic)).values():

@@ -97,9 +97,6 @@ class GroupProgressRequests(GroupMemberRequests, GroupRequests):
 
         Raises:
             GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         check_group(group)
         found = await self._progress(group, topic, await self._consume_stats(group, topic))
@@ -250,9 +247,6 @@ class GroupProgressRequests(GroupMemberRequests, GroupRequests):
 
         Raises:
             GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return sum(progress.lag for progress in (await self.consumer_progress(group, topic)).values())
 
@@ -261,11 +255,6 @@ class GroupProgressRequests(GroupMemberRequests, GroupRequests):
 
         Returns:
             A row for each group: first those that have members and an unknown lag, then those with the largest lag.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         topics = await self._api.topic_list()
         names = {topic.removeprefix(_RETRY) for topic in topics if topic.startswith(_RETRY)}
@@ -301,11 +290,6 @@ class GroupProgressRequests(GroupMemberRequests, GroupRequests):
 
         Returns:
             Progress by group, topic and queue.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.GetConsumeStatsInBrokerHeader(is_order=only_ordered)
         return await self._ask_body(await self._one(broker), requests.offsets.GET_BROKER_CONSUME_STATS, header)
@@ -322,9 +306,6 @@ class GroupProgressRequests(GroupMemberRequests, GroupRequests):
 
         Raises:
             GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.QueryConsumeTimeSpanRequestHeader(topic=topic, group=check_group(group))
         spans: list[bodies.QueueTimeSpan] = []

@@ -39,8 +39,6 @@ class GroupRequests(AdminSession):
 
         Raises:
             ConfigurationError: there is no such setting.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         config = _config_of(check_group(group), settings)
         masters = await self._masters(cluster, broker)
@@ -64,8 +62,6 @@ class GroupRequests(AdminSession):
         Raises:
             GroupNotExist: none of these brokers knows the group.
             ConfigurationError: there is no such setting.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         _config_of(check_group(group), settings)  # raises before anything is sent
         masters = await self._masters(cluster, broker)
@@ -91,11 +87,6 @@ class GroupRequests(AdminSession):
             configs: a SubscriptionGroupConfig for each group.
             cluster: on all masters of this cluster; default: on all masters.
             broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         for config in configs:
             check_group(config.group_name)
@@ -122,11 +113,6 @@ class GroupRequests(AdminSession):
             remove_offsets: whether to delete its progress, too. Otherwise a new group of this name continues from it.
             cluster: on all masters of this cluster; default: on all masters.
             broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.DeleteSubscriptionGroupRequestHeader(
             group_name=check_group(group), clean_offset=remove_offsets, remove_offset=remove_offsets
@@ -148,11 +134,6 @@ class GroupRequests(AdminSession):
 
         Returns:
             Their names.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         found: set[str] = set()
         for address in (await self._masters(cluster, None)).values():
@@ -167,11 +148,6 @@ class GroupRequests(AdminSession):
 
         Returns:
             A dictionary by group name.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return await self._groups_at(await self._one(broker))
 
@@ -186,9 +162,6 @@ class GroupRequests(AdminSession):
 
         Raises:
             GroupNotExist: no broker knows the group.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         check_group(group)
         masters = await self._masters(None, None)
@@ -217,11 +190,6 @@ class GroupRequests(AdminSession):
             pop_share_queue_num: with POP, how many members share a queue in addition to its owner; -1 means all.
             cluster: on all masters of this cluster; default: on all masters.
             broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         if mode not in ("PULL", "POP"):
             raise ConfigurationError(f"mode is {mode!r}, 'PULL' or 'POP' is allowed")
@@ -247,9 +215,6 @@ class GroupRequests(AdminSession):
 
         Raises:
             GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.UpdateGroupForbiddenRequestHeader(group=check_group(group), topic=topic, readable=readable)
         answers: dict[str, bool] = {}

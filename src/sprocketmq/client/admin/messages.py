@@ -73,8 +73,6 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
 
         Raises:
             ConfigurationError: it is not an offset message id; for a ``message_id`` use ``messages_by_unique_key``.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         address, offset = self.decode_message_id(offset_message_id)
         header = headers.ViewMessageRequestHeader(offset=offset)
@@ -132,11 +130,6 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
 
         Returns:
             The messages.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         found = await self._query(topic, key, max_messages, begin_ms, end_ms, unique=False, broker=broker)
         return [message for message in found if key in message.keys]
@@ -154,11 +147,6 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
 
         Returns:
             The copies.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         found = await self._query(topic, unique_key, 32, 0, _FOREVER_MS, unique=True, broker=broker)
         return [message for message in found if message.message_id == unique_key]
@@ -187,9 +175,6 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
 
         Raises:
             TopicNotExist: there is no trace topic yet.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         found = await self._query(trace_topic, message_id, max_messages, begin_ms, end_ms, unique=False)
         records = [
@@ -251,8 +236,6 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
         Raises:
             TopicNotExist: there is no such topic.
             ConfigurationError: an argument is wrong, or the topic has no such queue.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         messages, _ = await self._read(queue, check_range("offset", offset, 0, _FOREVER_MS), 1, "*")
         return messages[0] if messages and messages[0].queue_offset == offset else None
@@ -283,8 +266,6 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
         Raises:
             TopicNotExist: there is no such topic.
             ConfigurationError: an argument is wrong, or the topic has no such queue.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         check_range("max_messages", max_messages, 1, 1_000_000)
         low, high = await all_ended([self.min_offset(queue), self.max_offset(queue)])
@@ -317,11 +298,6 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
         Returns:
             The messages, in the order in which they were stored, and the positions for the next call: behind these messages and behind
             those that the filter left out.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         check_range("max_messages", max_messages, 1, 1_000)
         queues = list(positions)
@@ -357,11 +333,6 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
 
         Returns:
             A row for each group.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         groups = await self.consumers_of(message.topic)
         return [MessageTrack(group, await self._track(message, group)) for group in groups]
@@ -402,8 +373,6 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
 
         Raises:
             RemoteError: the member is not online, is not a push consumer, or did not answer within 10 s.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         message_id = message if isinstance(message, str) else message.offset_message_id
         address, _ = self.decode_message_id(message_id)
@@ -431,9 +400,6 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
 
         Raises:
             GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.QueryConsumeQueueRequestHeader(
             topic=queue.topic,
@@ -453,11 +419,6 @@ class MessageRequests(TopicTrafficRequests, OffsetRequests):
         Args:
             topic: the topic of the message.
             offset_message_id: the offset message id of the half message.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         address, _ = self.decode_message_id(offset_message_id)
         header = headers.ResumeCheckHalfMessageRequestHeader(msg_id=offset_message_id, topic=topic)

@@ -48,8 +48,6 @@ class OffsetRequests(GroupProgressRequests):
         Raises:
             TopicNotExist: there is no such topic.
             ConfigurationError: an argument is wrong, or the topic has no such queue.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return await self._api.min_offset(await self._address_of(queue), queue)
 
@@ -65,8 +63,6 @@ class OffsetRequests(GroupProgressRequests):
         Raises:
             TopicNotExist: there is no such topic.
             ConfigurationError: an argument is wrong, or the topic has no such queue.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return await self._api.max_offset(await self._address_of(queue), queue)
 
@@ -84,8 +80,6 @@ class OffsetRequests(GroupProgressRequests):
         Raises:
             TopicNotExist: there is no such topic.
             ConfigurationError: an argument is wrong, or the topic has no such queue.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         timestamp_ms = _ms(timestamp_ms)
         return await self._api.search_offset(await self._address_of(queue), queue, timestamp_ms, last=last)
@@ -102,8 +96,6 @@ class OffsetRequests(GroupProgressRequests):
         Raises:
             TopicNotExist: there is no such topic.
             ConfigurationError: an argument is wrong, or the topic has no such queue.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return await self._api.earliest_store_time(await self._address_of(queue), queue)
 
@@ -121,9 +113,6 @@ class OffsetRequests(GroupProgressRequests):
 
         Raises:
             GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         offset = await self._api.query_consumer_offset(await self._address_of(queue), check_group(group), queue)
         if not offset:  # for a new topic brokers answer 0 for any group
@@ -140,9 +129,6 @@ class OffsetRequests(GroupProgressRequests):
 
         Raises:
             GroupNotExist, TopicNotExist: a 5.x broker does not know it; see ``create_group`` (4.9 accepts any name).
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         check_range("offset", offset, 0, _MAX)
         await self._api.update_consumer_offset(await self._address_of(queue), check_group(group), queue, offset)
@@ -165,8 +151,6 @@ class OffsetRequests(GroupProgressRequests):
         Raises:
             GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
             RemoteError: a broker refused.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return await self._reset(group, topic, _ms(timestamp_ms), force)
 
@@ -182,9 +166,6 @@ class OffsetRequests(GroupProgressRequests):
 
         Raises:
             GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return await self._reset(group, topic, _THE_END, True)
 
@@ -257,7 +238,6 @@ class OffsetRequests(GroupProgressRequests):
             ConfigurationError: the offset is not between the queue's oldest message and its end; or members are online, and the broker is
                 4.9, which can only reset whole topics: stop the members first.
             RemoteError: a server refused.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         check_range("offset", offset, 0, _MAX)
         check_group(group)
@@ -313,9 +293,6 @@ class OffsetRequests(GroupProgressRequests):
 
         Raises:
             GroupNotExist, TopicNotExist: no broker knows the group, or there is no such topic.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         check_group(destination)
         cloned: dict[MessageQueue, int] = {}
@@ -338,11 +315,6 @@ class OffsetRequests(GroupProgressRequests):
 
         Returns:
             The next offset of each queue, by client id.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.GetConsumerStatusRequestHeader(
             topic=topic, group=check_group(group), client_addr=client_id or ""

@@ -77,11 +77,6 @@ class TopicTrafficRequests(TopicRequests, GroupProgressRequests):
 
         Returns:
             A TopicSummary for each topic that has queues.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         names: Collection[str] = await self.topics(cluster=cluster)
         if not with_system_topics:
@@ -136,9 +131,6 @@ class TopicTrafficRequests(TopicRequests, GroupProgressRequests):
 
         Raises:
             TopicNotExist: there is no such topic.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.QueryTopicConsumeByWhoRequestHeader(topic=topic)
         groups: set[str] = set()
@@ -155,11 +147,6 @@ class TopicTrafficRequests(TopicRequests, GroupProgressRequests):
 
         Returns:
             A row for each group.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         masters = (await self._masters_of(topic)).values()
         incoming = await self._sum(masters, "TOPIC_PUT_NUMS", topic)

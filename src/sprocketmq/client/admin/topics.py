@@ -58,8 +58,6 @@ class TopicRequests(AdminSession):
 
         Raises:
             ConfigurationError: a value is out of range, or there is no such cluster or broker.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.CreateTopicRequestHeader(
             topic=check_topic(topic),
@@ -111,11 +109,6 @@ class TopicRequests(AdminSession):
             configs: a TopicConfig for each topic.
             cluster: on all masters of this cluster; default: on all masters.
             broker: only on this broker, a name (its master) or ``host:port``; default: on all masters.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         for config in configs:
             check_topic(config.topic_name)
@@ -145,9 +138,6 @@ class TopicRequests(AdminSession):
 
         Raises:
             TopicNotExist: none of these brokers has the topic.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         await self.alter_topic(topic, perm=perm, cluster=cluster, broker=broker)
 
@@ -183,9 +173,6 @@ class TopicRequests(AdminSession):
 
         Raises:
             TopicNotExist: none of these brokers has the topic.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         for name, queues in (("read_queues", read_queues), ("write_queues", write_queues)):
             if queues is not None:
@@ -208,11 +195,6 @@ class TopicRequests(AdminSession):
         Args:
             topic: the name of the topic.
             cluster: only from the brokers of this cluster; default: from all brokers.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         check_topic(topic)
         masters = await self._masters(cluster, None)
@@ -229,11 +211,6 @@ class TopicRequests(AdminSession):
 
         Returns:
             Their names.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         if cluster is None:
             return sorted(await self._api.topic_list())
@@ -249,11 +226,6 @@ class TopicRequests(AdminSession):
 
         Returns:
             Their names.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         answer = await self._ask_name_server(requests.name_servers.GET_SYSTEM_TOPIC_LIST_FROM_NS)
         found = set((await answer_body(requests.name_servers.GET_SYSTEM_TOPIC_LIST_FROM_NS, answer)).topic_list)
@@ -273,9 +245,6 @@ class TopicRequests(AdminSession):
 
         Raises:
             TopicNotExist: there is no such topic.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return await self._route(topic)
 
@@ -290,9 +259,6 @@ class TopicRequests(AdminSession):
 
         Raises:
             TopicNotExist: there is no such topic.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return sorted({data.cluster for data in (await self._route(topic)).broker_datas if data.cluster})
 
@@ -307,9 +273,6 @@ class TopicRequests(AdminSession):
 
         Raises:
             TopicNotExist: there is no such topic.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return await self._queues_of(topic)
 
@@ -325,11 +288,6 @@ class TopicRequests(AdminSession):
 
         Returns:
             The queues of each member, by client id.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         chosen = allocation.strategy_by_name(strategy) if isinstance(strategy, str) else strategy
         queues, members = await self.queues(topic), sorted(set(client_ids), key=allocation.java_order)
@@ -347,9 +305,6 @@ class TopicRequests(AdminSession):
 
         Raises:
             TopicNotExist: there is no such topic.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         self._routes.table.update(topic, await self._route(topic))
         names = {queue.broker_name for queue in self._routes.table.subscribe_queues(topic)}
@@ -386,9 +341,6 @@ class TopicRequests(AdminSession):
 
         Raises:
             TopicNotExist: there is no such topic.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         return await self._topic_configs_of(topic, await self._masters_of(topic))
 
@@ -400,11 +352,6 @@ class TopicRequests(AdminSession):
 
         Returns:
             A dictionary by topic name.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         address = await self._one(broker)
 
@@ -447,9 +394,6 @@ class TopicRequests(AdminSession):
 
         Raises:
             TopicNotExist: there is no such topic, and no setting for it.
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.GetKVConfigRequestHeader(namespace=_ORDER, key=check_topic(topic))
         try:
@@ -469,11 +413,6 @@ class TopicRequests(AdminSession):
         Args:
             topic: the name of the topic.
             queues_by_broker: the number of queues by broker name.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         value = ";".join(
             f"{name}:{check_range(f'queues of {name}', count, 1, 65_535)}" for name, count in queues_by_broker.items()
@@ -487,11 +426,6 @@ class TopicRequests(AdminSession):
 
         Args:
             topic: the name of the topic.
-
-        Raises:
-            ConfigurationError: an argument is wrong; nothing was sent.
-            RemoteError: a server refused; with code 3 it does not serve this request.
-            NetworkError, RequestTimeout: a server did not answer.
         """
         header = headers.DeleteKVConfigRequestHeader(namespace=_ORDER, key=check_topic(topic))
         for address in self._api.name_servers.addresses:
