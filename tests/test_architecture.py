@@ -47,8 +47,8 @@ def test_test_modules_outside_packages_have_names_of_their_own() -> None:
 
 
 def test_no_file_imports_itself_by_way_of_others() -> None:
-    """A cycle has no first file to read. Imports for types alone count, too."""
-    graph = grimp.build_graph("sprocketmq", cache_dir=None)
+    """A cycle has no first file to read. Imports for types alone do not count: a part may name its owner."""
+    graph = grimp.build_graph("sprocketmq", cache_dir=None, exclude_type_checking_imports=True)
     imports = {name: graph.find_modules_directly_imported_by(name) for name in graph.modules}
     assert cycles(imports) == [], "these files import each other: move what both need into a third, below them"
 

@@ -11,25 +11,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from sprocketmq.broker.chunked_work import in_chunks
 from sprocketmq.broker.service import Periodic
 
 if TYPE_CHECKING:
     from sprocketmq.broker.believed_time import BelievedTime
-    from sprocketmq.broker.delivery.filters import FilterTable
-    from sprocketmq.broker.delivery.timer_messages import TimerMessages
-    from sprocketmq.broker.observe.counters import Counters
-    from sprocketmq.broker.observe.statistics import Statistics
-    from sprocketmq.broker.settings.config import BrokerConfig
+    from sprocketmq.broker.controller import BrokerController
     from sprocketmq.broker.settings.config_store import ConfigStore
-    from sprocketmq.broker.tables.consumers import ConsumerTable, ProducerTable
-    from sprocketmq.broker.tables.request_modes import RequestModes
-    from sprocketmq.core.consume.queue_lock import QueueLockTable
-    from sprocketmq.net.connection import Connection
     from sprocketmq.net.process.clock import Clock
-    from sprocketmq.store.message_store import MessageStore
 
 __all__ = ["Housekeeping"]
 
@@ -38,28 +29,11 @@ log = logging.getLogger("sprocketmq.broker")
 _ROUND_INTERVAL_MS: Final = 10_000  # ClientHousekeepingService, and cleanResourceInterval
 
 
-class TendedBroker(Protocol):
-    """The parts of a broker on which a round works."""
-
-    config: BrokerConfig
-    store: MessageStore
-    consumers: ConsumerTable
-    producers: ProducerTable
-    filters: FilterTable
-    locks: QueueLockTable
-    counters: Counters
-    statistics: Statistics
-    request_modes: RequestModes
-    timers: TimerMessages
-
-    def connection_closed(self, connection: Connection) -> None: ...
-
-
 class Housekeeping:
     """The periodic tasks of one broker."""
 
     def __init__(
-        self, broker: TendedBroker, clock: Clock, believed_time: BelievedTime, config_store: ConfigStore
+        self, broker: BrokerController, clock: Clock, believed_time: BelievedTime, config_store: ConfigStore
     ) -> None:
         self._broker, self._clock, self._believed_time = broker, clock, believed_time
         self._config_store = config_store

@@ -135,7 +135,7 @@ CANNOT_FAIL = {"shutdown", "wait", "sleep"} | {
 
 
 def says_what_it_raises(kind: type, name: str) -> bool:
-    """Whether a verb has to: it waits for somebody else (it is a coroutine, here or in the async twin), and the class does not say it of all."""
+    """Whether a verb has to: it is a coroutine, here or in the async twin, so it can fail, and the class does not say it of all."""
     if "Every method raises" in (kind.__doc__ or ""):
         return False
     verb = getattr(getattr(rmq, f"Async{kind.__name__}", kind), name, None)

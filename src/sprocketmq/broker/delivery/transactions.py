@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from sprocketmq.broker.delivery.waiting_records import destination
 from sprocketmq.broker.redirection import copy_of_record, redirect
@@ -54,13 +54,11 @@ from sprocketmq.wire.records.sys_flag import (
 
 if TYPE_CHECKING:
     from sprocketmq.broker.believed_time import BelievedTime
-    from sprocketmq.broker.delivery.undeliverable import Put, Undeliverable
-    from sprocketmq.broker.settings.config import BrokerConfig
+    from sprocketmq.broker.controller import BrokerController
+    from sprocketmq.broker.delivery.undeliverable import Undeliverable
     from sprocketmq.broker.tables.consumers import ProducerTable
     from sprocketmq.broker.tables.offsets import OffsetTable
-    from sprocketmq.broker.tables.stamps import Stamps
     from sprocketmq.broker.tables.topics import TopicTable
-    from sprocketmq.net.connection import Connection
     from sprocketmq.net.process.clock import Clock
     from sprocketmq.store.message_store import MessageStore
 
@@ -86,29 +84,12 @@ MAX_HALF_PROPERTIES_BYTES: Final = props.MAX_PROPERTIES_BYTES - 2 * (len("TRAN_P
 _COPY_MARKS: Final = (b"TRANSACTION_CHECK_TIMES\x01", b"TRAN_PREPARED_QUEUE_OFFSET\x01")
 
 
-class TransactionBroker(Protocol):
-    """The parts of a broker that half messages need in addition to its tables."""
-
-    @property
-    def config(self) -> BrokerConfig: ...
-
-    @property
-    def stamps(self) -> Stamps: ...
-
-    @property
-    def put(self) -> Put: ...
-
-    def may_send(self, connection: Connection, topic: str) -> bool: ...
-
-    def save_offsets(self) -> None: ...
-
-
 class Transactions:
     """The half messages of one broker; started when the store is loaded."""
 
     def __init__(
         self,
-        broker: TransactionBroker,
+        broker: BrokerController,
         clock: Clock,
         believed_time: BelievedTime,
         store: MessageStore,

@@ -8,31 +8,18 @@ message has no lag there.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from sprocketmq.core.retry.retry_schedule import is_retry_topic
 from sprocketmq.wire.bodies import ConsumeFromWhere
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.tables.consumers import ConsumerTable
-    from sprocketmq.broker.tables.offsets import OffsetTable
-    from sprocketmq.broker.tables.topics import TopicTable
-    from sprocketmq.store.message_store import MessageStore
+    from sprocketmq.broker.controller import BrokerController
 
-__all__ = ["PositionsBroker", "are_positions_known", "has_first_message", "position", "topics_not_begun"]
+__all__ = ["are_positions_known", "has_first_message", "position", "topics_not_begun"]
 
 
-class PositionsBroker(Protocol):
-    """The parts of a broker that know where groups are."""
-
-    store: MessageStore
-    topics: TopicTable
-    offsets: OffsetTable
-    consumers: ConsumerTable
-    memory_span_bytes: int
-
-
-def topics_not_begun(broker: PositionsBroker, group: str) -> Iterator[str]:
+def topics_not_begun(broker: BrokerController, group: str) -> Iterator[str]:
     """The topics with messages that online members of a group read, and in which it has no progress; without those of which only the
     members know where they began. Tools ask the members of these, as at Java's brokers."""
     online = broker.consumers.get(group)
@@ -44,11 +31,11 @@ def topics_not_begun(broker: PositionsBroker, group: str) -> Iterator[str]:
             yield topic
 
 
-def are_positions_known(broker: PositionsBroker, group: str, topic: str) -> bool:
+def are_positions_known(broker: BrokerController, group: str, topic: str) -> bool:
     return all(position(broker, group, topic, queue_id) >= 0 for queue_id in broker.store.queue_ids(topic))
 
 
-def position(broker: PositionsBroker, group: str, topic: str, queue_id: int) -> int:
+def position(broker: BrokerController, group: str, topic: str, queue_id: int) -> int:
     """The next offset that a group consumes in a queue. Without progress, where its members begin (Java:
     RebalancePushImpl.computePullFromWhereWithException), or -1 if they began before the broker started; 0 in a topic that none of them
     reads."""
@@ -69,7 +56,7 @@ def position(broker: PositionsBroker, group: str, topic: str, queue_id: int) -> 
     return max(first, begun) if begun >= 0 or first == broker.store.max_offset(topic, queue_id) else -1
 
 
-def has_first_message(broker: PositionsBroker, topic: str, queue_id: int) -> bool:
+def has_first_message(broker: BrokerController, topic: str, queue_id: int) -> bool:
     """Java's checkInMemByConsumeOffset: whether the message at offset 0 is in the newest part of the log (40 % of RAM)."""
     store = broker.store
     if store.min_offset(topic, queue_id) > 0:

@@ -21,10 +21,10 @@ import threading
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from threading import Thread
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from sprocketmq.broker.chunked_work import in_chunks
-from sprocketmq.broker.observe.group_positions import PositionsBroker, position, topics_not_begun
+from sprocketmq.broker.observe.group_positions import position, topics_not_begun
 from sprocketmq.core.retry.retry_schedule import DLQ_PREFIX, RETRY_PREFIX
 from sprocketmq.core.transactions.transaction_check import Outcome
 from sprocketmq.errors import ConfigurationError
@@ -36,18 +36,7 @@ if TYPE_CHECKING:
 
     from prometheus_client.core import Metric
 
-    from sprocketmq.broker.delivery.parked import ParkedPulls
-    from sprocketmq.broker.delivery.schedule import ScheduleMessageService
-    from sprocketmq.broker.delivery.timer_messages import TimerMessages
-    from sprocketmq.broker.delivery.transactions import Transactions
-    from sprocketmq.broker.delivery.undeliverable import Undeliverable
-    from sprocketmq.broker.observe.counters import Counters
-    from sprocketmq.broker.observe.slow_requests import SlowRequests
-    from sprocketmq.broker.settings.config import BrokerConfig
-    from sprocketmq.broker.tables.consumers import ProducerTable
-    from sprocketmq.broker.tables.groups import GroupTable
-    from sprocketmq.net.output.queued_bytes import QueuedBytes
-    from sprocketmq.net.process.clock import Clock
+    from sprocketmq.broker.controller import BrokerController
 
 __all__ = ["BrokerMetrics", "Sample", "collect_samples", "fixed_labels"]
 
@@ -110,35 +99,6 @@ _FAMILIES: Final = {
 }
 
 
-class ObservedBroker(PositionsBroker, Protocol):
-    """The parts of a broker that a scrape reads."""
-
-    host: str
-    config: BrokerConfig
-    clock: Clock
-    groups: GroupTable
-    producers: ProducerTable
-    counters: Counters
-    schedule: ScheduleMessageService
-    timers: TimerMessages
-    transactions: Transactions
-    undeliverable: Undeliverable
-    parked: ParkedPulls
-    queued_bytes: QueuedBytes
-    slow_requests: SlowRequests
-
-    @property
-    def connection_count(self) -> int: ...
-
-    @property
-    def refused_connections(self) -> int: ...
-
-    @property
-    def cut_off_connections(self) -> int: ...
-
-    def earliest_store_time(self) -> int: ...
-
-
 class BrokerMetrics:
     """Serves a broker's metrics while it runs; a part that does nothing unless ``metricsExporterType`` is PROM.
 
@@ -146,7 +106,7 @@ class BrokerMetrics:
         ConfigurationError: at the start: the port is taken.
     """
 
-    def __init__(self, broker: ObservedBroker) -> None:
+    def __init__(self, broker: BrokerController) -> None:
         self._broker = broker
         self._server: WSGIServer | None = None
         self._thread: Thread | None = None
@@ -255,7 +215,7 @@ def fixed_labels(metrics_label: str, cluster_name: str, broker_name: str) -> dic
     return {**labels, "node_type": "broker", "cluster": cluster_name, "node_id": broker_name}
 
 
-def collect_samples(broker: ObservedBroker) -> Iterator[Sample]:
+def collect_samples(broker: BrokerController) -> Iterator[Sample]:
     """All samples of a broker. Call it on the broker's loop; tables may change between two samples."""
     now_ms = broker.clock.now_ms()
     yield "rocketmq_broker_permission", {}, broker.config.broker_permission
@@ -285,7 +245,7 @@ def collect_samples(broker: ObservedBroker) -> Iterator[Sample]:
         yield "sprocketmq_delay_level_waiting_messages", {"level": str(level)}, broker.schedule.waiting(level)
 
 
-def _messages(broker: ObservedBroker) -> Iterator[Sample]:
+def _messages(broker: BrokerController) -> Iterator[Sample]:
     is_system = broker.topics.is_system
     for topic, tally in list(broker.counters.puts.items()):
         labels = {"topic": topic, "is_system": _flag(is_system(topic))}
@@ -300,7 +260,7 @@ def _messages(broker: ObservedBroker) -> Iterator[Sample]:
         yield "rocketmq_throughput_out_total", labels, tally.bytes
 
 
-def _connections(broker: ObservedBroker) -> Iterator[Sample]:
+def _connections(broker: BrokerController) -> Iterator[Sample]:
     producers: Counter[tuple[str, int]] = Counter()
     for members in list(broker.producers.groups.values()):
         producers.update((member.language, member.version) for member in members.values())
@@ -320,7 +280,7 @@ def _connections(broker: ObservedBroker) -> Iterator[Sample]:
             yield "rocketmq_consumer_connections", labels, number
 
 
-def _progress(broker: ObservedBroker, now_ms: int) -> Iterator[Sample]:
+def _progress(broker: BrokerController, now_ms: int) -> Iterator[Sample]:
     """Lag of each group in the topics in which it has committed something, and in those that its members read."""
     for topic in list(broker.topics.table):
         for group in broker.offsets.groups_of(topic):
@@ -330,7 +290,7 @@ def _progress(broker: ObservedBroker, now_ms: int) -> Iterator[Sample]:
             yield from _lag(broker, group, topic, now_ms)
 
 
-def _lag(broker: ObservedBroker, group: str, topic: str, now_ms: int) -> Iterator[Sample]:
+def _lag(broker: BrokerController, group: str, topic: str, now_ms: int) -> Iterator[Sample]:
     """Over all queues of the topic that hold messages, also those that it does not have any more."""
     store, offsets = broker.store, broker.offsets
     lag = ready = inflight = 0
@@ -352,7 +312,7 @@ def _lag(broker: ObservedBroker, group: str, topic: str, now_ms: int) -> Iterato
     yield "rocketmq_consumer_queueing_latency", labels, now_ms - ready_since_ms
 
 
-def _stored_ms(broker: ObservedBroker, topic: str, queue_id: int, offset: int, end: int, now_ms: int) -> int:
+def _stored_ms(broker: BrokerController, topic: str, queue_id: int, offset: int, end: int, now_ms: int) -> int:
     """When the message at ``offset`` was stored; the present time if there is none, so that the lag is 0."""
     if offset >= end:
         return now_ms
@@ -360,7 +320,7 @@ def _stored_ms(broker: ObservedBroker, topic: str, queue_id: int, offset: int, e
     return stored_ms if stored_ms >= 0 else now_ms
 
 
-def _storage(broker: ObservedBroker, now_ms: int) -> Iterator[Sample]:
+def _storage(broker: BrokerController, now_ms: int) -> Iterator[Sample]:
     store = broker.store
     labels = {"storage_type": "local", "storage_medium": "disk" if broker.config.store_path_root_dir else "memory"}
     yield "rocketmq_storage_size", labels, store.max_physical_offset - store.min_physical_offset
@@ -370,7 +330,7 @@ def _storage(broker: ObservedBroker, now_ms: int) -> Iterator[Sample]:
     yield "rocketmq_storage_message_reserve_time", labels, now_ms - earliest_ms if earliest_ms >= 0 else 0
 
 
-def _group_labels(broker: ObservedBroker, group: str, topic: str) -> dict[str, str]:
+def _group_labels(broker: BrokerController, group: str, topic: str) -> dict[str, str]:
     return {
         "consumer_group": group,
         "topic": topic,

@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -28,6 +27,7 @@ from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.requests.declaration import Peer
 
 if TYPE_CHECKING:
+    from sprocketmq.broker.controller import BrokerController
     from sprocketmq.broker.replication.replication import Replication
     from sprocketmq.broker.tables.topics import TopicTable
     from sprocketmq.net.process.clock import Clock
@@ -54,20 +54,12 @@ class _HandedOver(msgspec.Struct, rename="camel"):
     log_end: int
 
 
-class HandedOverBroker(Protocol):
-    """The parts of a broker that a handover uses."""
-
-    def before_request(self, code: int, look: Callable[[Connection, Command], Command | None]) -> None: ...
-
-    def stop_soon(self) -> None: ...
-
-
 class HandoverDriver:
     """The handover of one broker."""
 
     def __init__(
         self,
-        broker: HandedOverBroker,
+        broker: BrokerController,
         broker_name: str,
         clock: Clock,
         store: MessageStore,

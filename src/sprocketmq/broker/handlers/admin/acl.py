@@ -8,7 +8,7 @@ The failure codes 209 to 211 are those of 4.9; 5.x uses these numbers for other 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -26,8 +26,7 @@ from sprocketmq.wire.headers import (
 )
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.security.plain_access import PlainAccessValidator
-    from sprocketmq.broker.settings.config import BrokerConfig
+    from sprocketmq.broker.controller import BrokerController
 
 __all__ = ["HANDLERS"]
 
@@ -38,17 +37,7 @@ UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED: Final = 211
 _OFF: Final = "this broker has no accounts because aclEnable is false; start it with aclEnable=true"
 
 
-class AccountsBroker(Protocol):
-    """The parts of a broker that requests about accounts need."""
-
-    config: BrokerConfig
-    plain_access: PlainAccessValidator | None
-
-    @property
-    def address(self) -> str: ...
-
-
-def change_account(broker: AccountsBroker, connection: Connection, command: Command, now_ms: int) -> Command:
+def change_account(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(CreateAccessConfigRequestHeader)
     if broker.plain_access is None:
         return response(command, UPDATE_AND_CREATE_ACL_CONFIG_FAILED, _OFF)
@@ -69,7 +58,7 @@ def change_account(broker: AccountsBroker, connection: Connection, command: Comm
     return response(command)
 
 
-def delete_account(broker: AccountsBroker, connection: Connection, command: Command, now_ms: int) -> Command:
+def delete_account(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(DeleteAccessConfigRequestHeader)
     if broker.plain_access is None:
         return response(command, DELETE_ACL_CONFIG_FAILED, _OFF)
@@ -82,7 +71,7 @@ def delete_account(broker: AccountsBroker, connection: Connection, command: Comm
     return response(command)
 
 
-def change_white_addresses(broker: AccountsBroker, connection: Connection, command: Command, now_ms: int) -> Command:
+def change_white_addresses(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(UpdateGlobalWhiteAddrsConfigRequestHeader)
     if broker.plain_access is None:
         return response(command, UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED, _OFF)
@@ -95,7 +84,7 @@ def change_white_addresses(broker: AccountsBroker, connection: Connection, comma
     return response(command)
 
 
-def acl_version(broker: AccountsBroker, connection: Connection, command: Command, now_ms: int) -> Command:
+def acl_version(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     if broker.plain_access is None:
         return response(command, ResponseCode.SYSTEM_ERROR, _OFF)
     header = GetBrokerAclConfigResponseHeader(
@@ -108,7 +97,7 @@ def acl_version(broker: AccountsBroker, connection: Connection, command: Command
     return response(command, header=header)
 
 
-def acl_config(broker: AccountsBroker, connection: Connection, command: Command, now_ms: int) -> Command:
+def acl_config(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     if broker.plain_access is None:
         return response(command, ResponseCode.SYSTEM_ERROR, _OFF)
     body = {

@@ -8,7 +8,7 @@ user that does not exist or has no policies, the answer has no body.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -28,26 +28,20 @@ from sprocketmq.wire.headers import (
 )
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.security.users import UserAccessValidator
+    from sprocketmq.broker.controller import BrokerController
 
 __all__ = ["HANDLERS"]
 
 
-class UsersBroker(Protocol):
-    """The parts of a broker that requests about users and policies need."""
-
-    users: UserAccessValidator
-
-
-def create_user(broker: UsersBroker, connection: Connection, command: Command, now_ms: int) -> Command:
+def create_user(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     return _with_user(broker, command, lambda info: broker.users.table.create_user(info))
 
 
-def update_user(broker: UsersBroker, connection: Connection, command: Command, now_ms: int) -> Command:
+def update_user(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     return _with_user(broker, command, lambda info: broker.users.table.update_user(info))
 
 
-def _with_user(broker: UsersBroker, command: Command, change: Callable[[UserInfo], None]) -> Command:
+def _with_user(broker: BrokerController, command: Command, change: Callable[[UserInfo], None]) -> Command:
     name = command.header(UserRequestHeader).username
     if not name or not name.strip():
         return _blank(command, "username")
@@ -60,7 +54,7 @@ def _with_user(broker: UsersBroker, command: Command, change: Callable[[UserInfo
     return _changed(broker, command, lambda: change(info))
 
 
-def delete_user(broker: UsersBroker, connection: Connection, command: Command, now_ms: int) -> Command:
+def delete_user(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     name = command.header(UserRequestHeader).username
     if not name or not name.strip():
         return _blank(command, "username")
@@ -70,7 +64,7 @@ def delete_user(broker: UsersBroker, connection: Connection, command: Command, n
     return _changed(broker, command, lambda: broker.users.table.delete_user(name))
 
 
-def get_user(broker: UsersBroker, connection: Connection, command: Command, now_ms: int) -> Command:
+def get_user(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     name = command.header(UserRequestHeader).username
     if not name or not name.strip():
         return _blank(command, "username")
@@ -78,12 +72,12 @@ def get_user(broker: UsersBroker, connection: Connection, command: Command, now_
     return response(command, body=b"" if user is None else _shown(broker, command, user).encode())
 
 
-def list_users(broker: UsersBroker, connection: Connection, command: Command, now_ms: int) -> Command:
+def list_users(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     users = broker.users.table.users(command.header(ListUsersRequestHeader).filter)
     return response(command, body=_json_list([_shown(broker, command, user) for user in users]))
 
 
-def _shown(broker: UsersBroker, command: Command, user: User) -> UserInfo:
+def _shown(broker: BrokerController, command: Command, user: User) -> UserInfo:
     """A user as shown in an answer. Only Super users see passwords, which ``mqadmin copyUser`` needs; Apache shows them to everybody."""
     info = user.info()
     if not broker.users.is_super(command):
@@ -91,7 +85,7 @@ def _shown(broker: UsersBroker, command: Command, user: User) -> UserInfo:
     return info
 
 
-def update_acl(broker: UsersBroker, connection: Connection, command: Command, now_ms: int) -> Command:
+def update_acl(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(AclSubjectRequestHeader)
     info = AclInfo.of_request(command.body or b"{}")
     return _changed(
@@ -101,7 +95,7 @@ def update_acl(broker: UsersBroker, connection: Connection, command: Command, no
     )
 
 
-def delete_acl(broker: UsersBroker, connection: Connection, command: Command, now_ms: int) -> Command:
+def delete_acl(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(DeleteAclRequestHeader)
     return _changed(
         broker,
@@ -110,7 +104,7 @@ def delete_acl(broker: UsersBroker, connection: Connection, command: Command, no
     )
 
 
-def get_acl(broker: UsersBroker, connection: Connection, command: Command, now_ms: int) -> Command:
+def get_acl(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     try:
         info = broker.users.table.acl(subject_name(command.header(AclSubjectRequestHeader).subject))
     except ConfigurationError as error:
@@ -118,12 +112,12 @@ def get_acl(broker: UsersBroker, connection: Connection, command: Command, now_m
     return response(command, body=b"" if info is None else info.encode())
 
 
-def list_acls(broker: UsersBroker, connection: Connection, command: Command, now_ms: int) -> Command:
+def list_acls(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(ListAclsRequestHeader)
     return response(command, body=_json_list(broker.users.table.acls(header.subject_filter, header.resource_filter)))
 
 
-def _changed(broker: UsersBroker, command: Command, change: Callable[[], None]) -> Command:
+def _changed(broker: BrokerController, command: Command, change: Callable[[], None]) -> Command:
     try:
         broker.users.change(change)
     except ConfigurationError as error:

@@ -7,7 +7,7 @@ change now (Apache answers success to both and does nothing, or something later)
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from sprocketmq.errors import ConfigurationError, NoPermission
 from sprocketmq.net.connection import Connection
@@ -17,18 +17,12 @@ from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.headers import GetBrokerConfigResponseHeader
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.settings.live_config import LiveConfig
+    from sprocketmq.broker.controller import BrokerController
 
 __all__ = ["HANDLERS"]
 
 
-class SettingsBroker(Protocol):
-    """The parts of a broker that requests about settings need."""
-
-    live_config: LiveConfig
-
-
-def update_broker_config(broker: SettingsBroker, connection: Connection, command: Command, now_ms: int) -> Command:
+def update_broker_config(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     if not command.body:
         return response(command)
     try:
@@ -43,7 +37,7 @@ def update_broker_config(broker: SettingsBroker, connection: Connection, command
     return response(command)
 
 
-def get_broker_config(broker: SettingsBroker, connection: Connection, command: Command, now_ms: int) -> Command:
+def get_broker_config(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     live = broker.live_config
     header = GetBrokerConfigResponseHeader(version=live.data_version.encode().decode())
     return response(command, header=header, body=live.text().encode())

@@ -8,39 +8,33 @@ that groups keep their place. 316 deletes queues of topics that have no configur
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire import requests
 from sprocketmq.wire.frames.command import Command, response
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.tables.topics import TopicTable
-    from sprocketmq.store.message_store import MessageStore
+    from sprocketmq.broker.controller import BrokerController
 
 __all__ = ["HANDLERS"]
 
 
-class CleanedBroker(Protocol):
-    """The parts of a broker that are cleaned."""
-
-    store: MessageStore
-    topics: TopicTable
-
-
 def clean_expired_consume_queue(
-    broker: CleanedBroker, connection: Connection, command: Command, now_ms: int
+    broker: BrokerController, connection: Connection, command: Command, now_ms: int
 ) -> Command:
     broker.store.clean(now_ms)
     return response(command)
 
 
-def delete_expired_commit_log(broker: CleanedBroker, connection: Connection, command: Command, now_ms: int) -> Command:
+def delete_expired_commit_log(
+    broker: BrokerController, connection: Connection, command: Command, now_ms: int
+) -> Command:
     broker.store.clean(now_ms, any_hour=True)
     return response(command)
 
 
-def clean_unused_topic(broker: CleanedBroker, connection: Connection, command: Command, now_ms: int) -> Command:
+def clean_unused_topic(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     for topic in {topic for topic, _ in broker.store.queues()}:
         if broker.topics.get(topic) is None and not broker.topics.is_system(topic):
             broker.store.delete_topic(topic)

@@ -6,7 +6,7 @@ A slave copies other data than the log with the ordinary requests 21, 43, 45, 20
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire import requests
@@ -15,29 +15,14 @@ from sprocketmq.wire.frames.command import Command, response
 from sprocketmq.wire.headers import ExchangeHAInfoHeader, HandoverRequestHeader
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.replication.handover import HandoverDriver
-    from sprocketmq.broker.replication.replication import Replication
+    from sprocketmq.broker.controller import BrokerController
 
 __all__ = ["HANDLERS"]
 
 _MAX_TIMEOUT_MS: Final = 3_600_000
 
 
-class ReplicatedBroker(Protocol):
-    """The parts of a broker that requests about slaves need."""
-
-    replication: Replication
-    handover: HandoverDriver
-    initial_max_offset: int
-
-    @property
-    def address(self) -> str: ...
-
-    @property
-    def ha_address(self) -> str: ...
-
-
-def exchange_ha_info(broker: ReplicatedBroker, connection: Connection, command: Command, now_ms: int) -> Command:
+def exchange_ha_info(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(ExchangeHAInfoHeader)
     if header.master_ha_address is not None:  # meant for slaves: a master ignores it, as Apache's does
         return response(command)
@@ -51,11 +36,11 @@ def exchange_ha_info(broker: ReplicatedBroker, connection: Connection, command: 
     )
 
 
-def ha_status(broker: ReplicatedBroker, connection: Connection, command: Command, now_ms: int) -> Command:
+def ha_status(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     return response(command, body=broker.replication.runtime_info().encode())
 
 
-def handover(broker: ReplicatedBroker, connection: Connection, command: Command, now_ms: int) -> Command:
+def handover(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(HandoverRequestHeader)
     timeout_ms = 0 if header.timeout_ms is None else header.timeout_ms
     if not broker.replication.port:

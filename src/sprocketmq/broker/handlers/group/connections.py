@@ -7,7 +7,7 @@ GET_CONSUMER_CONNECTION_LIST 203 is with the other requests about members.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from sprocketmq.net.connection import Connection
 from sprocketmq.wire import requests
@@ -30,24 +30,12 @@ from sprocketmq.wire.headers import (
 )
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.tables.consumers import ConsumerTable, ProducerTable
-    from sprocketmq.broker.tables.offsets import OffsetTable
+    from sprocketmq.broker.controller import BrokerController
 
 __all__ = ["HANDLERS"]
 
 
-class ConnectionsBroker(Protocol):
-    """The parts of a broker that requests about clients need."""
-
-    consumers: ConsumerTable
-    producers: ProducerTable
-    offsets: OffsetTable
-
-    @property
-    def address(self) -> str: ...
-
-
-def producer_connections(broker: ConnectionsBroker, connection: Connection, command: Command, now_ms: int) -> Command:
+def producer_connections(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     group = command.header(GetProducerConnectionListRequestHeader).producer_group
     members = broker.producers.groups.get(group)
     if members is None:
@@ -64,7 +52,7 @@ def producer_connections(broker: ConnectionsBroker, connection: Connection, comm
     return response(command, body=ProducerConnection(connection_set=connected).encode())
 
 
-def all_producers(broker: ConnectionsBroker, connection: Connection, command: Command, now_ms: int) -> Command:
+def all_producers(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     data = {
         group: [
             ProducerInfo(
@@ -81,7 +69,7 @@ def all_producers(broker: ConnectionsBroker, connection: Connection, command: Co
     return response(command, body=ProducerTableInfo(data=data).encode())
 
 
-def groups_of_topic(broker: ConnectionsBroker, connection: Connection, command: Command, now_ms: int) -> Command:
+def groups_of_topic(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     """Groups that subscribe to the topic now, and those that have an offset in it."""
     topic = command.header(QueryTopicConsumeByWhoRequestHeader).topic
     online = [name for name, group in broker.consumers.groups.items() if topic in group.subscriptions]
@@ -89,13 +77,13 @@ def groups_of_topic(broker: ConnectionsBroker, connection: Connection, command: 
     return response(command, body=GroupList(group_list=groups).encode())
 
 
-def topics_of_group(broker: ConnectionsBroker, connection: Connection, command: Command, now_ms: int) -> Command:
+def topics_of_group(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     group = command.header(QueryTopicsByConsumerRequestHeader).group
     body = TopicList(topic_list=broker.offsets.topics_of(group), broker_addr=broker.address)
     return response(command, body=body.encode())
 
 
-def subscription_of_group(broker: ConnectionsBroker, connection: Connection, command: Command, now_ms: int) -> Command:
+def subscription_of_group(broker: BrokerController, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(QuerySubscriptionByConsumerRequestHeader)
     group = broker.consumers.get(header.group)
     subscription = None if group is None else group.subscriptions.get(header.topic)
