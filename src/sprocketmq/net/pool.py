@@ -216,7 +216,8 @@ class ConnectionPool:
             if not self._closed:
                 self._on_lost(address, error)
             if self._ssl_context is None and connection.state.get(_UNHEARD) == connection.last_read_s:
-                raise ConnectionLost(f"{error}; {_TLS_ONLY}", address) from error
+                # Its frames lead to those of the callers, which hold what gets this error (Python 3.12: frame.f_back).
+                raise ConnectionLost(f"{error}; {_TLS_ONLY}", address) from error.with_traceback(None)
             raise
         if connection.state and connection.state.pop(_UNHEARD, None) is not None:
             self._on_heard(address)
