@@ -136,7 +136,10 @@ def test_where_members_of_java_began_is_asked_of_them_when_the_broker_has_not_se
                 with pytest.raises(rmq.RemoteError):
                     admin.lag("delays")
                 assert [one.lag for one in admin.group_summaries()] == [None]
-                assert CommandLine(mq.namesrv_addr).run("lag delays --fail-over 9").code != 0
+                line = CommandLine(mq.namesrv_addr)
+                assert line.run("lag delays --fail-over 9").code == 1
+                assert {row["group"]: row["lag"] for row in line.ok("lag --all --json").json} == {"delays": None}
+                assert line.run("lag --all --fail-over 9").code == 1
             else:
                 assert admin.lag("delays") == 3
             release.set()

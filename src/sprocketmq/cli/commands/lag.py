@@ -131,8 +131,8 @@ def _show_all(admin: Admin, output: Output, limit: tuple[str, int] | None) -> No
         record: dict[str, Any] = {"group": name, "lag": None, "waiting_ms": None}
         if (summary := summaries.get(name)) is not None and summary.lag is not None:
             record |= {"lag": summary.lag, "waiting_ms": 0}
-        if record["lag"] != 0 and (found := admin.consumer_progress(name)):
-            waiting = _with_times(admin, name, found)
+        if record["lag"]:
+            waiting = _with_times(admin, name, admin.consumer_progress(name))
             record = {key: waiting[key] for key in record}
         records.append(record)
     records.sort(key=lambda record: (record["lag"] is not None, -(record["lag"] or 0), record["group"]))
