@@ -140,6 +140,10 @@ def test_where_members_of_java_began_is_asked_of_them_when_the_broker_has_not_se
                 assert line.run("lag delays --fail-over 9").code == 1
                 assert {row["group"]: row["lag"] for row in line.ok("lag --all --json").json} == {"delays": None}
                 assert line.run("lag --all --fail-over 9").code == 1
+                diagnosis = admin.diagnose_group("delays", watch_ms=0)
+                assert not diagnosis.verdict.is_well
+                assert any("how far the group is" in sentence for sentence in diagnosis.not_learned)
+                assert [row["group"] for row in line.run("doctor --all --watch-for 0ms --json").json] == ["delays"]
             else:
                 assert admin.lag("delays") == 3
             release.set()

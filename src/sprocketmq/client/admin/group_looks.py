@@ -30,6 +30,7 @@ from sprocketmq.core.retry.retry_schedule import (
 )
 from sprocketmq.errors import (
     ConfigurationError,
+    GroupNotExist,
     NetworkError,
     ProtocolError,
     RemoteError,
@@ -191,7 +192,9 @@ class GroupLookRequests(MessageRequests, BrokerRequests):
         commits = _commits(reports)
         try:
             progress = await self.consumer_progress(group)
-        except RequestNotServed as error:
+        except GroupNotExist:
+            raise
+        except RemoteError as error:
             unknown.append(f"how far the group is: {error}")
             return {}
         found = {
