@@ -30,7 +30,7 @@ from collections.abc import Sequence
 from sprocketmq.errors import StoreLocked
 from sprocketmq.store.files.mapped_file import not_writable
 
-__all__ = ["LockFile", "was_last_held_by_ours"]
+__all__ = ["LockFile", "is_held", "was_last_held_by_ours"]
 
 log = logging.getLogger("sprocketmq.store")
 
@@ -135,7 +135,26 @@ def was_last_held_by_ours(directory: str) -> bool:
         return False
 
 
-def _lock_first_byte(fd: int) -> None:
+def is_held(directory: str) -> bool:
+    """Whether a broker, ours or Apache's, has the store in ``directory`` open now. Only reads."""
+    path = os.path.realpath(os.path.join(directory, "lock"))
+    with _held_lock:
+        if path in _held:  # closing a descriptor of the file would drop that lock
+            return True
+        try:
+            fd = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        except OSError:
+            return False
+        try:
+            _lock_first_byte(fd, shared=True)
+        except OSError as error:
+            return error.errno in (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
+        finally:
+            os.close(fd)  # and with it the lock
+    return False
+
+
+def _lock_first_byte(fd: int, *, shared: bool = False) -> None:
     if sys.platform == "win32":
         import msvcrt
 
@@ -144,7 +163,7 @@ def _lock_first_byte(fd: int) -> None:
     else:
         import fcntl
 
-        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+        fcntl.lockf(fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB, 1, 0)
 
 
 def _unlock_folder(fd: int) -> None:

@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from sprocketmq.errors import StoreCorrupt
 from sprocketmq.store.files.checkpoint import Checkpoint
-from sprocketmq.store.files.lock_file import was_last_held_by_ours
+from sprocketmq.store.files.lock_file import is_held, was_last_held_by_ours
 from sprocketmq.store.files.mapped_file_queue import length_of
 from sprocketmq.store.log.commit_log import CommitLog, Damages
 from sprocketmq.store.message_store import StoreConfig
@@ -65,7 +65,9 @@ def check_directory(
     if stop is not Stop.CLEAN and os.path.exists(os.path.join(root, "abort")):
         yield Problem(
             root,
-            "the file abort is there: a broker is running, or was killed; its next start repairs what follows here",
+            "a broker is running here: what follows may be what it is writing at this moment; stop it first"
+            if is_held(root)
+            else "its broker was killed (the file abort is there): the next start repairs what follows here",
             note=True,
         )
     try:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -62,6 +64,21 @@ def test_each_broken_law_is_named(tmp_path: Path, damage: Callable[[Path, int], 
     size = filled(tmp_path)
     damage(tmp_path, size)
     assert sentence in found(tmp_path)
+
+
+def test_a_running_broker_is_told_from_one_that_was_killed(tmp_path: Path) -> None:
+    store = open_disk(tmp_path)
+    store.append(message(), NOW_MS)
+    assert "a broker is running" in note_of_another_process(tmp_path)
+    assert "a broker is running" in note_of_another_process(tmp_path), "the first look took no lock"
+    killed = tmp_path.with_name("killed")
+    crash(store, killed)
+    assert "was killed" in note_of_another_process(killed)
+
+
+def note_of_another_process(path: Path) -> str:
+    code = f"from sprocketmq.store.tools.check import check_directory as check; print(next(p for p in check({str(path)!r}) if p.note))"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def test_a_left_over_abort_file_and_lost_queues_are_noted(tmp_path: Path) -> None:
