@@ -83,10 +83,48 @@ _SECTIONS: Final = {
     },
 }
 
+# What mqadmin, Kafka's scripts, rpk, nats and rabbitmqctl call it.
+_ELSEWHERE: Final = {
+    **dict.fromkeys(
+        ("health", "ping", "status", "cluster", "brokers", "list-brokers", "clusterList"),
+        "broker list",
+    ),
+    "brokerStatus": "broker show BROKER",
+    **dict.fromkeys(("config", "configs", "getBrokerConfig"), "broker config get BROKER"),
+    "updateBrokerConfig": "broker config set BROKER KEY=VALUE",
+    "metrics": "Brokers serve them: 'sprocketmq serve --set metricsExporterType=PROM'.",
+    **dict.fromkeys(("dlq", "deadletter", "dead-letter", "deadletters"), "dead-letters list GROUP"),
+    **dict.fromkeys(
+        ("consume", "consumer", "sub", "subscribe", "receive", "read", "cat", "consumeMessage"), "tail TOPIC -f"
+    ),
+    **dict.fromkeys(("produce", "producer", "publish", "pub", "sendMessage"), "send TOPIC BODY"),
+    **dict.fromkeys(("groups", "consumers", "consumer-groups", "consumer-group"), "group list"),
+    **dict.fromkeys(("consumerProgress", "offsets"), "lag GROUP"),
+    **dict.fromkeys(("consumerConnection", "members"), "group members GROUP"),
+    "consumerStatus": "group doctor GROUP",
+    "diagnose": "group doctor GROUP",
+    **dict.fromkeys(
+        ("reset", "reset-offsets", "seek", "resetOffsetByTime"), "group reset GROUP --topic TOPIC --to TIME"
+    ),
+    **dict.fromkeys(("topicList", "list-topics", "streams", "queues", "list_queues"), "topic list"),
+    **dict.fromkeys(("topicStatus", "topicRoute", "stream", "partitions"), "topic show TOPIC"),
+    **dict.fromkeys(("updateTopic", "create-topic"), "topic create TOPIC"),
+    **dict.fromkeys(("deleteTopic", "delete-topic", "purge"), "topic delete TOPIC"),
+    **dict.fromkeys(("messages", "find", "search", "queryMsgByKey", "queryMsgById"), "message find TOPIC --key KEY"),
+    **dict.fromkeys(("queryMsgTraceById", "trace"), "message trace ID"),
+    "users": "user list",
+    "acls": "acl list",
+    **dict.fromkeys(("server", "start", "run", "up"), "serve"),
+    **dict.fromkeys(("ui", "dashboard", "web"), "console"),
+    "check": "store check DIR",
+    "perf": "bench",
+}
+
 
 @click.group(
     cls=SectionedGroup,
     sections=_SECTIONS,
+    elsewhere=_ELSEWHERE,
     old_names={"topics": ("topic", "list"), "doctor": ("group", "doctor")},
     before=_BEFORE,
     no_args_is_help=True,

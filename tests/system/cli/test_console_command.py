@@ -82,11 +82,22 @@ def test_the_console_of_a_broker_is_a_process_of_its_own_that_ends_with_it(cli: 
             browser.get(link)
 
 
-def test_servers_do_not_start_without_their_console(cli: Cli) -> None:
-    ended = cli.run("serve", "--namesrv-port", "0", "--broker-port", "0", "--console", "0", "--mask", "(")
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("--mask=(", "no regular expression"),
+        ("--token-file=/nowhere/token", "--token-file is '/nowhere/token'"),
+        ("--audit-file=/nowhere/audit", "the audit file is '/nowhere/audit'"),
+    ],
+)
+def test_servers_open_no_store_if_their_console_cannot_start(cli: Cli, tmp_path: Path, option: str, said: str) -> None:
+    store = tmp_path / "store"
+    ports = ("--namesrv-port", "0", "--broker-port", "0", "--console", "0")
+    ended = cli.run("serve", *ports, "--store", str(store), option)
     assert (ended.code, ended.out) == (2, "")
-    assert "no regular expression" in ended.err
+    assert said in ended.err
     assert len(ended.err.splitlines()) == 1, ended.err
+    assert not (store / "commitlog").exists()
 
 
 def test_servers_go_on_without_their_console(cli: Cli) -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import re
 import subprocess
-import sys
 import textwrap
 import tomllib
 import venv
@@ -154,23 +153,6 @@ def test_a_command_that_needs_another_extra_says_so(python: Path) -> None:
     assert done.stderr.startswith("sprocketmq: this command needs the package pyarrow, which is not installed;")
     assert done.stderr.endswith("pip install 'sprocketmq[spark]'\n")
     assert done.stderr.count("\n") == 1
-
-
-def test_serve_opens_no_store_if_the_libraries_of_its_console_are_missing(tmp_path: Path) -> None:
-    program = """
-        import sys
-        from importlib.util import find_spec
-        import sprocketmq.extras
-        sprocketmq.extras.importlib.util.find_spec = lambda name: None if name == "jinja2" else find_spec(name)
-        sys.argv = ["sprocketmq", "serve", *sys.argv[1].split(), "--store", sys.argv[2]]
-        from sprocketmq.cli.__main__ import main
-        main()
-    """
-    options = "--namesrv-port 0 --broker-port 0 --console 0 --until-stdin-closes"
-    done = run(Path(sys.executable), program, options, str(tmp_path / "store"))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("sprocketmq: the console needs the package Jinja2, which is not installed;")
-    assert not (tmp_path / "store").exists()
 
 
 def test_the_lock_names_no_registry() -> None:

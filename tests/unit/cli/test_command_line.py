@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import pytest
 from click.shell_completion import BashComplete, CompletionItem
 
 from sprocketmq.cli import main
+from sprocketmq.cli.main import _ELSEWHERE
 from sprocketmq.errors import ConfigurationError, NetworkError, RemoteError, RequestTimeout, StoreError
 
 READING = ("list", "show", "get", "find", "trace", "track", "members", "stack", "doctor", "lag", "tail", "bench")
@@ -109,12 +111,23 @@ def test_every_help_page_is_shown(monkeypatch: pytest.MonkeyPatch, capsys: pytes
         assert "Usage: sprocketmq " + " ".join(words) in capsys.readouterr().out
 
 
+def test_what_is_said_of_other_tools_commands_exists() -> None:
+    assert not _ELSEWHERE.keys() & {words[0] for words in ALL if len(words) == 1}
+    for meant in _ELSEWHERE.values():
+        words = (re.findall("'sprocketmq (.*)'", meant) or [meant])[0].split()
+        assert tuple(words[:3]) in ALL or tuple(words[:2]) in ALL or tuple(words[:1]) in ALL, meant
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (("topik", "list"), "No such command 'topik'. Did you mean topic?"),
         (("group", "docter", "g"), "Did you mean doctor?"),
-        (("topic", "remove"), "There are: "),
+        (("topic", "remove"), "Did you mean delete?"),
+        (("topic", "mirror"), "There are: "),
+        (("dlq", "billing"), "It is 'sprocketmq dead-letters list GROUP'."),
+        (("health",), "It is 'sprocketmq broker list'."),
+        (("metrics",), "metricsExporterType=PROM"),
         (("topic", "list", "--al"), "--all"),
         (("context", "use", "prod"), "there is no context 'prod'"),
     ],

@@ -24,6 +24,24 @@ C = TypeVar("C", bound=Callable[..., Any])
 
 _PACKAGE: Final = "sprocketmq.cli"
 _NEAR: Final = 0.6
+# What kubectl, docker, rpk, nats and kafka-topics call a verb: ours, where the noun has it.
+_VERBS: Final = {
+    "ls": ("list",),
+    "describe": ("show",),
+    "info": ("show",),
+    "get": ("show",),
+    "status": ("show", "list"),
+    "rm": ("delete",),
+    "remove": ("delete",),
+    "add": ("create",),
+    "new": ("create",),
+    "update": ("alter",),
+    "edit": ("alter",),
+    "set": ("alter",),
+    "lag": ("show",),
+    "retry": ("replay",),
+    "resend": ("replay",),
+}
 
 
 def options(*chosen: Callable[[Any], Any]) -> Callable[[C], C]:
@@ -57,6 +75,7 @@ class SectionedGroup(CommandGroup):
 
     Args:
         sections: heading -> name of the command -> its module, below ``sprocketmq.cli``.
+        elsewhere: what other tools call a command: name -> the words of ours, or a sentence that ends with a full stop.
         old_names: former names, which still work but are not shown: old name -> words of the new name.
         before: options of the commands that may also stand before their names, and whether a value follows.
     """
@@ -65,6 +84,7 @@ class SectionedGroup(CommandGroup):
         self,
         *args: Any,
         sections: Mapping[str, Mapping[str, str]],
+        elsewhere: Mapping[str, str] | None = None,
         old_names: Mapping[str, tuple[str, ...]] | None = None,
         before: Mapping[str, bool] | None = None,
         **named: Any,
@@ -72,6 +92,7 @@ class SectionedGroup(CommandGroup):
         super().__init__(*args, **named)
         self._before = dict(before or {})
         self._sections = sections
+        self._elsewhere = dict(elsewhere or {})
         self._old_names = dict(old_names or {})
         self._modules = {name: module for section in sections.values() for name, module in section.items()}
 
@@ -102,7 +123,10 @@ class SectionedGroup(CommandGroup):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        new = self._old_names.get(args[0])
+        new, meant = self._old_names.get(args[0]), self._elsewhere.get(args[0])
+        if meant is not None and not ctx.resilient_parsing:
+            todo = meant if meant.endswith(".") else f"It is 'sprocketmq {meant}'."
+            raise click.UsageError(f"No such command {args[0]!r}. {todo}", ctx)
         return super().resolve_command(ctx, args if new is None else [*new, *args[1:]])
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -119,7 +143,8 @@ class SectionedGroup(CommandGroup):
 
 
 def _did_you_mean(name: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(name, known, cutoff=_NEAR)
+    near = [verb for verb in _VERBS.get(name, ()) if verb in known][:1]
+    near = near or difflib.get_close_matches(name, known, cutoff=_NEAR)
     if not near and known:
         near = [one for one in known if one.startswith(name[:3]) or name in one]
     return f" Did you mean {', '.join(near)}?" if near else f" There are: {', '.join(known)}."

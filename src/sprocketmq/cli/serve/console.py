@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sprocketmq.client.keyword_options import CommonOptions
     from sprocketmq.console import ConsoleServer
 
-__all__ = ["ConsoleProcess", "needs_console_libraries", "serve_console"]
+__all__ = ["ConsoleProcess", "serve_console"]
 
 log = logging.getLogger("sprocketmq.cli")
 
@@ -115,15 +115,6 @@ class ConsoleProcess:
         self.ended.set()
 
 
-def needs_console_libraries() -> None:
-    """Check that they are installed.
-
-    Raises:
-        ConfigurationError: one is not.
-    """
-    needs_extra("the console", "console", "jinja2", "python_multipart", "starlette", "uvicorn")
-
-
 def _make(
     clients: CommonOptions,
     host: str,
@@ -138,7 +129,7 @@ def _make(
     Raises:
         ConfigurationError: an option is wrong, or the libraries of the extra are not installed.
     """
-    needs_console_libraries()
+    needs_extra("the console", "console", "jinja2", "python_multipart", "starlette", "uvicorn")
     from sprocketmq.console import ConsoleServer, ConsoleSettings
     from sprocketmq.console.settings import compiled_masks
 

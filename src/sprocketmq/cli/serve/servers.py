@@ -11,7 +11,7 @@ import msgspec
 
 from sprocketmq.broker import Broker, BrokerConfig, NameServer, NameServerConfig
 from sprocketmq.broker.settings.config import NetworkConfig
-from sprocketmq.cli.serve.console import ConsoleProcess, needs_console_libraries
+from sprocketmq.cli.serve.console import ConsoleProcess
 from sprocketmq.cli.serve.log_lines import set_up_logging
 from sprocketmq.cli.serve.serving import Part, StatusDisplay, serve_until_stopped
 from sprocketmq.cli.serve.settings import settings_of
@@ -49,8 +49,6 @@ def serve(
     ``listenPort`` in the settings is the broker's port, as in a broker.conf.
     """
     set_up_logging(log_level, log_format)
-    if console_port is not None:
-        needs_console_libraries()  # the console starts last: by then the broker would have clients
     assignments = [*assignments, *([_ACCEPT_LOSS] if accept_store_loss else [])]
     settings = settings_of(config, assignments, secret_files, of=(BrokerConfig, NameServerConfig))
     # The settings are for two servers: the name server gets the keys that only it has, both get the keys for sockets, and the broker gets
@@ -87,8 +85,9 @@ def serve(
         )
 
     serve_until_stopped(
-        [lambda: name_server, make_broker, *([make_console] if console_port is not None else [])],
-        lambda parts: f"namesrv={_address(parts[0])} broker={_address(parts[1])}" + _console_link(parts),
+        # The console before the broker: what is wrong with its options ends all before the store is opened and has clients.
+        [lambda: name_server, *([make_console] if console_port is not None else []), make_broker],
+        lambda parts: f"namesrv={_address(parts[0])} broker={_address(parts[-1])}" + _console_link(parts),
         until_stdin_closes=until_stdin_closes,
         show=_status_line,
     )
