@@ -13,6 +13,7 @@ from collections.abc import Coroutine
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from sprocketmq.calls import checked_calls
 from sprocketmq.net.process import fork
 from sprocketmq.net.process.engine import Engine
 
@@ -26,6 +27,7 @@ __all__ = ["BlockingClient"]
 T = TypeVar("T")
 
 
+@checked_calls
 class BlockingClient:
     """Base of Producer, PushConsumer, PullConsumer and Admin.
 

@@ -20,6 +20,7 @@ from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from sprocketmq.calls import checked_call
 from sprocketmq.client.hooks import ConsumeMessageContext, FilterMessageContext, SendMessageContext
 from sprocketmq.core.statistics import Measure
 from sprocketmq.errors import ConfigurationError
@@ -94,6 +95,7 @@ class ClientMetrics:
         ConfigurationError: a client is none, or is running already.
     """
 
+    @checked_call
     def __init__(
         self, *clients: Watched, labels: Mapping[str, str] | None = None, with_client_id: bool = False
     ) -> None:
@@ -112,6 +114,7 @@ class ClientMetrics:
         for client in clients:
             self.watch(client)
 
+    @checked_call
     def watch(self, client: Watched) -> None:
         """Watch one more client, before it starts.
 
@@ -131,6 +134,7 @@ class ClientMetrics:
 
     # -- a page of its own -----------------------------------------------------------------------------------------------------
 
+    @checked_call
     def serve(self, port: int, host: str = "127.0.0.1") -> int:
         """Serve ``/metrics`` from a thread until ``close``.
 

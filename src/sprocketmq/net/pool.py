@@ -329,13 +329,15 @@ class ConnectionPool:
             raise ConnectFailed(
                 f"no connection to {address} within {self._connect_timeout_ms} ms; is it up and reachable{speaks}?",
                 address,
-            ) from error
+            ) from error.with_traceback(None)
         except socket.gaierror as error:
             raise ConnectFailed(
                 f"host {host!r} of address {address} is unknown: {error.strerror}; check the spelling", address
-            ) from error
+            ) from error.with_traceback(None)
         except OSError as error:
-            raise ConnectFailed(_connect_error(address, error, tls=self._ssl_context is not None), address) from error
+            raise ConnectFailed(_connect_error(address, error, tls=self._ssl_context is not None), address) from (
+                error.with_traceback(None)  # its frames are the loop's
+            )
         connection = protocol.connection if isinstance(protocol, TlsReads) else protocol
         connection.signer = self._signer
         connection.state[_UNHEARD] = connection.last_read_s

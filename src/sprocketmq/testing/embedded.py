@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar, cast, o
 
 from sprocketmq.broker import Broker, BrokerConfig, NameServer
 from sprocketmq.broker.settings.key_names import nearest_key
+from sprocketmq.calls import checked_calls
 from sprocketmq.core.resource_names import topic_name_problem
 from sprocketmq.errors import ClosedError, ConfigurationError
 from sprocketmq.net.process.clock import Clock, ManualClock, SystemClock
@@ -24,6 +25,7 @@ from sprocketmq.net.process.engine import Engine
 from sprocketmq.plain_values import plain_value
 from sprocketmq.testing.faults import FaultInjector
 from sprocketmq.wire.bodies import TopicConfig
+from sprocketmq.wire.codes import RequestCode
 from sprocketmq.wire.records.message import MessageExt
 from sprocketmq.wire.records.record import decode_records
 
@@ -45,6 +47,8 @@ if TYPE_CHECKING:
     )
     from sprocketmq.client.produce.async_producer import AsyncProducer
     from sprocketmq.client.produce.producer import Producer
+    from sprocketmq.net.connection import Connection, RequestHandler
+    from sprocketmq.wire.frames.command import Command
 
     # The default is for type checkers only: ``EmbeddedRocketMQ`` alone means one with a clock that the test moves. With clock="system"
     # the clock has the type Any, so that fixtures and helpers that name EmbeddedRocketMQ accept that one, too.
@@ -64,6 +68,7 @@ _HANGS: Final = 20  # steps for which a listener's call runs until it is taken f
 T = TypeVar("T")
 
 
+@checked_calls
 class EmbeddedRocketMQ(Generic[C]):
     """Name server and broker for a test; use as a context manager, or ``start`` and ``stop``.
 
@@ -140,6 +145,7 @@ class EmbeddedRocketMQ(Generic[C]):
                 for key, value in {"enablePropertyFilter": True, **config}.items()
             }
         )
+        self._asked: set[str] = set()  # topics that clients and the test asked for, whether they exist or not
         self._engine: Engine | None = None
         self._namesrv: NameServer | None = None
         self._broker: Broker | None = None
@@ -160,7 +166,7 @@ class EmbeddedRocketMQ(Generic[C]):
         self._engine = Engine("sprocketmq-embedded")
         try:
             self._namesrv = NameServer(host="127.0.0.1", port=0, clock=self.clock, engine=self._engine)
-            self._namesrv.intercept = self.faults.intercept
+            self._namesrv.intercept = self._at_name_server
             self._namesrv.start()
             self._start_broker(0)
         except BaseException:
@@ -186,6 +192,11 @@ class EmbeddedRocketMQ(Generic[C]):
         port = self.broker.port
         self.broker.stop()
         self._start_broker(port)
+
+    def _at_name_server(self, connection: Connection, command: Command, handler: RequestHandler) -> Command | None:
+        if command.code == RequestCode.GET_ROUTEINFO_BY_TOPIC:
+            self._asked.add(command.fields.get("topic", ""))
+        return self.faults.intercept(connection, command, handler)
 
     def _start_broker(self, port: int) -> None:
         self._broker = Broker(
@@ -257,6 +268,7 @@ class EmbeddedRocketMQ(Generic[C]):
         Returns:
             The messages as they are stored.
         """
+        self._asked.add(topic)
         return self._on_loop(lambda: self._read_all(topic))
 
     def consumer_offset(self, group: str, topic: str) -> dict[int, int]:
@@ -269,6 +281,7 @@ class EmbeddedRocketMQ(Generic[C]):
         Returns:
             The next offset, by queue id.
         """
+        self._asked.add(topic)
         return self._on_loop(lambda: self._read_offsets(group, topic))
 
     # -- time --------------------------------------------------------------------------------------------------------------------
@@ -357,7 +370,7 @@ class EmbeddedRocketMQ(Generic[C]):
 
         if self._broker is None or self._engine is None:
             return "the broker is not started"
-        lines = self._on_loop(lambda: broker_state(self.broker, self.clock.now_ms()))
+        lines = self._on_loop(lambda: broker_state(self.broker, self.clock.now_ms(), self._asked))
         if isinstance(self.clock, ManualClock):
             next_ms = self.clock.next_timer_ms()
             lines.append(

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import difflib
+from collections.abc import Collection, Iterator
 
 from sprocketmq.broker import Broker
 from sprocketmq.core.quantities import counted
@@ -16,15 +17,24 @@ __all__ = ["broker_state"]
 _SHOWN = 8
 
 
-def broker_state(broker: Broker, now_ms: int) -> list[str]:
-    """Belongs to the broker's loop."""
-    lines = [*_topics(broker), *_groups(broker), *_delayed(broker, now_ms)]
+def broker_state(broker: Broker, now_ms: int, asked: Collection[str] = ()) -> list[str]:
+    """Belongs to the broker's loop. ``asked`` are topics that somebody asked for."""
+    lines = [*_missing(broker, asked), *_topics(broker), *_groups(broker), *_delayed(broker, now_ms)]
     lines += [
         f"{counted(one.count, 'timer message')} for {topic}"
         for topic, one in broker.timers.metrics.items()
         if one.count
     ]
     return [*lines, f"{counted(len(broker.parked), 'pull')} waiting for messages"]
+
+
+def _missing(broker: Broker, asked: Collection[str]) -> Iterator[str]:
+    there = [topic for topic in broker.topics.table if not is_system_topic(topic)]
+    for topic in sorted(asked):
+        if topic and not is_system_topic(topic) and topic not in broker.topics.table:
+            near = difflib.get_close_matches(topic, there, 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            yield f"topic {topic} was asked for and does not exist{hint}"
 
 
 def _topics(broker: Broker) -> Iterator[str]:

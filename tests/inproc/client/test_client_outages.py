@@ -118,6 +118,15 @@ def test_two_minutes_of_an_outage_are_a_few_lines(
     is_name_server = outage is without_name_server
     assert lost.address == (rocketmq._namesrv if is_name_server else rocketmq._broker).address
     assert (lost.broker_name, lost.lasted_ms) == ("" if is_name_server else "broker-a", 0)
+    assert "group delays, ops: " in "".join(during), "who it is whose server is away"
     assert "is lost" in "".join(during)
     assert "is back after" in "".join(after)
     assert back.began_ms == lost.began_ms
+
+
+def test_a_server_that_was_never_there_is_not_called_lost(caplog: pytest.LogCaptureFixture) -> None:
+    with rmq.Producer("ops", namesrv_addr="127.0.0.1:1") as producer, pytest.raises(rmq.ConnectFailed):
+        producer.send(rmq.Message("flights", b"x"))
+    (line,) = lines(caplog)
+    assert "group ops: name server 127.0.0.1:1 cannot be reached: " in line
+    assert "lost" not in line

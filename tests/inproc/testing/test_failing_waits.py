@@ -49,6 +49,20 @@ def test_a_wait_that_fails_says_what_the_broker_holds(rocketmq: EmbeddedRocketMQ
             rocketmq.wait_until(lambda: False, timeout_ms=1)
 
 
+def test_a_wait_that_fails_names_a_misspelt_topic(rocketmq: EmbeddedRocketMQ) -> None:
+    consumer = rocketmq.push_consumer("delays")
+    consumer.subscribe("ordrs")
+    consumer.on_message(lambda message: None)
+    with consumer, rocketmq.producer("ops") as producer:
+        producer.send(rmq.Message("orders", b"x"))
+        with pytest.raises(
+            AssertionError, match=r"topic ordrs was asked for and does not exist; did you mean orders\?\n"
+        ):
+            rocketmq.advance_until(lambda: False, limit_ms=1_000)
+        with pytest.raises(AssertionError, match="topic flights was asked for and does not exist\n"):
+            rocketmq.advance_until(lambda: rocketmq.messages("flights"), limit_ms=1_000)
+
+
 def test_a_wait_for_what_never_comes_takes_no_patience(
     rocketmq: EmbeddedRocketMQ, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -11,12 +12,12 @@ from typing import Any, Final
 import pytest
 
 import sprocketmq as rmq
+from sprocketmq.calls import _ELSEWHERE
 from sprocketmq.client.settings.namesrv_addr import parse_addresses
 from sprocketmq.client.settings.options import ClientOptions
 from sprocketmq.client.settings.pull_settings import PullSettings
 from sprocketmq.client.settings.push_settings import PushSettings, consume_timestamp_ms
 from sprocketmq.client.settings.send_settings import SendSettings
-from sprocketmq.client.settings.split_options import _ELSEWHERE
 from sprocketmq.client.settings.validators import check_batch, check_group, check_topic
 from sprocketmq.core.group.allocation import AVG
 
@@ -42,6 +43,15 @@ MAX_INT: Final = 2**31 - 1
         (lambda: rmq.PushConsumer("a b", namesrv_addr=ADDRESS), "the consumer group 'a b' has characters"),
         (lambda: rmq.PushConsumer("g", namesrv_addr=ADDRESS, message_model="ALL"), "one of BROADCASTING, CLUSTERING"),
         (lambda: rmq.PushConsumer("g", namesrv_addr=ADDRESS, consume_from_where="START"), "CONSUME_FROM_FIRST_OFFSET"),
+        (
+            lambda: rmq.PushConsumer("g", namesrv_addr=ADDRESS, consume_from_where="earliest"),
+            r"did you mean ConsumeFromWhere\.CONSUME_FROM_FIRST_OFFSET\?$",
+        ),
+        (
+            lambda: rmq.PullConsumer("g", namesrv_addr=ADDRESS, consume_from_where="latest"),
+            r"did you mean ConsumeFromWhere\.CONSUME_FROM_LAST_OFFSET\?$",
+        ),
+        (lambda: rmq.PushConsumer("g", namesrv_addr=ADDRESS, message_model="broadcast"), "MessageModel.BROADCASTING"),
         (lambda: rmq.PushConsumer("g", namesrv_addr=ADDRESS, pull_batch_size=0), "from 1 to 1024"),
         (lambda: rmq.PushConsumer("g", namesrv_addr=ADDRESS, pull_threshold_for_queue=70_000), "from 1 to 65535"),
         (lambda: rmq.PushConsumer("g", namesrv_addr=ADDRESS, consume_thread_count=True), "whole number"),
@@ -88,8 +98,15 @@ def test_what_is_said_of_other_names_exists() -> None:
         for name in options.__annotations__
     }
     common = set(rmq.CommonOptions.__annotations__)
+    arguments = {
+        parameter
+        for cls in (rmq.Message, rmq.Producer, rmq.PushConsumer, rmq.PullConsumer, rmq.Admin)
+        for verb in vars(cls).values()
+        if inspect.isfunction(verb)
+        for parameter in inspect.signature(verb).parameters
+    }
     meant = {name for names in _ELSEWHERE.values() if not isinstance(names, str) for name in names}
-    assert meant - ours - common == set()
+    assert meant - ours - common - arguments == set()
     assert _ELSEWHERE.keys() & (ours | common) == set()
 
 

@@ -11,6 +11,7 @@ from collections.abc import Coroutine
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from sprocketmq.calls import checked_calls
 from sprocketmq.client.listen.message_stream import MessageStream
 from sprocketmq.client.received_message import ReceivedMessage
 from sprocketmq.client.settings.validators import check_duration, check_range
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["AsyncMessageIterator", "MessageIterator"]
 
 
+@checked_calls
 class AsyncMessageIterator:
     """The messages of an AsyncPushConsumer, one by one; made by ``consumer.messages()``.
 
@@ -112,6 +114,7 @@ class AsyncMessageIterator:
         self._stream.stop()
 
 
+@checked_calls
 class MessageIterator:
     """The messages of a PushConsumer, one by one; made by ``consumer.messages()``. The same as AsyncMessageIterator, for callers without an
     event loop.

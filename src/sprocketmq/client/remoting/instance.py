@@ -110,7 +110,7 @@ class ClientInstance:
         self.client_id = client_id
         self._options = options
         self.clock: Clock = options.clock
-        self.outages = Outages(self.clock, client_id, self._broker_name, self.spawn)
+        self.outages = Outages(self.clock, self._who, self._broker_name, self.spawn)
         self.pool = ConnectionPool(
             self._handle,
             ssl_context=options.new_ssl_context(),
@@ -377,6 +377,10 @@ class ClientInstance:
 
     def _broker_name(self, address: str) -> str:
         return next((name for name, _, one in self._broker_addresses() if address in (one, vip_address(one))), "")
+
+    def _who(self) -> str:
+        groups = sorted({*self._consumers, *self._senders} - {_INNER_PRODUCER_GROUP})
+        return f"group {', '.join(groups)}" if groups else f"client {self.client_id}"
 
     def _broker_addresses(self) -> list[tuple[str, int, str]]:
         return [

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Servers that do not answer, and what the log says of them.
 
-    a request failed, no connection --> lost: one WARNING, on_disconnected; a WARNING a minute while requests to it fail
+    a request failed, no connection --> lost: one WARNING, on_disconnected; a WARNING a minute while requests to it fail; a server that
+                                        never answered "cannot be reached"
     an answer on a new connection   --> back: one WARNING, on_reconnected
 
 What fails because a server is lost is logged at DEBUG. Another failure that may come again and again is logged once a minute, with the
@@ -39,6 +40,7 @@ class Outages:
     """The servers that one client instance has lost. Belongs to its loop.
 
     Args:
+        who: whose servers they are, for the log: the groups of the instance.
         name_of: the name of the broker at an address, "" for a name server.
         spawn: starts a task that ends with the instance.
     """
@@ -46,12 +48,13 @@ class Outages:
     def __init__(
         self,
         clock: Clock | None = None,
-        client_id: str = "",
+        who: Callable[[], str] = lambda: "client",
         name_of: Callable[[str], str] = lambda address: "",
         spawn: Callable[[Coroutine[Any, Any, Any]], object] = asyncio.ensure_future,
     ) -> None:
-        self._clock, self._client_id, self._name_of, self._spawn = clock or SystemClock(), client_id, name_of, spawn
+        self._clock, self._who, self._name_of, self._spawn = clock or SystemClock(), who, name_of, spawn
         self._lost: dict[str, ServerOutage] = {}
+        self._heard: set[str] = set()
         self._failures: dict[str, _Failure] = {}
         self.watchers: list[ClientOptions] = []  # of the users of the instance
 
@@ -62,13 +65,14 @@ class Outages:
         outage = self._lost.get(address)
         if outage is not None:
             seconds = (self._clock.steady_ms() - outage.began_ms) // 1000
-            sentence = "client %s: %s has been lost for %d s: %s"
-            self.failed(address, None, sentence, self._client_id, _shown(outage), seconds, str(error))
+            what = "has been lost" if address in self._heard else "cannot be reached"
+            self.failed(address, None, "%s: %s %s for %d s: %s", self._who(), _shown(outage), what, seconds, str(error))
             return
         outage = self._lost[address] = ServerOutage(
             address, self._name_of(address), str(error), self._clock.steady_ms()
         )
-        log.warning("client %s: %s is lost: %s", self._client_id, _shown(outage), outage.error)
+        what = "is lost" if address in self._heard else "cannot be reached"
+        log.warning("%s: %s %s: %s", self._who(), _shown(outage), what, outage.error)
         self._failures[address] = _Failure(outage.began_ms)
         for options in self.watchers:
             self._call(options.on_disconnected, outage)
@@ -77,15 +81,18 @@ class Outages:
         """The first answer of a connection came."""
         outage = self._lost.pop(address, None)
         self._failures.pop(address, None)
+        what = "is back" if address in self._heard else "is reached"
+        self._heard.add(address)
         if outage is None:
             return
         outage = msgspec.structs.replace(outage, lasted_ms=self._clock.steady_ms() - outage.began_ms)
-        log.warning("client %s: %s is back after %d s", self._client_id, _shown(outage), outage.lasted_ms // 1000)
+        log.warning("%s: %s %s after %d s", self._who(), _shown(outage), what, outage.lasted_ms // 1000)
         for options in self.watchers:
             self._call(options.on_reconnected, outage)
 
     def forget_all_but(self, addresses: Collection[str]) -> None:
         """The other servers are gone for good: no route names them."""
+        self._heard.intersection_update(addresses)
         for address in self._lost.keys() - addresses:
             del self._lost[address]
             self._failures.pop(address, None)
@@ -115,4 +122,4 @@ class Outages:
 
 
 def _shown(outage: ServerOutage) -> str:
-    return f"broker {outage.broker_name} ({outage.address})" if outage.broker_name else f"server {outage.address}"
+    return f"broker {outage.broker_name} ({outage.address})" if outage.broker_name else f"name server {outage.address}"

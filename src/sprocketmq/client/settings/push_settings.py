@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Collection, Sequence
 from datetime import datetime
 from enum import Enum
+from typing import Final
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -50,6 +52,14 @@ def consume_timestamp_ms(text: str) -> int:
         raise ConfigurationError(
             f"consume_timestamp is {text!r}, local time as yyyyMMddHHmmss is allowed, as in '20131223171201'"
         ) from error
+
+
+# What Kafka (auto.offset.reset), NATS (DeliverPolicy) and Pulsar call it.
+_OFFSET_RESETS: Final = {
+    **dict.fromkeys(("EARLIEST", "BEGINNING", "SMALLEST", "FIRST", "ALL"), "CONSUME_FROM_FIRST_OFFSET"),
+    **dict.fromkeys(("LATEST", "END", "LARGEST", "LAST", "NEW"), "CONSUME_FROM_LAST_OFFSET"),
+    **dict.fromkeys(("TIMESTAMP", "BY_START_TIME"), "CONSUME_FROM_TIMESTAMP"),
+}
 
 
 class PushSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -248,5 +258,11 @@ def _member(enum: type[Enum], name: str, value: object) -> Enum:
     try:
         return enum(value)
     except ValueError:
-        allowed = ", ".join(member.name for member in enum)
-        raise ConfigurationError(f"{name} is {value!r}, one of {allowed} is allowed") from None
+        words = str(value).upper()
+        near = [_OFFSET_RESETS[words]] if enum is ConsumeFromWhere and words in _OFFSET_RESETS else []
+        near = near or difflib.get_close_matches(words, [member.name for member in enum], 1)
+        if near:
+            todo = f"did you mean {enum.__name__}.{near[0]}?"
+        else:
+            todo = f"one of {', '.join(member.name for member in enum)} is allowed"
+        raise ConfigurationError(f"{name} is {value!r}, {todo}") from None
