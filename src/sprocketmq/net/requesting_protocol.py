@@ -20,7 +20,7 @@ from sprocketmq.net.bounded_protocol import BoundedProtocol
 from sprocketmq.net.output.queued_bytes import QueuedBytes
 from sprocketmq.net.output.write_pieces import write_pieces
 from sprocketmq.net.waiting_requests import WaitingRequests
-from sprocketmq.wire.codes import RequestCode
+from sprocketmq.wire.codes import RequestCode, request_name
 from sprocketmq.wire.frames.command import Command, encode_command
 from sprocketmq.wire.frames.frame import FrameDecoder
 from sprocketmq.wire.send_frames import StoredAnswer, read_stored_answer
@@ -174,7 +174,7 @@ class RequestingProtocol(BoundedProtocol):
         """Wait until more may be written; returns the remaining time in ms."""
         began_s = self.now_s()
         if not await self._turns.take(timeout_ms):
-            sentence = f"{self.remote_address} did not read for {timeout_ms} ms, so request code {code} was not sent"
+            sentence = f"{self.remote_address} did not read for {timeout_ms} ms, so {request_name(code)} was not sent"
             raise RequestTimeout(sentence, self.remote_address, timeout_ms)
         return max(1, timeout_ms - int((self.now_s() - began_s) * 1000))
 

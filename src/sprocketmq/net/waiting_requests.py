@@ -15,6 +15,7 @@ from collections.abc import Collection
 from typing import Any
 
 from sprocketmq.errors import RequestTimeout, RocketMQError
+from sprocketmq.wire.codes import request_name
 from sprocketmq.wire.frames.command import Command
 from sprocketmq.wire.send_frames import StoredAnswer
 
@@ -99,7 +100,7 @@ class WaitingRequests:
         for _, opaque in sorted(late):
             future, _, timeout_ms, code, _ = self._by_opaque.pop(opaque)
             if not future.done():
-                sentence = f"{self.address} did not answer request code {code} within {timeout_ms} ms"
+                sentence = f"{self.address} did not answer {request_name(code)} within {timeout_ms} ms"
                 future.set_exception(RequestTimeout(sentence, self.address, timeout_ms))
         if self._by_opaque:
             # At least a millisecond ahead: a loop whose clock has milliseconds would otherwise call it again and again at once.

@@ -9,7 +9,15 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
-__all__ = ["ANNOUNCED_VERSION", "LANGUAGE_CODES", "LANGUAGE_NAMES", "RequestCode", "ResponseCode", "Version"]
+__all__ = [
+    "ANNOUNCED_VERSION",
+    "LANGUAGE_CODES",
+    "LANGUAGE_NAMES",
+    "RequestCode",
+    "ResponseCode",
+    "Version",
+    "request_name",
+]
 
 
 class RequestCode(IntEnum):
@@ -131,6 +139,12 @@ class RequestCode(IntEnum):
     AUTH_LIST_ACL = 3010
     # From here on ours, unknown to Apache.
     HANDOVER = 30_001  # a broker gives its messages to its slave
+
+
+def request_name(code: int) -> str:
+    """A request in a sentence: ``HEART_BEAT (request code 34)``."""
+    known = code in RequestCode._value2member_map_
+    return f"{RequestCode(code).name} (request code {code})" if known else f"request code {code}"
 
 
 class ResponseCode(IntEnum):

@@ -224,7 +224,7 @@ def test_a_stored_answer_is_for_sends_and_commands_are_for_everybody_else() -> N
         assert second.extFields.queue_offset == 7
         assert isinstance(third, Command)
         assert third.remark == "busy"
-        with pytest.raises(RequestTimeout, match="did not answer request code 310 within 1 ms"):
+        with pytest.raises(RequestTimeout, match=r"did not answer SEND_MESSAGE_V2 \(request code 310\) within 1 ms"):
             await late
         assert connection.in_flight == 0
 
