@@ -291,4 +291,6 @@ async def _for_each(topics: Iterable[str], ask: Callable[[str], Awaitable[bool]]
 def _answer(question: asyncio.Task[bool]) -> bool:
     if question.cancelled():
         raise ClosedError("the client was shut down")
+    if (failure := question.exception()) is not None:
+        raise failure.with_traceback(None)  # the frames of the question are those of another task
     return question.result()
