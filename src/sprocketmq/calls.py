@@ -8,6 +8,7 @@ does not fit as ``*others`` and ``**unknown`` and raise ``misfit`` themselves.
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -136,9 +137,8 @@ def checked_call(function: F) -> F:
         if hasattr(inspect, "markcoroutinefunction"):
             inspect.markcoroutinefunction(call)
         else:  # before Python 3.12
-            import asyncio
-
-            call._is_coroutine = asyncio.coroutines._is_coroutine  # type: ignore[attr-defined]
+            marks = importlib.import_module("asyncio.coroutines")  # not at the top: messages need no event loop
+            call._is_coroutine = marks._is_coroutine  # type: ignore[attr-defined]
     return call  # type: ignore[return-value]
 
 
