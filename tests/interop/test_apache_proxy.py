@@ -91,6 +91,7 @@ def test_a_proxy_of_tls_and_accounts_refuses_plain_connections_and_strangers(two
     assert "check signature failed" in answers[2].header["remark"]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("version", [APACHE_5, APACHE_55])
 def test_in_local_mode_remoting_clients_use_the_broker_and_not_the_proxy(java_peers: None, version: str) -> None:
     with LocalProxy(version) as local:

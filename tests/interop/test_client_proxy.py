@@ -341,6 +341,7 @@ def two_brokers(java_peers: None) -> Iterator[ApacheProxy]:
         yield proxy
 
 
+@pytest.mark.nightly
 def test_all_queues_of_two_brokers_are_read_once(two_brokers: ApacheProxy) -> None:
     topic, group = _topic(two_brokers), _name("both")
     seen: list[rmq.MessageExt] = []
@@ -392,6 +393,7 @@ def test_orderly_locks_and_offsets_reach_the_broker_that_is_meant(two_brokers: A
             assert behind.max_offset(queue) == admin.max_offset(queue) == admin.consumer_offset(group, queue)
 
 
+@pytest.mark.nightly
 def test_a_check_of_two_brokers_names_none_that_is_wrong(two_brokers: ApacheProxy) -> None:
     topic = _topic(two_brokers, "TRANSACTION")
     asked: list[rmq.MessageExt] = []
@@ -463,6 +465,7 @@ def test_a_namespace_of_5_keeps_equal_names_apart(proxy: ApacheProxy) -> None:
 # -- LOCAL mode ---------------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("version", [APACHE_5, APACHE_55])
 def test_in_local_mode_clients_use_the_name_server_and_the_proxy_says_so(java_peers: None, version: str) -> None:
     topic, group = _name("local"), _name("local")

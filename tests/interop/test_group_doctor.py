@@ -45,6 +45,7 @@ PLACES = (
     Place(APACHE_4, "ours"),
     Place(APACHE_5, "ours"),
 )
+BOTH_APACHES = PLACES[:2]
 
 
 @dataclass
@@ -201,6 +202,11 @@ def patient(request: pytest.FixtureRequest, servers: SharedServers) -> Iterator[
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.__name__)
-@pytest.mark.parametrize("patient", PLACES, ids=str, indirect=True)
+@pytest.mark.parametrize(
+    "patient",
+    [pytest.param(place, marks=pytest.mark.nightly if place in BOTH_APACHES else ()) for place in PLACES],
+    ids=str,
+    indirect=True,
+)
 def test_a_verdict_is_found(patient: Patient, case: Callable[[Patient], None]) -> None:
     case(patient)

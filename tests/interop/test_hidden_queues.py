@@ -41,6 +41,7 @@ def hiding(apache: ApacheCluster) -> str:
     return name
 
 
+@pytest.mark.nightly
 def test_what_a_topic_hides_is_found_by_each_tool(apache: ApacheCluster, hiding: str) -> None:
     line = CommandLine(apache.namesrv_addr)
     waiting = {rmq.MessageQueue(hiding, "broker-a", 2): 3, rmq.MessageQueue(hiding, "broker-a", 5): 3}

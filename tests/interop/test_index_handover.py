@@ -65,6 +65,7 @@ def physic_msg_timestamp(store: Path) -> int:
     return int(time_ms)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_key_is_found_when_the_two_brokers_take_turns_being_killed(version: str, tmp_path: Path) -> None:
     store, sent = tmp_path / "store", Sent()

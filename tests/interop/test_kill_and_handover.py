@@ -56,7 +56,7 @@ def inherit(killed: KilledStore, tmp_path: Path) -> Callable[[], KilledStore]:
     return copied
 
 
-@pytest.mark.parametrize("stop", ["clean", "killed"])
+@pytest.mark.parametrize("stop", [pytest.param("clean", marks=pytest.mark.nightly), "killed"])
 @pytest.mark.parametrize("version", VERSIONS)
 def test_apache_serves_what_twenty_kills_left_and_we_take_it_back(
     version: str, stop: str, inherit: Callable[[], KilledStore]

@@ -144,7 +144,12 @@ class MixedGroup:
 
 
 @pytest.fixture(
-    params=[(APACHE_5, APACHE_5), (APACHE_4, APACHE_4), ("server", APACHE_5), ("server", APACHE_4)],
+    params=[
+        pytest.param((APACHE_5, APACHE_5), marks=pytest.mark.nightly),
+        (APACHE_4, APACHE_4),
+        ("server", APACHE_5),
+        ("server", APACHE_4),
+    ],
     ids=lambda pair: f"{pair[0]}-java-{pair[1]}",
 )
 def mixed(request: pytest.FixtureRequest, servers: SharedServers) -> Iterator[MixedGroup]:

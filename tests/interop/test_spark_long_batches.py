@@ -37,6 +37,7 @@ def task(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     leave_group()
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("version", VERSIONS)
 def test_apache_drops_a_transaction_that_is_never_ended(
     servers: SharedServers, version: str, monkeypatch: pytest.MonkeyPatch

@@ -113,6 +113,7 @@ def test_sql_filters_that_a_broker_refuses_are_reported(flow: Flow) -> None:
         flow.numbers(topic, sql92="n > 1")
 
 
+@pytest.mark.nightly
 def test_what_expired_before_a_batch_is_named_or_counted(flow: Flow) -> None:
     topic = flow.topic()
     flow.send(topic, range(10), size=LARGE)

@@ -305,6 +305,7 @@ def two(
         yield started
 
 
+@pytest.mark.nightly
 def test_all_queues_of_two_brokers_are_read_once_and_written(two: ProxyFlow) -> None:
     topic, copy, group = two.topic(2), two.topic(2), two.name()
     for broker_name, first in ((A, 0), (B, 10)):
@@ -321,6 +322,7 @@ def test_all_queues_of_two_brokers_are_read_once_and_written(two: ProxyFlow) -> 
     assert two.numbers(copy) == list(range(20))
 
 
+@pytest.mark.nightly
 def test_bad_rows_go_back_to_the_broker_of_each(two: ProxyFlow) -> None:
     topic, group = two.topic(1), two.name()
     two.send_to(A, topic, 0, 1, 2, 5)
@@ -331,6 +333,7 @@ def test_bad_rows_go_back_to_the_broker_of_each(two: ProxyFlow) -> None:
     assert ends == [1, 2]
 
 
+@pytest.mark.nightly
 def test_a_stream_waits_for_a_broker_behind_the_proxy_that_is_away(
     brokers: tuple[ApacheCluster, ApacheCluster, ApacheProxy], two: ProxyFlow
 ) -> None:

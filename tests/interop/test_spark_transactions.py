@@ -128,6 +128,7 @@ def test_a_broker_that_asks_before_it_noted_the_end_shows_no_row_twice(servers: 
     assert Counter(sink.seen) == Counter(range(count))
 
 
+@pytest.mark.nightly
 def test_a_broker_that_was_killed_before_it_noted_the_end_shows_no_row_twice(java_peers: None) -> None:
     """It kept its notes in memory: after its start it knows nothing of the ends, and asks.
 

@@ -144,6 +144,7 @@ SCENARIOS = [
     *((version, False, event) for version in (APACHE_4, APACHE_5) for event in EVENTS[1:]),
     (APACHE_55, False, nothing),
 ]
+AT_EACH_LANDING = ((APACHE_5, True, nothing), (APACHE_5, False, half_tail))
 
 
 @pytest.fixture(scope="module")
@@ -202,7 +203,10 @@ def starts(message: rmq.MessageExt | str) -> str:
 
 @pytest.mark.parametrize(
     ("version", "killed", "event"),
-    SCENARIOS,
+    [
+        pytest.param(*scenario, marks=() if scenario in AT_EACH_LANDING else pytest.mark.nightly)
+        for scenario in SCENARIOS
+    ],
     ids=[f"{version}-{'killed' if killed else 'clean'}-{event.__name__}" for version, killed, event in SCENARIOS],
 )
 def test_a_store_moves_to_apache_and_back(

@@ -71,7 +71,8 @@ def names(label: str, due: str, *, timers: bool) -> list[str]:
     return [f"{kind}-{label}-{due}" for kind in (("level", "timer") if timers else ("level",))]
 
 
-@pytest.mark.parametrize("killed", [pytest.param(False, marks=pytest.mark.nightly), True], ids=["stopped", "killed"])
+@pytest.mark.nightly
+@pytest.mark.parametrize("killed", [False, True], ids=["stopped", "killed"])
 @pytest.mark.parametrize("version", [APACHE_5, APACHE_4])
 def test_what_waits_at_apache_arrives_at_our_broker_and_what_waits_there_at_apache(
     version: str, killed: bool, tmp_path: Path

@@ -65,6 +65,7 @@ def delivered(server: Server) -> list[str]:
     )
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("version", VERSIONS)
 def test_open_transactions_go_from_apache_to_us_over_a_kill_and_back(version: str, tmp_path: Path) -> None:
     store = tmp_path / "store"

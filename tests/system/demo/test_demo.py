@@ -66,6 +66,7 @@ def test_every_number_reconciles_and_the_pictures_source_is_right(tmp_path: Path
     assert not (out / "store").exists()
 
 
+@pytest.mark.nightly
 @pytest.mark.spark
 def test_a_cluster_that_asks_for_keys(tmp_path: Path) -> None:
     with secured_broker(tmp_path) as secured:

@@ -12,6 +12,12 @@ from sprocketmq.testing import EmbeddedRocketMQ
 
 @pytest.fixture
 def mq() -> Iterator[EmbeddedRocketMQ]:
-    """Real time: Spark's processes do not know a manual clock. The retry delays are short instead."""
-    with EmbeddedRocketMQ(clock="system", messageDelayLevel="1s 1s 1s 1s 1s 1s 1s") as embedded:
+    """Real time: Spark's processes do not know a manual clock. The delays of retries and of checks of transactions are short instead."""
+    with EmbeddedRocketMQ(
+        clock="system",
+        messageDelayLevel="1s 1s 1s 1s 1s 1s 1s",
+        transactionTimeOut=2_000,
+        transactionCheckInterval=1_000,
+        transactionCheckMax=1_000,
+    ) as embedded:
         yield embedded

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(2000)]
 
 ROWS = 150
-# A point costs most of a minute: SPROCKETMQ_ALL_KILL_POINTS=1 goes through all five; a plain run leaves to test_kill_moments, by chance,
-# what comes before the decision.
-KILL_AT = POINTS if os.environ.get("SPROCKETMQ_ALL_KILL_POINTS") else ("after-decision", "ends")
+# A point costs most of a minute: SPROCKETMQ_ALL_KILL_POINTS=1 goes through all five; a plain run leaves the others to test_kill_moments,
+# by chance.
+KILL_AT = POINTS if os.environ.get("SPROCKETMQ_ALL_KILL_POINTS") else ("ends",)
 
 
 @pytest.fixture

@@ -168,7 +168,9 @@ def test_merged_changes_take_effect_by_offset_and_each_batch_once(spark: SparkSe
         merging.run(spark, "127.0.0.1:1", tmp_path)
 
 
-@pytest.mark.parametrize(("delivery", "repeated"), [("transactional", 1), ("idempotent", 2)])
+@pytest.mark.parametrize(
+    ("delivery", "repeated"), [pytest.param("transactional", 1, marks=pytest.mark.nightly), ("idempotent", 2)]
+)
 def test_flights_are_enriched_in_the_order_of_their_plane(
     spark: SparkSession, patient: EmbeddedRocketMQ, tmp_path: Path, delivery: str, repeated: int
 ) -> None:

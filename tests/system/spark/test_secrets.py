@@ -19,7 +19,8 @@ PROGRAM = Path(__file__).with_name("shown_secrets.py")
 SECRET = "sesame-open-77"
 
 
-@pytest.mark.parametrize("kind", ["classic", pytest.param("connect", marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", ["classic", "connect"])
 def test_nothing_that_spark_shows_or_keeps_has_a_key_in_it(mq: EmbeddedRocketMQ, tmp_path: Path, kind: str) -> None:
     if kind == "connect":
         pytest.importorskip("grpc", reason="Spark Connect needs pyspark[connect]")
