@@ -32,7 +32,9 @@ def topics_not_begun(broker: BrokerController, group: str) -> Iterator[str]:
 
 
 def are_positions_known(broker: BrokerController, group: str, topic: str) -> bool:
-    return all(position(broker, group, topic, queue_id) >= 0 for queue_id in broker.store.queue_ids(topic))
+    return broker.offsets.has_progress(group, topic) or all(
+        position(broker, group, topic, queue_id) >= 0 for queue_id in broker.store.queue_ids(topic)
+    )
 
 
 def position(broker: BrokerController, group: str, topic: str, queue_id: int) -> int:
