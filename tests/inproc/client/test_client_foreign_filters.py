@@ -17,6 +17,7 @@ from sprocketmq.testing import EmbeddedRocketMQ
 from sprocketmq.wire.bodies import ConsumerData, HeartbeatData
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.headers import UnregisterClientRequestHeader
+from sprocketmq.wire.records.sys_flag import PULL_SUBSCRIPTION
 
 FIRST = rmq.ConsumeFromWhere.CONSUME_FROM_FIRST_OFFSET
 HOUR_MS = 3_600_000
@@ -89,6 +90,29 @@ def test_nothing_is_passed_over_after_a_member_with_another_filter_was_there_for
             send(rocketmq, producer, sent, 4)
             rocketmq.advance_until(lambda: set(seen) >= set(sent), limit_ms=90_000)
         peer.client.close()
+
+
+def test_pulls_carry_their_filter_while_another_one_is_in_force_and_the_log_says_whose(
+    rocketmq: EmbeddedRocketMQ, caplog: pytest.LogCaptureFixture
+) -> None:
+    rocketmq.create_topic("flights", queues=1)
+    consumer = rocketmq.push_consumer("delays", consume_from_where=FIRST)
+    consumer.subscribe("flights", "A || B")
+    consumer.on_message(lambda message: None)
+
+    def carries_filter() -> list[bool]:
+        waiting = rocketmq._on_loop(lambda: list(rocketmq.broker.parked._room.queues.get(("flights", 0), ())))
+        return [bool(pull.request.header.sys_flag & PULL_SUBSCRIPTION) for pull in waiting]
+
+    peer = Peer(rocketmq, "CLUSTERING")
+    with consumer:
+        rocketmq.advance_until(lambda: carries_filter() == [False])
+        peer.joins("A", rocketmq.clock.now_ms() + HOUR_MS)
+        rocketmq.advance_until(lambda: carries_filter() == [True])
+        assert "another member subscribes to flights by 'A', this one by 'A || B'" in caplog.text
+        peer.leaves()
+        rocketmq.advance_until(lambda: carries_filter() == [False])
+    peer.client.close()
 
 
 def test_a_broadcasting_member_gets_all_again_when_one_with_another_filter_has_left(tmp_path: Path) -> None:
