@@ -24,7 +24,6 @@ from sprocketmq.broker.listening import limits_of
 from sprocketmq.broker.security.access import with_access_checks
 from sprocketmq.broker.security.name_checks import ACCEPTED_NAMES, NAMES_IN, refusal_of_names
 from sprocketmq.broker.settings.config import BrokerConfig
-from sprocketmq.calls import checked_call
 from sprocketmq.errors import RocketMQError, StoreError
 from sprocketmq.extras import needs_extra
 from sprocketmq.net.address import packed_address
@@ -68,7 +67,6 @@ class Broker(BrokerController):
         StoreError: at the start: the directory is locked, not writable, or holds something that is not a store.
     """
 
-    @checked_call
     def __init__(
         self,
         namesrv_addr: str | None = None,

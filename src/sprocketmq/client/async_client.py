@@ -32,7 +32,6 @@ from collections.abc import Awaitable, Callable, Coroutine
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, TypeVar
 
-from sprocketmq.calls import checked_calls
 from sprocketmq.client.listen.listener_pool import outside_listener_call
 from sprocketmq.core.lifecycle import Lifecycle, LifeState, ShutdownStep, StartStep
 from sprocketmq.errors import ClosedError, ConfigurationError
@@ -79,7 +78,6 @@ async def in_order(*steps: Callable[[], Awaitable[object]]) -> None:
             log.exception("a step of a shutdown failed")
 
 
-@checked_calls
 class AsyncClient(Generic[P]):
     """Base of the async clients. A subclass makes its parts in ``_make`` and keeps references to them in ``_use``."""
 

@@ -13,7 +13,7 @@ from collections.abc import Coroutine
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from sprocketmq.calls import checked_calls
+from sprocketmq.errors import NetworkError, RemoteError, RequestTimeout
 from sprocketmq.net.process import fork
 from sprocketmq.net.process.engine import Engine
 
@@ -27,7 +27,6 @@ __all__ = ["BlockingClient"]
 T = TypeVar("T")
 
 
-@checked_calls
 class BlockingClient:
     """Base of Producer, PushConsumer, PullConsumer and Admin.
 
@@ -47,7 +46,11 @@ class BlockingClient:
             self._engine = cast(Engine, _LazyEngine(self))
 
     def _run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        return self._engine.run(coroutine)
+        try:
+            return self._engine.run(coroutine)
+        except (NetworkError, RequestTimeout, RemoteError) as error:
+            # What a server did or did not. The dozen frames of the engine and of the async call say nothing to a caller.
+            raise error.with_traceback(None)  # noqa: B904 - the same error, and its cause
 
     def _run_shutdown(self, client: AsyncClient[Any]) -> None:
         # Not in a ``__del__`` as the interpreter ends, which has shut it down already.

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from sprocketmq.calls import checked_calls
 from sprocketmq.client.settings.validators import check_range
 from sprocketmq.core.retry.retry_schedule import MOST_DELAY_LEVELS, DelayLevels
 from sprocketmq.errors import ValueDeserializationError
@@ -41,7 +40,6 @@ class ListenerSignal(Exception):
         self.reason = str(reason)
 
 
-@checked_calls
 class RetryLater(ListenerSignal):
     """Raise it in a listener to get the message again after a delay of your choice.
 
@@ -68,7 +66,6 @@ class RetryLater(ListenerSignal):
             self.suspend_ms = levels.delay_ms(self.delay_level)
 
 
-@checked_calls
 class DeadLetter(ListenerSignal):
     """Raise it in a listener when no retry can help: the message goes to ``%DLQ%group`` now.
 

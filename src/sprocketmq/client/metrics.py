@@ -20,7 +20,6 @@ from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from sprocketmq.calls import checked_call
 from sprocketmq.client.hooks import ConsumeMessageContext, FilterMessageContext, SendMessageContext
 from sprocketmq.core.statistics import Measure
 from sprocketmq.errors import ConfigurationError
@@ -95,7 +94,6 @@ class ClientMetrics:
         ConfigurationError: a client is none, or is running already.
     """
 
-    @checked_call
     def __init__(
         self, *clients: Watched, labels: Mapping[str, str] | None = None, with_client_id: bool = False
     ) -> None:
@@ -114,7 +112,6 @@ class ClientMetrics:
         for client in clients:
             self.watch(client)
 
-    @checked_call
     def watch(self, client: Watched) -> None:
         """Watch one more client, before it starts.
 
@@ -134,7 +131,6 @@ class ClientMetrics:
 
     # -- a page of its own -----------------------------------------------------------------------------------------------------
 
-    @checked_call
     def serve(self, port: int, host: str = "127.0.0.1") -> int:
         """Serve ``/metrics`` from a thread until ``close``.
 

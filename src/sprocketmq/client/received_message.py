@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from sprocketmq.calls import checked_call
 from sprocketmq.client.listener_signals import DeadLetter, RetryLater
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.records.message import MessageExt, V
@@ -130,7 +129,6 @@ class ReceivedMessage(MessageExt[V]):
         """
         self._delivery.settle(Verdict.ACK, None)
 
-    @checked_call
     def nack(self, reason: str = "", *, delay_ms: int | None = None, delay_level: int = 0) -> None:
         """It failed: send it back for a retry (to the dead-letter topic when its retries are used up). Harmless twice.
 
@@ -148,7 +146,6 @@ class ReceivedMessage(MessageExt[V]):
         """
         self._delivery.settle(Verdict.NACK, RetryLater(reason, delay_ms=delay_ms, delay_level=delay_level))
 
-    @checked_call
     def dead_letter(self, reason: str = "") -> None:
         """No retry can help: to the dead-letter topic of the group now. Harmless twice.
 

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Literal, TypeVar, cast, o
 
 from sprocketmq.broker import Broker, BrokerConfig, NameServer
 from sprocketmq.broker.settings.key_names import nearest_key
-from sprocketmq.calls import checked_calls
 from sprocketmq.core.resource_names import topic_name_problem
 from sprocketmq.errors import ClosedError, ConfigurationError
 from sprocketmq.net.process.clock import Clock, ManualClock, SystemClock
@@ -68,7 +67,6 @@ _HANGS: Final = 20  # steps for which a listener's call runs until it is taken f
 T = TypeVar("T")
 
 
-@checked_calls
 class EmbeddedRocketMQ(Generic[C]):
     """Name server and broker for a test; use as a context manager, or ``start`` and ``stop``.
 

@@ -23,7 +23,6 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any, Final, cast
 
-from sprocketmq.calls import checked_calls
 from sprocketmq.core.callbacks import check_callback
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.net.connection import Connection, RequestHandler
@@ -120,7 +119,6 @@ class Fault:
         return f"Fault({self._name}, codes={sorted(self._codes)}, hits={self.hits}, {left} times left)"
 
 
-@checked_calls
 class FaultInjector:
     """The faults of one embedded RocketMQ, at ``rocketmq.faults``.
 

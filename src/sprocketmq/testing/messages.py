@@ -6,7 +6,6 @@ from __future__ import annotations
 import time
 from typing import Any, Final
 
-from sprocketmq.calls import checked_call
 from sprocketmq.client.settings.values import json_serializer
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.wire.records import properties as props
@@ -17,7 +16,6 @@ __all__ = ["message"]
 _NOT_GIVEN: Final[Any] = object()
 
 
-@checked_call
 def message(
     topic: str, body: bytes | None = None, *, value: Any = _NOT_GIVEN, message_id: str = "", **fields: Any
 ) -> MessageExt[Any]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import traceback
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -126,3 +127,13 @@ def test_a_send_whose_time_is_over_chooses_no_further_queue(
 
     asyncio.run(main())
     assert chosen == []
+
+
+def test_the_error_of_a_server_leaves_a_blocking_call_without_the_frames_below_it() -> None:
+    with (
+        rmq.Producer("ops", namesrv_addr="127.0.0.1:1") as producer,
+        pytest.raises(rmq.ConnectFailed, match=r"127\.0\.0\.1:1") as failed,
+    ):
+        producer.send(_flight())
+    ours = [frame.name for frame in traceback.extract_tb(failed.tb) if "/sprocketmq/" in frame.filename]
+    assert ours == ["send", "_run"]

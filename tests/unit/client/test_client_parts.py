@@ -391,9 +391,9 @@ def test_an_address_server_is_asked_before_the_first_request_and_again_for_a_new
         command = request(RequestCode.GET_BROKER_CLUSTER_INFO)
         assert not servers.is_fixed
         with pytest.raises(rmq.NetworkError, match="address server.*gave no list"):
-            await servers.invoke(command, 100)
+            await servers.invoke(command, 10_000)
         page.text = "a:1;b:2\r\nnever mind the rest\n"
-        await asyncio.gather(*(servers.invoke(command, 100) for _ in range(5)))
+        await asyncio.gather(*(servers.invoke(command, 10_000) for _ in range(5)))
         assert len(page.asked) == 2, "five that wait for the list ask once"
         assert page.asked[0] == "/rocketmq/nsaddr?unit=7"
         first = servers.chosen

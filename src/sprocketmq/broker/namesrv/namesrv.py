@@ -20,7 +20,6 @@ from sprocketmq.broker.security.name_checks import refusal_of_names
 from sprocketmq.broker.service import Periodic, Service
 from sprocketmq.broker.settings.config import NameServerConfig
 from sprocketmq.broker.tables.kv_config import KVConfigTable
-from sprocketmq.calls import checked_call
 from sprocketmq.core.cluster.namesrv_table import LiveBroker, MinIdChange, NamesrvTable
 from sprocketmq.errors import RocketMQError
 from sprocketmq.net.address import joined_address
@@ -62,7 +61,6 @@ class NameServer(Service):
         StoreCorrupt: the file of the key-value configuration cannot be read.
     """
 
-    @checked_call
     def __init__(
         self,
         host: str | None = None,

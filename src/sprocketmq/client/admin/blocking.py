@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from sprocketmq.calls import checked_calls
 from sprocketmq.client.admin.async_admin import AsyncAdmin
 from sprocketmq.client.admin.brokers import BrokerStatus
 from sprocketmq.client.admin.group_progress import GroupSummary, QueueProgress
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["Admin"]
 
 
-@checked_calls
 class Admin(BlockingClient):
     """Administrative requests: AsyncAdmin for callers without an event loop. Several threads can use it.
 

@@ -16,7 +16,6 @@ from typing import Any, Final, TypeVar
 
 from msgspec import structs
 
-from sprocketmq.calls import misfit
 from sprocketmq.client.settings.validators import check_queue, check_range, check_text, check_topic
 from sprocketmq.core.callbacks import check_callback
 from sprocketmq.core.group.subscription import FilterExpression
@@ -66,10 +65,7 @@ def checked(request: F) -> F:
     }
 
     def check(args: tuple[Any, ...], named: dict[str, Any]) -> inspect.BoundArguments:
-        try:
-            given = signature.bind(*args, **named)
-        except TypeError:
-            raise misfit(request, args, named) from None
+        given = signature.bind(*args, **named)
         given.arguments.update(
             {name: _checked(name, kinds[name], value) for name, value in given.arguments.items() if name in kinds}
         )

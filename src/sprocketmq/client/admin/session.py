@@ -7,7 +7,6 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from sprocketmq.calls import checked_calls
 from sprocketmq.client.admin.checked_arguments import checked
 from sprocketmq.client.answer_bodies import answer_body
 from sprocketmq.client.async_client import AsyncClient, in_order
@@ -85,7 +84,6 @@ class AdminParts:
         await in_order(*([self.producer.shutdown] if self.producer is not None else []), *steps)
 
 
-@checked_calls
 class AdminSession(AsyncClient[AdminParts]):
     """Opens connections when they are needed; ``shutdown`` closes them.
 

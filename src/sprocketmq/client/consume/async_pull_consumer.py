@@ -20,7 +20,6 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from sprocketmq.calls import checked_calls
 from sprocketmq.client.async_client import AsyncClient
 from sprocketmq.client.consume.running_consumer import RunningConsumer
 from sprocketmq.client.consume.running_pull_consumer import RunningPullConsumer
@@ -58,7 +57,6 @@ __all__ = ["AsyncPullConsumer"]
 Expression = FilterExpression | str | None
 
 
-@checked_calls
 class AsyncPullConsumer(AsyncClient[RunningPullConsumer]):
     """Receives messages by ``poll``, on a running event loop.
 

@@ -10,7 +10,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, overload
 
-from sprocketmq.calls import checked_calls
 from sprocketmq.client.async_client import AsyncClient
 from sprocketmq.client.consume.forgotten_members import calling_line, settle_forgotten
 from sprocketmq.client.hooks import ConsumeMessageHook, FilterMessageHook, Hooks
@@ -70,7 +69,6 @@ Orderly = TypeVar("Orderly", bound="OrderlyListener")
 C = TypeVar("C", bound="StuckListenerCallback")
 
 
-@checked_calls
 class AsyncPushConsumer(AsyncClient["RunningConsumer"]):
     """Receives messages by calling a listener.
 

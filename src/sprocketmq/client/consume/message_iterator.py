@@ -11,7 +11,6 @@ from collections.abc import Coroutine
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from sprocketmq.calls import checked_calls
 from sprocketmq.client.listen.message_stream import MessageStream
 from sprocketmq.client.received_message import ReceivedMessage
 from sprocketmq.client.settings.validators import check_duration, check_range
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["AsyncMessageIterator", "MessageIterator"]
 
 
-@checked_calls
 class AsyncMessageIterator:
     """The messages of an AsyncPushConsumer, one by one; made by ``consumer.messages()``.
 
@@ -114,7 +112,6 @@ class AsyncMessageIterator:
         self._stream.stop()
 
 
-@checked_calls
 class MessageIterator:
     """The messages of a PushConsumer, one by one; made by ``consumer.messages()``. The same as AsyncMessageIterator, for callers without an
     event loop.

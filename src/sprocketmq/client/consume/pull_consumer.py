@@ -9,7 +9,6 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, TypeVar
 
-from sprocketmq.calls import checked_calls
 from sprocketmq.client.blocking_client import BlockingClient
 from sprocketmq.client.consume.async_pull_consumer import AsyncPullConsumer, Expression, messages_of
 from sprocketmq.client.hooks import ConsumeMessageHook, FilterMessageHook
@@ -27,7 +26,6 @@ __all__ = ["PullConsumer"]
 T = TypeVar("T")
 
 
-@checked_calls
 class PullConsumer(BlockingClient):
     """Receives messages by ``poll`` (AsyncPullConsumer: for callers with an event loop).
 

@@ -10,7 +10,6 @@ from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
-from sprocketmq.calls import checked_calls
 from sprocketmq.client.blocking_client import BlockingClient
 from sprocketmq.client.consume.async_push_consumer import AsyncPushConsumer, C, Concurrent, OneListener, Orderly
 from sprocketmq.client.hooks import ConsumeMessageHook, FilterMessageHook
@@ -38,7 +37,6 @@ T = TypeVar("T")
 _WAIT_S: Final = 0.5
 
 
-@checked_calls
 class PushConsumer(BlockingClient):
     """Receives messages by calling a listener (AsyncPushConsumer: for callers with an event loop). Listeners run in
     ``consume_thread_count`` threads (``async def`` ones on the engine's loop), never on the caller's thread.

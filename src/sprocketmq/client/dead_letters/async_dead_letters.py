@@ -24,7 +24,6 @@ import logging
 from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from sprocketmq.calls import checked_calls
 from sprocketmq.client.admin.session import AdminSession
 from sprocketmq.client.dead_letters.dead_letter_message import DeadLetterMessage, ReplayReport, replay_copy
 from sprocketmq.client.produce.async_producer import AsyncProducer
@@ -67,7 +66,6 @@ _UNREADABLE: Final = (
 _REPLAY_GROUP: Final = "sprocketmq-dead-letters"
 
 
-@checked_calls
 class AsyncDeadLetters(AdminSession):
     """The dead letters of one group, from a running event loop. Connections open as they are needed; close with ``shutdown`` or
     ``async with``.

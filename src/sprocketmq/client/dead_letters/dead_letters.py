@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from sprocketmq.calls import checked_calls
 from sprocketmq.client.blocking_client import BlockingClient
 from sprocketmq.client.dead_letters.async_dead_letters import AsyncDeadLetters
 from sprocketmq.client.dead_letters.dead_letter_message import DeadLetterMessage, ReplayReport
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 __all__ = ["DeadLetters"]
 
 
-@checked_calls
 class DeadLetters(BlockingClient):
     """The dead letters of one group: read, looked at, sent again (AsyncDeadLetters: for callers with an event loop).
 

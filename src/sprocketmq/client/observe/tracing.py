@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from sprocketmq.calls import checked_call
 from sprocketmq.client.hooks import ConsumeMessageContext, SendMessageContext
 from sprocketmq.extras import missing_extra
 from sprocketmq.wire.records import properties as props
@@ -52,7 +51,6 @@ class OpenTelemetryHook:
         ConfigurationError: ``opentelemetry-api`` is not installed.
     """
 
-    @checked_call
     def __init__(self, tracer_provider: TracerProvider | None = None, *, link_only: bool = False) -> None:
         try:
             from opentelemetry import context, propagate, trace

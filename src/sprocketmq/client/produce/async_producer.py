@@ -12,7 +12,6 @@ from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from sprocketmq.calls import checked_calls, misfit
 from sprocketmq.client.async_client import AsyncClient
 from sprocketmq.client.hooks import CheckForbiddenHook, EndTransactionHook, Hooks, SendMessageHook
 from sprocketmq.client.produce.send_future import fail_all
@@ -28,7 +27,7 @@ from sprocketmq.errors import ClosedError, ConfigurationError
 from sprocketmq.wire.records.message import Message, MessageExt, MessageQueue
 
 if TYPE_CHECKING:
-    from typing import Never, Unpack
+    from typing import Unpack
 
     from sprocketmq.client.keyword_options import ProducerOptions, SendArguments
     from sprocketmq.client.observe.trace import MessageTrace
@@ -39,14 +38,11 @@ if TYPE_CHECKING:
     from sprocketmq.client.remoting.queue_choice import QueueSelector
     from sprocketmq.client.remoting.sender import Sender
 
-__all__ = ["SEND_HOW", "AsyncProducer"]
+__all__ = ["AsyncProducer"]
 
 _BATCHED_HOW: Final = frozenset({"queue", "selector", "sharding_key", "timeout_ms"})
-SEND_HOW: Final = _BATCHED_HOW | {"delay_level", "delay_ms", "deliver_time_ms"}
-"""The names in SendArguments."""
 
 
-@checked_calls
 class AsyncProducer(AsyncClient["RunningProducer"]):
     """Sends messages from a running event loop.
 
@@ -197,7 +193,7 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
     async def send(
         self,
         message: Message,
-        *others: Never,
+        *,
         queue: MessageQueue | None = None,
         selector: QueueSelector | None = None,
         sharding_key: str | None = None,
@@ -205,7 +201,6 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
         delay_ms: int | None = None,
         deliver_time_ms: int | datetime | None = None,
         timeout_ms: int | None = None,
-        **unknown: Never,
     ) -> SendResult:
         """Send one message and wait until the broker has stored it.
 
@@ -234,8 +229,6 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
             TooMuchRequest: with back-pressure, the send could not begin in time; nothing was sent.
             ClosedError: the producer is not started, or was shut down.
         """
-        if others or unknown:
-            raise misfit(AsyncProducer.send, (self, message, *others), unknown)
         if self._permits is not None:
             given = {
                 "queue": queue,
@@ -283,7 +276,7 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
             timeout_ms=timeout_ms,
         )
 
-    def send_async(self, message: Message, *others: Never, **how: Unpack[SendArguments]) -> asyncio.Future[SendResult]:
+    def send_async(self, message: Message, **how: Unpack[SendArguments]) -> asyncio.Future[SendResult]:
         """Like ``send``, without waiting.
 
         Args:
@@ -298,8 +291,6 @@ class AsyncProducer(AsyncClient["RunningProducer"]):
             ConfigurationError, TopicNotExist, RemoteError, NetworkError, RequestTimeout, ClosedError: in the future.
             TooMuchRequest: with back-pressure, the send could not begin in time; nothing was sent.
         """
-        if others or (how and not SEND_HOW.issuperset(how)):
-            raise misfit(AsyncProducer.send, (self, message, *others), how)
         batches = self._batches
         if batches is None or self._permits is not None:
             return self._begin_send(message, how)

@@ -21,7 +21,6 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple
 
-from sprocketmq.calls import checked_calls
 from sprocketmq.client.logged_messages import logged_message
 from sprocketmq.client.produce.async_producer import AsyncProducer
 from sprocketmq.client.produce.transaction_checks import CheckCallback
@@ -87,7 +86,6 @@ class PendingHalf(NamedTuple):
         return self.pending.answer
 
 
-@checked_calls
 class AsyncTransactionProducer(AsyncProducer):
     """A producer whose messages appear together with a local transaction, or not at all.
 

@@ -10,9 +10,8 @@ from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from sprocketmq.calls import checked_calls, misfit
 from sprocketmq.client.blocking_client import BlockingClient
-from sprocketmq.client.produce.async_producer import SEND_HOW, AsyncProducer
+from sprocketmq.client.produce.async_producer import AsyncProducer
 from sprocketmq.client.produce.send_future import SendFuture, begin_all, fail_all
 from sprocketmq.client.results import SendResult
 from sprocketmq.errors import ClosedError
@@ -20,7 +19,7 @@ from sprocketmq.net.process.engine import Engine
 from sprocketmq.wire.records.message import Message, MessageExt, MessageQueue
 
 if TYPE_CHECKING:
-    from typing import Never, Unpack
+    from typing import Unpack
 
     from sprocketmq.client.hooks import CheckForbiddenHook, EndTransactionHook, SendMessageHook
     from sprocketmq.client.keyword_options import ProducerOptions, RequestArguments, SendArguments
@@ -31,7 +30,6 @@ __all__ = ["AsyncProducer", "Producer"]
 _TAKEN_AT_ONCE: Final = 1_000  # messages of ``send_async`` that the engine takes under one lock
 
 
-@checked_calls
 class Producer(BlockingClient):
     """Sends messages; each verb waits for its result (AsyncProducer: for callers with an event loop). Safe to use from several threads.
 
@@ -184,9 +182,7 @@ class Producer(BlockingClient):
             )
         )
 
-    def send_async(
-        self, message: Message, *others: Never, **how: Unpack[SendArguments]
-    ) -> concurrent.futures.Future[SendResult]:
+    def send_async(self, message: Message, **how: Unpack[SendArguments]) -> concurrent.futures.Future[SendResult]:
         """Like ``send``, without waiting.
 
         Args:
@@ -204,8 +200,6 @@ class Producer(BlockingClient):
         Note:
             With ``enable_backpressure_for_async_mode`` the call itself waits for its turn.
         """
-        if others or (how and not SEND_HOW.issuperset(how)):
-            raise misfit(Producer.send, (self, message, *others), how)
         producer = self._async
         if producer._permits is not None:
             left_ms = self._run(producer._take_permit(message, how))

@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
-from sprocketmq.calls import checked_calls
 from sprocketmq.client.produce.async_transaction_producer import (
     AsyncTransactionProducer,
     ExecuteCallback,
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["TransactionProducer"]
 
 
-@checked_calls
 class TransactionProducer(Producer):
     """A producer whose messages appear together with a local transaction, or not at all (AsyncTransactionProducer: for callers with an
     event loop). A plain ``execute`` runs in the thread that sends, so that it shares that thread's database session.

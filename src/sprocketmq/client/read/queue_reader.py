@@ -34,7 +34,6 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Final
 
-from sprocketmq.calls import checked_call
 from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.client.remoting.masters import MASTER, known_master, known_replica
 from sprocketmq.client.remoting.name_servers import NameServers
@@ -157,7 +156,6 @@ class QueueReader:
         TopicNotExist, RemoteError: while it is iterated: the broker refused.
     """
 
-    @checked_call
     def __init__(
         self,
         namesrv_addr: str | None = None,

@@ -22,7 +22,6 @@ from typing import Final
 
 from msgspec import Struct, structs
 
-from sprocketmq.calls import checked_call
 from sprocketmq.core.resource_names import control_character_problem
 from sprocketmq.errors import ConfigurationError
 from sprocketmq.plain_values import plain_text
@@ -57,7 +56,6 @@ class FilterExpression(Struct, frozen=True):
     type: str = TAG
 
 
-@checked_call
 def sql92(expression: str) -> FilterExpression:
     """A SQL92 filter over message properties, evaluated by the broker (which must have ``enablePropertyFilter=true``).
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final, Generic, cast
 
 import msgspec
 
-from sprocketmq.calls import misfit
 from sprocketmq.errors import ConfigurationError, ValueDeserializationError, described
 from sprocketmq.plain_values import plain_int, plain_text, plain_value
 from sprocketmq.wire.records import properties as props
@@ -23,7 +22,7 @@ from sprocketmq.wire.records.message_id import offset_message_id
 from sprocketmq.wire.records.record_head import LazyField, LazyHost
 
 if TYPE_CHECKING:
-    from typing import Never, Self
+    from typing import Self
 
     from typing_extensions import TypeVar
 
@@ -83,17 +82,14 @@ class Message:
         self,
         topic: str,
         body: bytes,
-        *others: Never,
+        *,
         tags: str | None = None,
         keys: str | Iterable[str] | None = None,
         properties: Mapping[str, str] | None = None,
         flag: int = 0,
         delay_level: int = 0,
         wait_store_msg_ok: bool = True,
-        **unknown: Never,
     ) -> None:
-        if others or unknown:
-            raise misfit(Message.__init__, (self, topic, body, *others), unknown)
         if type(body) is not bytes:
             if not isinstance(body, bytes | bytearray | memoryview):
                 raise ConfigurationError(f"body is {type(body).__name__}, bytes are allowed; {encoding_advice(body)}")
