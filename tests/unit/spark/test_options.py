@@ -137,6 +137,7 @@ def test_tags_are_split_for_the_exact_check() -> None:
         ({"topic": "", "topicsPattern": "fl["}, "topic and topicsPattern are both given"),
         ({"columns": "body,value"}, "columns is 'body,value'; allowed is a comma separated choice of topic"),
         ({"includeRetry": "true"}, "includeRetry is true without group"),
+        ({"waitForRetries": "1m", "group": "delays"}, "waitForRetries is given without includeRetry"),
         ({"commitOffsets": "eager"}, "commitOffsets is set without group"),
         ({"group": "a b"}, "group is 'a b'; allowed is"),
     ],
