@@ -157,7 +157,7 @@ class GroupLookRequests(MessageRequests, BrokerRequests):
             absent=absent,
             unreadable=tuple(await self._unreadable(group, wanted - {name for name, _ in absent}, unknown)),
             hidden=tuple(one for one in await self._hidden(own, unknown) if not wanted or one.topic in wanted),
-            members=tuple(_member_look(client_id, report) for client_id, report in reports.items()),
+            members=tuple(_member_look(group, client_id, report) for client_id, report in reports.items()),
             broadcasting=connection is not None and connection.message_model == bodies.MessageModel.BROADCASTING,
             queues={
                 queue: _queue_look(at, first.get(queue), waiting.get(queue))
@@ -355,7 +355,7 @@ def _queue_look(at: _Position, before: _Position | None, waiting_ms: int | None)
     )
 
 
-def _member_look(client_id: str, info: bodies.ConsumerRunningInfo | str) -> MemberLook:
+def _member_look(group: str, client_id: str, info: bodies.ConsumerRunningInfo | str) -> MemberLook:
     """A member, from its running info; the keys of ``properties`` are Java's names of options."""
     if isinstance(info, str):
         return MemberLook(client_id, silent_because=info)
@@ -380,7 +380,7 @@ def _member_look(client_id: str, info: bodies.ConsumerRunningInfo | str) -> Memb
         ok_tps=sum(status.consume_ok_tps for status in info.status_table.values()) if statuses else None,
         failed_tps=sum(status.consume_failed_tps for status in info.status_table.values()) if statuses else None,
         failed_in_hour=sum(status.consume_failed_msgs for status in info.status_table.values()) if statuses else None,
-        listener_stacks=listener_stacks(info.jstack) if info.jstack else None,
+        listener_stacks=listener_stacks(info.jstack, group) if info.jstack else None,
         oldest_call_ms=int(since_ms)
         if (since_ms := info.user_consumer_info.get(bodies.OLDEST_CALL_TIMESTAMP, "")).isdigit()
         else None,

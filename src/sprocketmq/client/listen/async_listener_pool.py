@@ -55,6 +55,7 @@ class AsyncListenerPool(Generic[T]):
         self._start_is_due = False
         self._yielding = 0  # tasks that let the loop run other work
         self._tasks: set[asyncio.Task[None]] = set()
+        self._serial = 0
         # Tasks that take items. One that decided to end is not counted, although it is in _tasks a moment longer.
         self._working = 0
         self._runs: dict[asyncio.Task[None] | None, ChunkRun[T]] = {}
@@ -120,7 +121,8 @@ class AsyncListenerPool(Generic[T]):
             waiting += len(chunk)
         for _ in range(min(room, waiting)):
             self._working += 1
-            task = asyncio.ensure_future(self._work())
+            self._serial += 1
+            task = self._loop.create_task(self._work(), name=f"{self._name}-{self._serial}")
             self._tasks.add(task)
             task.add_done_callback(self._task_ended)
 

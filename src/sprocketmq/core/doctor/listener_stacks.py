@@ -8,7 +8,8 @@ layout).
     ConsumeMessageThread_1                  org.apache.rocketmq...ConsumeMessageConcurrentlyService$ConsumeRequest.run(...)
 
 A thread is in a listener when a frame of the user's is below (called by) a frame that calls listeners. The line returned is the innermost
-frame that belongs neither to the language's own library nor to RocketMQ.
+frame that belongs neither to the language's own library nor to RocketMQ. A process may have members of several groups; the pools name their
+threads, and our tasks, after their group.
 """
 
 from __future__ import annotations
@@ -27,24 +28,32 @@ _CALLERS: Final = (
 )
 _LIBRARIES: Final = ("java.", "javax.", "jdk.", "sun.", "org.apache.rocketmq.", "sprocketmq.")
 _HEAD: Final = re.compile(r"TID: \S+ STATE: ")
+# Ours, a task of ours, and Java's (which cuts a group to 100 characters; older clients leave it out).
+_POOL: Final = re.compile(r"(?:sprocketmq-|ConsumeMessageThread_)(.+)[-_]\d+(?: \(task\))?")
 
 
-def listener_stacks(jstack: str) -> tuple[str, ...]:
-    """A line for each listener that is running."""
-    return tuple(line for frames in _threads(jstack) if (line := _listener_line(frames)) is not None)
+def listener_stacks(jstack: str, group: str) -> tuple[str, ...]:
+    """A line for each listener of ``group`` that is running."""
+    found = []
+    for name, frames in _threads(jstack):
+        pool = _POOL.fullmatch(name)
+        is_other = pool is not None and pool[1] not in (group, group[:100])
+        if not is_other and (line := _listener_line(frames)) is not None:
+            found.append(line)
+    return tuple(found)
 
 
-def _threads(jstack: str) -> Iterator[list[str]]:
-    """The frames of each thread, the innermost first. A thread's name stands before each of them, as wide as in the line before them."""
-    width, frames = 0, list[str]()
+def _threads(jstack: str) -> Iterator[tuple[str, list[str]]]:
+    """The name and the frames of each thread, the innermost first. The name stands before each frame, as wide as in their first line."""
+    name, width, frames = "", 0, list[str]()
     for line in jstack.splitlines():
         head = _HEAD.search(line)
         if head is not None:
-            yield frames
-            width, frames = head.start(), []
+            yield name, frames
+            name, width, frames = line[: head.start()].strip(), head.start(), []
         elif line.strip():
             frames.append(_without_module(line[width:].strip()))
-    yield frames
+    yield name, frames
 
 
 def _without_module(frame: str) -> str:
