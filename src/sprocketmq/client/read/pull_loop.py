@@ -250,9 +250,8 @@ class PullLoop:
         elif isinstance(effect, pull_cursor.ReadOffset):
             return pull_cursor.OffsetRead(await self._owner.read_offset(self.queue))
         elif isinstance(effect, pull_cursor.DropQueue):
-            log.warning(
-                "group %s: the offset of %s was illegal, continuing at %d", self._group.name, self.queue, effect.offset
-            )
+            sentence = "group %s: %s continues at offset %d, as its broker says: the group was reset, or its old offset is not there"
+            log.warning(sentence, self._group.name, self.queue, effect.offset)
             self._owner.offset_illegal(self.queue, effect.offset)
         return None
 
