@@ -143,9 +143,20 @@ class StoreConfig:
             ("maxIndexNum", self.max_index_num, 2, 85_000_000),
             ("maxMsgsNumBatch", self.max_msgs_num_batch, 1, 1_024),
             ("mappedFileSizeConsumeQueueExt", self.mapped_file_size_consume_queue_ext, 64, 0x7FFFFFFF),
+            # Below 0 each full file has expired, and its messages go.
+            ("fileReservedTime", self.file_reserved_time, 0, 876_000),
+            ("diskMaxUsedSpaceRatio", self.disk_max_used_space_ratio, 0, 100),
+            ("diskSpaceCleanForciblyRatio", self.disk_space_clean_forcibly_ratio, 0, 100),
+            ("diskSpaceWarningLevelRatio", self.disk_space_warning_level_ratio, 0, 100),
+            ("deleteFileBatchMax", self.delete_file_batch_max, 1, 0x7FFFFFFF),
         ):
             if not least <= value <= most:
                 raise ConfigurationError(f"{key} is {value}, {least} to {most} are allowed")
+        parts = [part.strip() for part in self.delete_when.split(";")]
+        if wrong := [part for part in parts if part and not (part.isdecimal() and int(part) < 24)]:
+            raise ConfigurationError(
+                f"deleteWhen has {wrong[0]!r}, hours of the day from 00 to 23 are allowed, separated by ';'"
+            )
 
 
 class StoredMessage(msgspec.Struct, gc=False):

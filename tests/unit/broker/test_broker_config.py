@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 
+import msgspec
 import pytest
 
 from sprocketmq.broker.settings.config import BrokerConfig, NameServerConfig
@@ -57,6 +58,20 @@ def test_unknown_keys_are_named_in_one_warning(caplog):
     assert "brokerName" not in record.getMessage()
 
 
+@pytest.mark.parametrize("kind", [BrokerConfig, NameServerConfig])
+def test_no_number_may_be_less_than_its_lowest_value(kind) -> None:
+    def is_taken(key: str) -> bool:
+        try:
+            kind.from_properties({key: "-3"})
+        except ConfigurationError:
+            return False
+        return True
+
+    numbers = [field.encode_name for field in msgspec.structs.fields(kind) if field.type is int]
+    assert len(numbers) > 10
+    assert [key for key in numbers if is_taken(key)] == []
+
+
 @pytest.mark.parametrize(
     ("key", "value", "allowed"),
     [
@@ -76,6 +91,9 @@ def test_unknown_keys_are_named_in_one_warning(caplog):
         ("haListenPort", "-2", "-1 (no replication)"),
         ("haTransferBatchSize", "0", "1 to 4194292"),
         ("slaveTimeout", "0", "1 or more"),
+        ("fileReservedTime", "-3", "0 to 876000"),
+        ("diskSpaceWarningLevelRatio", "101", "0 to 100"),
+        ("deleteWhen", "04;25", "00 to 23"),
     ],
 )
 def test_a_bad_value_is_one_sentence_with_key_value_and_what_is_allowed(key, value, allowed):

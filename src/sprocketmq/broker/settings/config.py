@@ -454,6 +454,18 @@ class BrokerConfig(NetworkConfig, kw_only=True, frozen=True, rename=_wire_name):
         DelayLevels.parse(self.message_delay_level)
         self._check("timer_precision_ms", lambda ms: ms in (100, 200, 500, 1000), "100, 200, 500 or 1000 milliseconds")
         self._check("timer_max_delay_sec", lambda seconds: 0 < seconds <= 2**31 - 1, "1 to 2147483647 seconds")
+        for field in (
+            "timer_roll_window_slot",
+            "split_metadata_size",
+            "max_filter_message_size",
+            "default_query_max_num",
+        ):
+            self._check(field, lambda number: number > 0, "1 or more")
+        for field in ("filter_data_clean_time_span_ms", "subscription_expired_timeout_ms"):
+            self._check(field, lambda ms: ms > 0, "1 or more milliseconds")
+        self._check(
+            "metrics_prom_exporter_port", lambda port: 0 <= port < 65536, "a port from 0 (any free one) to 65535"
+        )
         self._check("timer_congest_num_each_slot", lambda number: number > 0, "1 or more")
         self._check("timer_flush_interval_ms", lambda ms: ms > 0, "1 or more milliseconds")
         self._check("mapped_file_size_timer_log", lambda size: 1024 <= size < 2**31, "1024 to 2147483647 bytes")

@@ -12,10 +12,12 @@ deleted together with the log files, except the last file of each.
 from __future__ import annotations
 
 import datetime
+import logging
 import os
 import shutil
 from typing import TYPE_CHECKING, Protocol
 
+from sprocketmq.core.quantities import counted
 from sprocketmq.errors import StoreNotWritable
 from sprocketmq.store.queue.unit import UNIT
 
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from sprocketmq.store.queue.consume_queue_table import ConsumeQueueTable
 
 __all__ = ["Retention"]
+
+log = logging.getLogger("sprocketmq.store")
 
 
 class CleanableStore(Protocol):
@@ -77,16 +81,27 @@ class Retention:
         any_hour = any_hour or used > config.disk_max_used_space_ratio
         forced = config.clean_file_forcibly_enable and used > config.disk_space_clean_forcibly_ratio
         may_expire = any_hour or hour in _hours(config.delete_when)
-        deleted = 0
+        deleted = expired = 0
         while deleted < config.delete_file_batch_max and len(files.files) > 1:
             if not (forced or (may_expire and self._first_is_expired(now_ms))):
                 break
             if files.files[1].start > self._store.commit_log.start:
                 break
             self._store.log_will_begin_at(files.files[1].start)
+            expired += may_expire and self._first_is_expired(now_ms)
             if not files.delete_first():
                 break
             deleted += 1
+        if deleted > expired:
+            log.warning(
+                "%s deleted that had not expired, because the disk is %.0f%% full (diskSpaceCleanForciblyRatio: %d); the log begins at %d",
+                counted(deleted - expired, "commit log file was", "commit log files were"),
+                used,
+                config.disk_space_clean_forcibly_ratio,
+                files.start,
+            )
+        elif deleted:
+            log.info("%s deleted, which had expired", counted(deleted, "commit log file was", "commit log files were"))
         if deleted:
             for queue in self._store.consume_queues.queues.values():
                 queue.clean(files.start)
@@ -98,11 +113,11 @@ class Retention:
         return deleted
 
     def _first_is_expired(self, now_ms: int) -> bool:
-        log = self._store.commit_log
-        following = log.files.files[1]
-        if following.start == log.start and log.at == 0:
+        commit_log = self._store.commit_log
+        following = commit_log.files.files[1]
+        if following.start == commit_log.start and commit_log.at == 0:
             return False  # created in advance, no record yet
-        youngest_ms = log.store_timestamp_at(following.start)
+        youngest_ms = commit_log.store_timestamp_at(following.start)
         return youngest_ms + self._store.config.file_reserved_time * 3_600_000 < now_ms
 
     def _watch_disk(self, used: float) -> None:
@@ -114,9 +129,11 @@ class Retention:
                 "free some space, lower fileReservedTime or raise diskSpaceWarningLevelRatio"
             )
             self._store.refuse_appends(self._disk_full)
+            log.warning("sends are refused: %s", self._disk_full)
         elif used <= limit and self._disk_full is not None:
             if self._store.refusal is self._disk_full:
                 self._store.refuse_appends(None)
+                log.warning("sends are taken again: the disk is %.0f%% full", used)
             self._disk_full = None
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -95,7 +96,7 @@ def test_a_rather_full_disk_lets_expired_files_go_at_any_hour(
 
 
 def test_a_nearly_full_disk_costs_young_files_and_then_stops_appends(
-    store: QueueLogStore, monkeypatch: pytest.MonkeyPatch
+    store: QueueLogStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     fill(store)
     monkeypatch.setattr(Retention, "disk_used_percent", lambda self: 95.0)
@@ -105,6 +106,9 @@ def test_a_nearly_full_disk_costs_young_files_and_then_stops_appends(
     monkeypatch.setattr(Retention, "disk_used_percent", lambda self: 60.0)
     store.clean(NOW_MS)
     assert store.append(message(), NOW_MS).queue_offset == 100
+    said = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert len(said) == 3, "one line each: what was deleted, that sends are refused, that they are taken again"
+    assert ("had not expired" in said[0], "95% full" in said[1], "60% full" in said[2]) == (True, True, True)
 
 
 def test_index_files_behind_the_head_go_with_the_log(store: QueueLogStore) -> None:
