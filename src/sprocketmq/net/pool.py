@@ -371,13 +371,21 @@ class ConnectionPool:
                 self._on_close(address)
 
 
+# By OpenSSL's X509_V_ERR numbers: not yet valid, expired, another host name, another IP address.
+_NAME = "connect to a name or address that it is made out to"
+_TO_TRUST: Final = {
+    9: "compare the clocks of the two machines",
+    10: "renew it at the server, or compare the clocks of the two machines",
+    62: _NAME,
+    64: _NAME,
+}
+
+
 def _connect_error(address: str, error: OSError, *, tls: bool) -> str:
     """Why a connection could not be opened, and what to do."""
     if isinstance(error, ssl.SSLCertVerificationError):
-        return (
-            f"the certificate of {address} is not trusted: {error.verify_message}; trust the authority that signed it, and connect to a "
-            "name that it is made out to"
-        )
+        todo = _TO_TRUST.get(error.verify_code, "trust the authority that signed it")
+        return f"the certificate of {address} is not trusted: {error.verify_message}; {todo}"
     # A server that does not speak TLS accepts the connection, and then closes it or answers something else.
     if tls and isinstance(error, ssl.SSLError | ConnectionResetError | ConnectionAbortedError | BrokenPipeError):
         reason = getattr(error, "reason", None) or error.strerror or "it closed the connection"

@@ -31,6 +31,7 @@ log = logging.getLogger("sprocketmq.net")
 
 HANDSHAKE_BYTE: Final = 0x16
 _VERIFY: Final = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "require": ssl.CERT_REQUIRED}
+_DATES: Final = (9, 10)  # OpenSSL: X509_V_ERR_CERT_NOT_YET_VALID, X509_V_ERR_CERT_HAS_EXPIRED
 _TEST_CERTIFICATE_DAYS: Final = 3_650
 
 
@@ -114,9 +115,31 @@ def _context(settings: TlsSettings) -> ssl.SSLContext:
             f"certificate {settings.cert_path} with key {settings.key_path} cannot be used: {_reason(error)}; "
             "both must be readable PEM files that fit together"
         ) from error
+    _check_dates(context, settings.cert_path)
     if settings.need_client_auth != "none":
         _check_clients(context, settings)
     return context
+
+
+def _check_dates(context: ssl.SSLContext, cert_path: str) -> None:
+    """Log a certificate that clients refuse for its dates. The ssl module shows no dates, but a client that trusts this very certificate
+    checks them: the two shake hands in memory."""
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.check_hostname = False
+    client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    try:
+        client.load_verify_locations(cert_path)
+        sides = client.wrap_bio(to_client, to_server), context.wrap_bio(to_server, to_client, server_side=True)
+        for side in (*sides, *sides):
+            with contextlib.suppress(ssl.SSLWantReadError):
+                side.do_handshake()
+    except ssl.SSLCertVerificationError as error:
+        if error.verify_code in _DATES:
+            sentence = "certificate %s: %s; clients that check it refuse this server, renew it or set the clock"
+            log.warning(sentence, cert_path, error.verify_message)
+    except OSError:
+        pass  # it is only a look: who connects is told what is wrong
 
 
 def _check_clients(context: ssl.SSLContext, settings: TlsSettings) -> None:

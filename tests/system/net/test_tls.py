@@ -10,6 +10,7 @@ import socket
 import ssl
 import threading
 from collections.abc import Awaitable, Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +44,8 @@ def echo(connection: Connection, command: Command) -> Command:
     return response(command, 0, "echo", body=bytes(command.body))
 
 
-def write_certificate(folder: Path, ca: trustme.CA = CA, name: str = "localhost") -> TlsSettings:
-    issued = ca.issue_cert(name, "127.0.0.1")
+def write_certificate(folder: Path, ca: trustme.CA = CA, name: str = "localhost", **dates: datetime) -> TlsSettings:
+    issued = ca.issue_cert(name, "127.0.0.1", **dates)
     issued.private_key_pem.write_to_path(folder / "key.pem")
     (folder / "cert.pem").write_bytes(b"".join(pem.bytes() for pem in issued.cert_chain_pems))
     ca.cert_pem.write_to_path(folder / "ca.pem")
@@ -258,6 +259,39 @@ def test_a_new_certificate_counts_for_new_connections_and_open_ones_go_on(engine
             await ask(address, trusting())
         assert (await pool.invoke(address, request(900), 60_000)).remark == "echo"
         await pool.aclose()
+
+    with_server(engine, tls, scenario)
+
+
+NOW = datetime.now(UTC)
+DAY = timedelta(days=1)
+
+
+@pytest.mark.parametrize(
+    ("dates", "todo"),
+    [
+        ({"not_before": NOW - 9 * DAY, "not_after": NOW - DAY}, "expired; renew it"),
+        ({"not_before": NOW + DAY, "not_after": NOW + 9 * DAY}, "not yet valid; compare the clocks"),
+        ({}, ""),
+    ],
+    ids=["expired", "not yet valid", "valid"],
+)
+def test_dates_that_clients_refuse_are_told_to_both_sides(
+    engine: Engine, tmp_path: Path, caplog: pytest.LogCaptureFixture, dates: dict[str, datetime], todo: str
+) -> None:
+    tls = ServerTls(write_certificate(tmp_path, **dates))
+    said = [record.getMessage() for record in caplog.records if record.name == "sprocketmq.net"]
+    assert len(said) == bool(todo), said
+    assert all("cert.pem" in line and todo.partition(";")[0] in line for line in said)
+
+    async def scenario(server: Server, address: str) -> None:
+        if todo:
+            with pytest.raises(NetworkError, match=f"is not trusted: certificate (has|is) {todo}"):
+                await ask(address, trusting())
+        else:
+            assert await ask(address, trusting()) == b"hello"
+            with pytest.raises(NetworkError, match="trust the authority"):
+                await ask(address, trusting(OTHER_CA))
 
     with_server(engine, tls, scenario)
 
