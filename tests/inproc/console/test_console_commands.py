@@ -40,9 +40,12 @@ def _changing(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[st
 def test_changes_of_the_console_have_commands_and_the_other_way_round(console: RunningConsole) -> None:
     routes = make_app(console.server._parts).routes
     posts = {one.path for one in routes if isinstance(one, Route) and "POST" in (one.methods or ())}
-    assert posts == COMMANDS.keys() | NO_CHANGES
+    assert posts == COMMANDS.keys() | NO_CHANGES, "give each its command, in COMMANDS and in docs/guides/console.md"
     section = PAGE.read_text("utf-8").partition("## Changes, and their commands")[2].partition("\n## ")[0]
     table, _, others = section.partition("Only on the command line")
-    assert sorted(re.findall(r"`sprocketmq ([^`]+)` \|", table)) == sorted(COMMANDS.values())
+    told = sorted(re.findall(r"`sprocketmq ([^`]+)` \|", table))
+    assert told == sorted(COMMANDS.values()), "the table of changes in docs/guides/console.md"
     listed = set(re.findall(r"`([a-z -]+)`", others))
-    assert set(_changing(app)) | {"send"} == set(COMMANDS.values()) | listed
+    assert set(_changing(app)) | {"send"} == set(COMMANDS.values()) | listed, (
+        'name each command that is not in the console under "Only on the command line" in docs/guides/console.md'
+    )

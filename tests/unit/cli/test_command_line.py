@@ -93,16 +93,20 @@ def test_what_changes_a_cluster_has_a_dry_run_and_what_deletes_asks(words: tuple
     names = option_names(OF_A_CLUSTER[words])
     verb = words[-1]
     reads = verb in READING or words in (("send",), ("request",))
-    assert ("--dry-run" in names) is not reads
+    assert ("--dry-run" in names) is not reads, (
+        "a command that changes a cluster has `@changes` or `@deletes`; the verb of one that only reads is in READING"
+    )
     hides = words == ("topic", "alter")
-    assert ("--yes" in names) is (hides or verb in ("delete", "purge", "reset", "clone", "drain"))
+    assert ("--yes" in names) is (hides or verb in ("delete", "purge", "reset", "clone", "drain")), (
+        "a command that loses something has `@deletes`, and its verb is in this list"
+    )
 
 
 @pytest.mark.parametrize("words", ALL, ids=" ".join)
 def test_the_first_line_of_each_help_page_fits_the_list_of_commands(words: tuple[str, ...]) -> None:
     short = ALL[words].get_short_help_str(58)
-    assert short.endswith((".", ")"))
-    assert not short.endswith("...")
+    assert short.endswith((".", ")")), f"{short!r}: the first sentence of the docstring has more than 58 characters"
+    assert not short.endswith("..."), f"{short!r}: the first sentence of the docstring has more than 58 characters"
 
 
 def test_every_help_page_is_shown(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
