@@ -584,6 +584,26 @@ def test_the_broker_shares_the_queues_out_where_it_is_asked_to(
     assert len([record for record in said if "group old-broker: topic flights" in record.getMessage()]) == 1
 
 
+def test_a_second_member_with_the_same_client_id_is_named_in_the_log(
+    rocketmq: EmbeddedRocketMQ, consumers: Consumers, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is in another process: there the same address and instance name make the same id. The broker lists it twice."""
+    consumer_ids = RemotingApi.consumer_ids
+
+    async def of_both(self: RemotingApi, address: str, group: str) -> list[str]:
+        return 2 * await consumer_ids(self, address, group)
+
+    monkeypatch.setattr(RemotingApi, "consumer_ids", of_both)
+    rocketmq.create_topic("flights", queues=2)
+    consumers(Recorder())
+
+    def said() -> list[str]:
+        return [text for text in caplog.messages if "lists 2 members" in text]
+
+    rocketmq.advance_until(said, step_ms=20_000)
+    assert "give each client an instance_name of its own" in said()[0]
+
+
 def _of_many_topics(rocketmq: EmbeddedRocketMQ) -> rmq.AsyncPushConsumer:
     consumer = rmq.AsyncPushConsumer("counts", namesrv_addr=rocketmq.namesrv_addr)
     consumer.on_message(lambda message: None)
