@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import logging
 import zlib
-from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final
 
 from sprocketmq.broker.chunked_work import CHUNK_SIZE, in_chunks
 from sprocketmq.broker.handlers.limits import answer_in_a_frame
@@ -74,35 +74,14 @@ from sprocketmq.wire.requests.declaration import AnyRequest, Peer
 from sprocketmq.wire.text.java_properties import format_properties, parse_properties
 
 if TYPE_CHECKING:
-    from sprocketmq.broker.settings.config import NameServerConfig
-    from sprocketmq.broker.tables.kv_config import KVConfigTable
-    from sprocketmq.core.cluster.namesrv_table import MinIdChange, NamesrvTable
+    from sprocketmq.broker.namesrv.namesrv import NameServer
 
 __all__ = ["HANDLERS", "NamesrvHandler", "changing_codes", "handler_table"]
 
 log = logging.getLogger("sprocketmq.namesrv")
 
 
-class NamesrvParts(Protocol):
-    """The parts of a name server that the handlers use."""
-
-    config: NameServerConfig
-    table: NamesrvTable
-    kv_config: KVConfigTable
-    start_ms: int
-
-    def answer_in_chunks(
-        self, connection: Connection, command: Command, answer: Coroutine[Any, Any, Command]
-    ) -> Command | None: ...
-
-    def notify_min_broker_id_changes(self) -> None: ...
-
-    def notify_min_broker_id_change(self, change: MinIdChange) -> None: ...
-
-    def update_config(self, changes: dict[str, str]) -> None: ...
-
-
-NamesrvHandler = Callable[[NamesrvParts, Connection, Command, int], "Command | None"]
+NamesrvHandler = Callable[["NameServer", Connection, Command, int], "Command | None"]
 
 _ZONE_NAME: Final = "__ZONE_NAME"
 _ZLIB: Final = 0x78  # the first byte of a zlib stream, with which no JSON begins
@@ -113,7 +92,7 @@ _MAX_SILENCE_MS: Final = 3_600_000
 # -- brokers ---------------------------------------------------------------------------------------------------------------------
 
 
-def register_broker(server: NamesrvParts, connection: Connection, command: Command, now_ms: int) -> Command | None:
+def register_broker(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command | None:
     header = command.header(RegisterBrokerRequestHeader)
     _given(command, brokerName=header.broker_name, brokerAddr=header.broker_addr, clusterName=header.cluster_name)
     zone = command.ext_fields.get(_ZONE_NAME, "")
@@ -139,7 +118,7 @@ def _problem_of(topics: Mapping[str, TopicConfig]) -> str | None:
 
 
 def _begun(
-    server: NamesrvParts,
+    server: NameServer,
     connection: Connection,
     command: Command,
     header: RegisterBrokerRequestHeader,
@@ -181,7 +160,7 @@ def _begun(
 
 
 async def _register_in_chunks(
-    server: NamesrvParts,
+    server: NameServer,
     connection: Connection,
     command: Command,
     header: RegisterBrokerRequestHeader,
@@ -206,7 +185,7 @@ async def _register_in_chunks(
     return _registered(server, command, server.table.finish_registration(begun, is_whole=not header.is_part))
 
 
-def _registered(server: NamesrvParts, command: Command, result: RegistrationResult) -> Command:
+def _registered(server: NameServer, command: Command, result: RegistrationResult) -> Command:
     if result.lower_id is not None:
         server.notify_min_broker_id_change(result.lower_id)
     answer = RegisterBrokerResponseHeader(
@@ -218,14 +197,14 @@ def _registered(server: NamesrvParts, command: Command, result: RegistrationResu
     return response(command, header=answer, body=KVTable(table=orders).encode())
 
 
-def unregister_broker(server: NamesrvParts, connection: Connection, command: Command, now_ms: int) -> Command:
+def unregister_broker(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(UnRegisterBrokerRequestHeader)
     server.table.unregister(header.cluster_name, header.broker_name, header.broker_addr)
     server.notify_min_broker_id_changes()
     return response(command)
 
 
-def query_data_version(server: NamesrvParts, connection: Connection, command: Command, now_ms: int) -> Command:
+def query_data_version(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(QueryDataVersionRequestHeader)
     asked = DataVersion.of_request(command.body)
     known = server.table.touch(header.cluster_name, header.broker_addr, now_ms)
@@ -233,14 +212,14 @@ def query_data_version(server: NamesrvParts, connection: Connection, command: Co
     return response(command, header=QueryDataVersionResponseHeader(changed=known != asked), body=body)
 
 
-def broker_heartbeat(server: NamesrvParts, connection: Connection, command: Command, now_ms: int) -> Command:
+def broker_heartbeat(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(BrokerHeartbeatRequestHeader)
     _given(command, brokerAddr=header.broker_addr)
     server.table.touch(header.cluster_name, header.broker_addr, now_ms)
     return response(command)
 
 
-def broker_member_group(server: NamesrvParts, connection: Connection, command: Command, now_ms: int) -> Command:
+def broker_member_group(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(GetBrokerMemberGroupRequestHeader)
     group = BrokerMemberGroup(
         cluster=header.cluster_name,
@@ -253,7 +232,7 @@ def broker_member_group(server: NamesrvParts, connection: Connection, command: C
 # -- clients ---------------------------------------------------------------------------------------------------------------------
 
 
-def route(server: NamesrvParts, connection: Connection, command: Command, now_ms: int) -> Command:
+def route(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(GetRouteInfoRequestHeader)
     config = server.config
     if config.need_wait_for_service and now_ms - server.start_ms < config.wait_seconds_for_service * 1000:
@@ -272,13 +251,13 @@ def route(server: NamesrvParts, connection: Connection, command: Command, now_ms
 # -- administrators --------------------------------------------------------------------------------------------------------------
 
 
-def put_kv_config(server: NamesrvParts, connection: Connection, command: Command, now_ms: int) -> None:
+def put_kv_config(server: NameServer, connection: Connection, command: Command, now_ms: int) -> None:
     header = command.header(PutKVConfigRequestHeader)
     server.kv_config.put(header.namespace, header.key, header.value)
     answer_when_saved(connection, command, response(command), server.kv_config.when_saved)
 
 
-def get_kv_config(server: NamesrvParts, connection: Connection, command: Command, now_ms: int) -> Command:
+def get_kv_config(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(GetKVConfigRequestHeader)
     value = server.kv_config.get(header.namespace, header.key)
     if value is None:
@@ -287,13 +266,13 @@ def get_kv_config(server: NamesrvParts, connection: Connection, command: Command
     return response(command, header=GetKVConfigResponseHeader(value=value))
 
 
-def delete_kv_config(server: NamesrvParts, connection: Connection, command: Command, now_ms: int) -> None:
+def delete_kv_config(server: NameServer, connection: Connection, command: Command, now_ms: int) -> None:
     header = command.header(DeleteKVConfigRequestHeader)
     server.kv_config.delete(header.namespace, header.key)
     answer_when_saved(connection, command, response(command), server.kv_config.when_saved)
 
 
-def kv_list(server: NamesrvParts, connection: Connection, command: Command, now_ms: int) -> Command:
+def kv_list(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
     namespace = command.header(GetKVListByNamespaceRequestHeader).namespace
     table = server.kv_config.namespace(namespace)
     if table is None:
@@ -301,27 +280,27 @@ def kv_list(server: NamesrvParts, connection: Connection, command: Command, now_
     return response(command, body=KVTable(table=table).encode())
 
 
-def cluster_info(server: NamesrvParts, connection: Connection, command: Command, now_ms: int) -> Command:
+def cluster_info(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
     return response(command, body=server.table.cluster_info().encode())
 
 
-def wipe_write_perm(server: NamesrvParts, connection: Connection, command: Command, now_ms: int) -> Command:
+def wipe_write_perm(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
     count = server.table.wipe_write_perm(command.header(WipeWritePermOfBrokerRequestHeader).broker_name)
     return response(command, header=WipeWritePermOfBrokerResponseHeader(wipe_topic_count=count))
 
 
-def add_write_perm(server: NamesrvParts, connection: Connection, command: Command, now_ms: int) -> Command:
+def add_write_perm(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
     count = server.table.add_write_perm(command.header(AddWritePermOfBrokerRequestHeader).broker_name)
     return response(command, header=AddWritePermOfBrokerResponseHeader(add_topic_count=count))
 
 
-def delete_topic(server: NamesrvParts, connection: Connection, command: Command, now_ms: int) -> Command:
+def delete_topic(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(DeleteTopicFromNamesrvRequestHeader)
     server.table.delete_topic(header.topic, header.cluster_name or None)
     return response(command)
 
 
-def register_topic(server: NamesrvParts, connection: Connection, command: Command, now_ms: int) -> Command:
+def register_topic(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
     header = command.header(RegisterTopicRequestHeader)
     _given(command, topic=header.topic)
     if command.body:  # queues of an unknown broker are ignored silently, as in Apache
@@ -333,36 +312,36 @@ def register_topic(server: NamesrvParts, connection: Connection, command: Comman
     return response(command)
 
 
-def all_topics(server: NamesrvParts, connection: Connection, command: Command, now_ms: int) -> Command:
+def all_topics(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
     if not server.config.enable_all_topic_list:
         remark = "the list of topics is disabled here (enableAllTopicList)"
         return response(command, ResponseCode.SYSTEM_ERROR, remark)
     return _list_in_a_frame(command, server.table.topics())
 
 
-def topics_of_cluster(server: NamesrvParts, connection: Connection, command: Command, now_ms: int) -> Command:
+def topics_of_cluster(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
     cluster = command.header(GetTopicsByClusterRequestHeader).cluster
     return _topic_list(server, command, lambda: server.table.topics_of_cluster(cluster))
 
 
-def system_topics(server: NamesrvParts, connection: Connection, command: Command, now_ms: int) -> Command:
+def system_topics(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
     topics, address = server.table.system_topics()
     return response(command, body=TopicList(topic_list=topics, broker_addr=address).encode())
 
 
-def unit_topics(server: NamesrvParts, connection: Connection, command: Command, now_ms: int) -> Command:
+def unit_topics(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
     return _topic_list(server, command, lambda: server.table.topics_with_flag(UNIT_FLAG))
 
 
-def unit_sub_topics(server: NamesrvParts, connection: Connection, command: Command, now_ms: int) -> Command:
+def unit_sub_topics(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
     return _topic_list(server, command, lambda: server.table.topics_with_flag(UNIT_SUB_FLAG))
 
 
-def unit_sub_ununit_topics(server: NamesrvParts, connection: Connection, command: Command, now_ms: int) -> Command:
+def unit_sub_ununit_topics(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
     return _topic_list(server, command, lambda: server.table.topics_with_flag(UNIT_SUB_FLAG, UNIT_FLAG))
 
 
-def update_config(server: NamesrvParts, connection: Connection, command: Command, now_ms: int) -> Command:
+def update_config(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
     too_long = settings_length_problem(len(command.body))
     if too_long is not None:
         return response(command, ResponseCode.INVALID_PARAMETER, too_long)
@@ -384,11 +363,11 @@ def update_config(server: NamesrvParts, connection: Connection, command: Command
     return response(command)
 
 
-def get_config(server: NamesrvParts, connection: Connection, command: Command, now_ms: int) -> Command:
+def get_config(server: NameServer, connection: Connection, command: Command, now_ms: int) -> Command:
     return response(command, body=format_properties(server.config.without_secrets()).encode())
 
 
-def _topic_list(server: NamesrvParts, command: Command, topics: Callable[[], list[str]]) -> Command:
+def _topic_list(server: NameServer, command: Command, topics: Callable[[], list[str]]) -> Command:
     if not server.config.enable_topic_list:
         remark = "lists of topics are disabled here (enableTopicList)"
         return response(command, ResponseCode.SYSTEM_ERROR, remark)

@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from sprocketmq.client.answer_bodies import decoded
-from sprocketmq.client.consume.running_info import InspectedConsumer, running_info_of
+from sprocketmq.client.consume.running_info import running_info_of
 from sprocketmq.client.listen.listener_call import described_failure
 from sprocketmq.client.listener_signals import ListenerSignal
 from sprocketmq.client.settings.namespace import unwrap
@@ -19,6 +21,9 @@ from sprocketmq.wire.frames.command import Buffer, Command, response
 from sprocketmq.wire.records import properties as props
 from sprocketmq.wire.records.message import MessageQueue
 from sprocketmq.wire.records.record import decode_record
+
+if TYPE_CHECKING:
+    from sprocketmq.client.consume.running_consumer import RunningConsumer
 
 __all__ = ["ConsumerRequests"]
 
@@ -35,7 +40,7 @@ _RESULTS = {
 class ConsumerRequests:
     """Serves a running consumer's share of codes 220, 221, 307 and 309."""
 
-    def __init__(self, running: InspectedConsumer) -> None:
+    def __init__(self, running: RunningConsumer) -> None:
         self._running = running
 
     async def serve(self, command: Command) -> Command:

@@ -28,7 +28,6 @@ from sprocketmq.client.group.offset_store import LocalFileOffsetStore, OffsetSto
 from sprocketmq.client.group.send_back import SendBack
 from sprocketmq.client.hooks import Hooks
 from sprocketmq.client.read.pull_loop import PullLoop, PullOwner
-from sprocketmq.client.read.queue_watcher import QueueWatcher
 from sprocketmq.client.remoting.api import refused_expression
 from sprocketmq.client.remoting.concurrent_work import for_each
 from sprocketmq.client.remoting.instance import ClientInstance
@@ -51,6 +50,7 @@ from sprocketmq.wire.records.message import MessageQueue
 if TYPE_CHECKING:
     from sprocketmq.client.observe.recorder import Recorder
     from sprocketmq.client.observe.trace import MessageTrace
+    from sprocketmq.client.read.poll_service import PollService
     from sprocketmq.client.settings.pull_settings import PullSettings
 
 __all__ = ["RunningConsumer"]
@@ -67,7 +67,7 @@ _LOGGED: Final = ((Window.MINUTE, _MINUTE_MS), (Window.HOUR, 60 * _MINUTE_MS), (
 
 
 class RunningConsumer:
-    """The parts of one started consumer. Implements instance.ConsumerMember; belongs to its loop.
+    """The parts of one started consumer. Belongs to its loop.
 
     Args:
         make_service: makes what receives the messages, of the group it is given.
@@ -100,7 +100,7 @@ class RunningConsumer:
         self.subscriptions = subscriptions
         self._consume_type, self._with_retry_topic = consume_type, with_retry_topic
         self.paused = False
-        self.watcher: QueueWatcher | None = None
+        self.watcher: PollService | None = None
         self.stopping = False
         self.trace: MessageTrace | None = None
         self._loops: dict[ProcessQueue, PullLoop] = {}
@@ -383,7 +383,7 @@ class RunningConsumer:
             )
         return found
 
-    # -- instance.ConsumerMember -----------------------------------------------------------------------------------------------
+    # -- what the instance calls (Java: MQConsumerInner) ---------------------------------------------------------------------------
 
     @property
     def group_name(self) -> str:

@@ -17,7 +17,7 @@ import threading
 from collections.abc import Iterator
 from enum import Enum
 from types import FrameType
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from sprocketmq.core.consume.process_queue import ProcessQueue
 from sprocketmq.version import __version__
@@ -25,14 +25,9 @@ from sprocketmq.wire import bodies
 from sprocketmq.wire.bodies import running_info
 
 if TYPE_CHECKING:
-    from sprocketmq.client.consume.rebalancer import Rebalancer
-    from sprocketmq.client.group.group_member import ConsumeService, GroupMember
-    from sprocketmq.client.remoting.instance import ClientInstance
-    from sprocketmq.client.settings.options import ClientOptions
-    from sprocketmq.client.settings.pull_settings import PullSettings
-    from sprocketmq.client.settings.push_settings import PushSettings
+    from sprocketmq.client.consume.running_consumer import RunningConsumer
 
-__all__ = ["InspectedConsumer", "java_properties", "running_info_of", "stack_dump"]
+__all__ = ["java_properties", "running_info_of", "stack_dump"]
 
 # Options whose Java name is not the camel case of ours without its unit.
 _JAVA_NAMES: Final = {
@@ -58,25 +53,7 @@ _MINUTE_MS: Final = 60_000
 _LONGEST_FAILURE: Final = 1_000
 
 
-class InspectedConsumer(Protocol):
-    """The attributes of a running consumer that a report needs."""
-
-    options: ClientOptions
-    own_settings: PushSettings | PullSettings
-    subscriptions: dict[str, bodies.SubscriptionData]
-    member: GroupMember
-    service: ConsumeService
-    rebalancer: Rebalancer
-    instance: ClientInstance
-    started_ms: int
-    paused: bool
-
-    def consumer_data(self) -> bodies.ConsumerData: ...
-
-    async def rebalance(self) -> bool: ...
-
-
-async def running_info_of(running: InspectedConsumer, *, with_stacks: bool = False) -> bodies.ConsumerRunningInfo:
+async def running_info_of(running: RunningConsumer, *, with_stacks: bool = False) -> bodies.ConsumerRunningInfo:
     """The report of this member. Progress that is not in memory is read from the offset store, as in Java.
 
     Args:
@@ -100,7 +77,7 @@ async def running_info_of(running: InspectedConsumer, *, with_stacks: bool = Fal
     )
 
 
-def _own_info(running: InspectedConsumer) -> dict[str, str]:
+def _own_info(running: RunningConsumer) -> dict[str, str]:
     """What Java's members do not report: the last exception of a listener, since when one runs, and a pause. mqadmin prints it as it is."""
     info = {running_info.OLDEST_CALL_TIMESTAMP: str(min(running.service.running_since_ms(), default=0))}
     if running.paused:
@@ -112,7 +89,7 @@ def _own_info(running: InspectedConsumer) -> dict[str, str]:
     return info
 
 
-def java_properties(running: InspectedConsumer) -> dict[str, str]:
+def java_properties(running: RunningConsumer) -> dict[str, str]:
     """All options by Java's names, as text; keys and secrets are left out."""
     own = running.own_settings
     properties: dict[str, str] = {}

@@ -49,7 +49,7 @@ async def call_listener(listener: Callable[..., Any], *args: object) -> None:
 
 
 class PollService:
-    """Implements group.ConsumeService and running_consumer.QueueWatcher. Belongs to its loop."""
+    """Implements group.ConsumeService. Belongs to its loop."""
 
     orderly = False
 
@@ -113,15 +113,17 @@ class PollService:
         self._arrived.set()
         return True
 
-    # -- QueueWatcher ------------------------------------------------------------------------------------------------------------
+    # -- what a running consumer calls, on its loop; none of it blocks -------------------------------------------------------------
 
     def queue_added(self, process_queue: ProcessQueue, offset: int) -> None:
+        """Pulling begins at ``offset``."""
         queue = process_queue.queue
         assert queue is not None
         unannounced = queue.topic in self._listeners and queue not in self._announced.get(queue.topic, ())
         self.queues.queue_added(process_queue, offset, withheld=unannounced)
 
     def skipped(self, process_queue: ProcessQueue, offset: int) -> None:
+        """Nothing is cached and the filter left out everything before ``offset``."""
         if self.queues.skipped(process_queue, offset) and process_queue.queue is not None:
             self._group.offset_store.progress.update(process_queue.queue, offset)
 
@@ -129,11 +131,13 @@ class PollService:
         return queue in self.paused_queues
 
     def full(self) -> bool:
+        """Whether so many messages wait that pulling has to stop."""
         if self.queues.is_full:
             self._waiting_for_room = True
         return self.queues.is_full
 
     def changed(self, topic: str) -> None:
+        """A rebalance changed this member's queues of ``topic``."""
         self.paused_queues.difference_update(self.queues.remove_dropped())
         if topic not in self._listeners:
             return

@@ -27,7 +27,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, ClassVar, Final, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from sprocketmq.client.remoting.api import RemotingApi
 from sprocketmq.client.remoting.coalesced_work import CoalescedWork
@@ -54,7 +54,10 @@ from sprocketmq.wire import bodies
 from sprocketmq.wire.codes import RequestCode, ResponseCode
 from sprocketmq.wire.frames.command import Command, response
 
-__all__ = ["ClientInstance", "ConsumerMember"]
+if TYPE_CHECKING:
+    from sprocketmq.client.consume.running_consumer import RunningConsumer
+
+__all__ = ["ClientInstance"]
 
 log = logging.getLogger("sprocketmq.client")
 
@@ -62,40 +65,6 @@ log = logging.getLogger("sprocketmq.client")
 _INNER_PRODUCER_GROUP: Final = "CLIENT_INNER_PRODUCER"
 _FIRST_HEARTBEAT_MS: Final = 1_000
 _POOLS_MS: Final = 60_000
-
-
-class ConsumerMember(Protocol):
-    """The methods of a consumer that the instance calls (Java: MQConsumerInner)."""
-
-    @property
-    def group_name(self) -> str: ...
-
-    @property
-    def topics(self) -> set[str]:
-        """Topics whose routes it needs."""
-        ...
-
-    def consumer_data(self) -> bodies.ConsumerData:
-        """Its part of the heartbeat."""
-        ...
-
-    def members_changed(self) -> None:
-        """A broker says that a member joined or left."""
-        ...
-
-    async def rebalance(self) -> bool:
-        """Add and drop queues. True: it has exactly the queues that it should have."""
-        ...
-
-    async def persist_offsets(self) -> None: ...
-
-    def adjust_pool(self) -> None:
-        """Use more workers when many messages wait at the brokers, fewer when few do."""
-        ...
-
-    async def serve(self, command: Command) -> Command:
-        """Answer a request that a broker sent on behalf of an admin tool."""
-        ...
 
 
 class ClientInstance:
@@ -128,7 +97,7 @@ class ClientInstance:
         self.routes = Routes(self.api)
         self.keys = UniqueKeys(options.client_ip or local_ip())
         self._senders: dict[str, Sender] = {}
-        self._consumers: dict[str, ConsumerMember] = {}
+        self._consumers: dict[str, RunningConsumer] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
         self._users = 0
         self._rebalances: dict[str, CoalescedWork] = {}  # by group; a round that hangs delays its consumer only (law 2)
@@ -287,7 +256,7 @@ class ClientInstance:
         if self._senders.pop(group, None) is not None:
             await self._unregister(group, None)
 
-    def add_consumer(self, consumer: ConsumerMember) -> None:
+    def add_consumer(self, consumer: RunningConsumer) -> None:
         """Raises ConfigurationError when the instance has a consumer of that group already."""
         if consumer.group_name in self._consumers:
             raise ConfigurationError(
@@ -345,15 +314,15 @@ class ClientInstance:
         await self._of_each_consumer("offsets", lambda consumer: consumer.persist_offsets())
 
     async def _adjust_pools(self) -> None:
-        async def adjust(consumer: ConsumerMember) -> None:
+        async def adjust(consumer: RunningConsumer) -> None:
             consumer.adjust_pool()
 
         await self._of_each_consumer("pools", adjust)
 
-    async def _of_each_consumer(self, what: str, work: Callable[[ConsumerMember], Awaitable[None]]) -> None:
+    async def _of_each_consumer(self, what: str, work: Callable[[RunningConsumer], Awaitable[None]]) -> None:
         """Do ``work`` for all consumers concurrently; a failure affects its consumer only (law 2)."""
 
-        async def one(consumer: ConsumerMember) -> None:
+        async def one(consumer: RunningConsumer) -> None:
             try:
                 await work(consumer)
             except RocketMQError as error:
@@ -413,7 +382,7 @@ class ClientInstance:
         for rebalances in self._rebalances.values():
             rebalances.soon()
 
-    async def _rebalance(self, consumer: ConsumerMember) -> None:
+    async def _rebalance(self, consumer: RunningConsumer) -> None:
         balanced = False
         try:
             balanced = await consumer.rebalance()
@@ -459,7 +428,7 @@ class ClientInstance:
         )
         return None
 
-    async def _serve(self, connection: Connection, consumer: ConsumerMember, command: Command) -> None:
+    async def _serve(self, connection: Connection, consumer: RunningConsumer, command: Command) -> None:
         try:
             answer = await consumer.serve(command)
         except RocketMQError as error:

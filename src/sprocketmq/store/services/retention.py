@@ -15,48 +15,24 @@ import datetime
 import logging
 import os
 import shutil
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from sprocketmq.core.quantities import counted
 from sprocketmq.errors import StoreNotWritable
 from sprocketmq.store.queue.unit import UNIT
 
 if TYPE_CHECKING:
-    from sprocketmq.store.index.index_files import IndexFiles
-    from sprocketmq.store.log.commit_log import CommitLog
-    from sprocketmq.store.message_store import StoreConfig
-    from sprocketmq.store.queue.consume_queue_ext import ConsumeQueueExtTable
-    from sprocketmq.store.queue.consume_queue_table import ConsumeQueueTable
+    from sprocketmq.store.queue_log_store import QueueLogStore
 
 __all__ = ["Retention"]
 
 log = logging.getLogger("sprocketmq.store")
 
 
-class CleanableStore(Protocol):
-    """The parts of a store that retention reads and truncates."""
-
-    config: StoreConfig
-    commit_log: CommitLog
-    consume_queues: ConsumeQueueTable
-    extension: ConsumeQueueExtTable
-    index: IndexFiles
-
-    @property
-    def writable(self) -> bool: ...
-
-    @property
-    def refusal(self) -> StoreNotWritable | None: ...
-
-    def refuse_appends(self, reason: StoreNotWritable | None) -> None: ...
-
-    def log_will_begin_at(self, physical_offset: int) -> None: ...
-
-
 class Retention:
     """The retention of a store. ``clean`` is one round; the broker calls it every ten seconds."""
 
-    def __init__(self, store: CleanableStore) -> None:
+    def __init__(self, store: QueueLogStore) -> None:
         self._store = store
         self._disk_full: StoreNotWritable | None = None
 
